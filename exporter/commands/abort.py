@@ -18,8 +18,7 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
     against = wrong_usage(options)
     if against is not None:
-        complain(against)
-        return ExitStatus.WRONG_USAGE
+        return complain(against, ExitStatus.WRONG_USAGE)
     if options.plan_file is not None:
         return with_means(settings, lambda means: abort_planned(context, means))
     return with_means(settings, lambda means: recover(context, means, Action.ABORT, forced=options.force))

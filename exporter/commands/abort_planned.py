@@ -59,22 +59,22 @@ def abort_planned(context: Context, means: Means) -> int:
         return ExitStatus.COULD_NOT_RUN
     aborts_max = ABORTS_MAX if options.max_aborts is None else options.max_aborts
     if len(plan.transactions) > aborts_max:
-        complain(
+        return complain(
             f"refused, nothing is written: the plan has {len(plan.transactions)} transactions, more than --max-aborts "
-            f"{aborts_max}; shorten the plan, or raise --max-aborts"
+            f"{aborts_max}; shorten the plan, or raise --max-aborts",
+            ExitStatus.REFUSED,
         )
-        return ExitStatus.REFUSED
     if not plan.transactions:
         print("the plan has no transaction: there is nothing to do")
         return ExitStatus.ANSWERED
     judged = [judge(planned, means) for planned in plan.transactions]
     clusters = {judgement.evaluation.snapshot.cluster_id for judgement in judged}
     if clusters != {plan.cluster_id}:
-        complain(
+        return complain(
             f"refused, nothing is written: the plan is for cluster {plan.cluster_id}, and this cluster is "
-            f"{', '.join(sorted(clusters))}"
+            f"{', '.join(sorted(clusters))}",
+            ExitStatus.REFUSED,
         )
-        return ExitStatus.REFUSED
     return _agreed_and_done(context, means, plan, judged)
 
 
@@ -121,8 +121,6 @@ def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: lis
         print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
         return _worst([_status_of(judgement.standing) for judgement in judged])
     audit = audit_log(context)
-    if audit is None:
-        return ExitStatus.COULD_NOT_RUN
     audit.step("plan_file", **_identity(Path(options.plan_file)), transactions=len(judged), hanging=hanging)
     if hanging and not agrees(options, audit, f"Write {hanging} ABORT markers? Type yes: "):
         return ExitStatus.REFUSED

@@ -8,26 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import __version__
-from exporter.commands.options import (
-    FILE,
-    add_abort,
-    add_complete,
-    add_completion,
-    add_config,
-    add_describe,
-    add_describe_producers,
-    add_doctor,
-    add_explain,
-    add_find_hanging,
-    add_fleet,
-    add_force_terminate,
-    add_incident,
-    add_list,
-    add_once,
-    add_pipeline,
-    add_serve,
-    add_timeouts,
-)
+from exporter.commands import options
 from exporter.commands.parser import HelpSettings, Parser
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
@@ -58,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
         command.add_options(added)
         if command.has_cluster_options:
-            add_fleet(added)
+            options.add_fleet(added)
         for spelled in (name, *command.aliases):
             parser.commands[spelled] = added
     return parser
@@ -83,12 +64,16 @@ def add_connection(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     )
     group.add_argument(
         "--command-config",
-        metavar=FILE,
+        metavar=options.FILE,
         default=argparse.SUPPRESS,
         help="properties file of a Java client, as for kafka-transactions.sh",
     )
     group.add_argument(
-        "--config.file", dest="config_file", metavar=FILE, default=argparse.SUPPRESS, help="YAML file with settings"
+        "--config.file",
+        dest="config_file",
+        metavar=options.FILE,
+        default=argparse.SUPPRESS,
+        help="YAML file with settings",
     )
     return group
 
@@ -143,14 +128,14 @@ _COMMANDS: Final = {
     "serve": Command(
         "serve",
         "watch clusters and serve /metrics and a status page",
-        add_serve,
+        options.add_serve,
         reads_clusters=True,
         examples=("serve --bootstrap-server kafka:9092", "serve --config.file config.yaml"),
     ),
     "once": Command(
         "once",
         "run one cycle and print it",
-        add_once,
+        options.add_once,
         reads_clusters=True,
         examples=("once --bootstrap-server kafka:9092",),
         statuses=READS,
@@ -158,7 +143,7 @@ _COMMANDS: Final = {
     "doctor": Command(
         "doctor",
         "say whether a hang could be proved, and which grants are missing",
-        add_doctor,
+        options.add_doctor,
         reads_clusters=True,
         has_cluster_options=False,
         examples=(
@@ -170,7 +155,7 @@ _COMMANDS: Final = {
     "find-hanging": Command(
         "find_hanging",
         "list suspects: transactions that need attention, with evidence",
-        add_find_hanging,
+        options.add_find_hanging,
         reads_clusters=True,
         examples=(
             "find-hanging --bootstrap-server kafka:9092",
@@ -181,7 +166,7 @@ _COMMANDS: Final = {
     "list": Command(
         "list_transactions",
         "list transactions as their coordinators do",
-        add_list,
+        options.add_list,
         reads_clusters=True,
         examples=("list --bootstrap-server kafka:9092 --states Ongoing",),
         statuses=READS,
@@ -189,21 +174,21 @@ _COMMANDS: Final = {
     "describe": Command(
         "describe",
         "describe one transactional id",
-        add_describe,
+        options.add_describe,
         usage="--transactional-id ID [options]",
         examples=("describe --bootstrap-server kafka:9092 --transactional-id orders-7",),
     ),
     "describe-producers": Command(
         "describe_producers",
         "list every producer of one partition",
-        add_describe_producers,
+        options.add_describe_producers,
         usage="--topic TOPIC --partition NUMBER [options]",
         examples=("describe-producers --bootstrap-server kafka:9092 --topic orders --partition 3",),
     ),
     "explain": Command(
         "explain",
         "say why a transaction hangs, or hung, and what prevents the next one",
-        add_explain,
+        options.add_explain,
         usage="(--topic TOPIC --partition NUMBER --start-offset OFFSET | --incident ID) [options]",
         examples=(
             "explain --bootstrap-server kafka:9092 --topic orders --partition 3 --start-offset 1234",
@@ -214,7 +199,7 @@ _COMMANDS: Final = {
     "abort": Command(
         "abort",
         "write ABORT markers for hanging transactions",
-        add_abort,
+        options.add_abort,
         writes=True,
         usage="(--topic TOPIC --partition NUMBER --start-offset OFFSET | --plan-file FILE) [options]",
         examples=("abort --bootstrap-server kafka:9092 --topic orders --partition 3 --start-offset 1234 --dry-run",),
@@ -223,7 +208,7 @@ _COMMANDS: Final = {
     "complete": Command(
         "complete",
         "write the missing marker of a stuck COMMIT or ABORT",
-        add_complete,
+        options.add_complete,
         writes=True,
         usage="--topic TOPIC --partition NUMBER --start-offset OFFSET [options]",
         examples=("complete --bootstrap-server kafka:9092 --topic orders --partition 3 --start-offset 1234 --dry-run",),
@@ -232,7 +217,7 @@ _COMMANDS: Final = {
     "force-terminate": Command(
         "force_terminate",
         "have the coordinator abort the ongoing transaction of a transactional id",
-        add_force_terminate,
+        options.add_force_terminate,
         aliases=("forceTerminateTransaction",),
         writes=True,
         usage="--transactional-id ID [options]",
@@ -242,21 +227,21 @@ _COMMANDS: Final = {
     "timeouts": Command(
         "timeouts",
         "list transactions that their coordinators timed out or fenced",
-        add_timeouts,
+        options.add_timeouts,
         examples=("timeouts --bootstrap-server kafka:9092 --since 2h",),
         statuses=READS,
     ),
     "incident": Command(
         "incident",
         "print an incident that `serve` on this machine has followed",
-        add_incident,
+        options.add_incident,
         usage="[ID] [options]",
         examples=("incident", "incident 20270115T080000123Z --format markdown"),
     ),
     "config": Command(
         "config",
         "check or print the settings",
-        add_config,
+        options.add_config,
         reads_clusters=True,
         usage="(check | dump) [options]",
         examples=("config check --config.file config.yaml",),
@@ -264,7 +249,7 @@ _COMMANDS: Final = {
     "completion": Command(
         "completion",
         "print a shell's completion script",
-        add_completion,
+        options.add_completion,
         has_cluster_options=False,
         needs_settings=None,
         usage="(bash | zsh | fish)",
@@ -273,8 +258,8 @@ _COMMANDS: Final = {
     "pipeline": Command(
         "pipeline",
         "make tables, incidents, baselines and a report from the history, with Spark",
-        add_pipeline,
-        needs_settings=lambda options: bool(options.job == "transaction-log"),
+        options.add_pipeline,
+        needs_settings=lambda given: bool(given.job == "transaction-log"),
         usage="JOB --tables DIRECTORY [options]",
         examples=("pipeline run --history history --tables tables",),
     ),

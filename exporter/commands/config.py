@@ -31,8 +31,7 @@ def run(context: Context, settings: Settings) -> int:
     if options.action == "dump" and len(settings.clusters) > 1:
         impossible = "clusters have settings of their own: choose one by --cluster NAME"
     if impossible is not None:
-        complain(impossible)
-        return ExitStatus.COULD_NOT_RUN
+        return complain(impossible)
     if options.action == "dump":
         print(dump(context.settings_source.loaded), end="")
     else:

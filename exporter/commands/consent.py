@@ -5,20 +5,34 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from exporter.commands.context import Context
-from exporter.commands.report import complain
-from exporter.recovery.audit import AuditLog
+from exporter.commands.report import complain, with_collector
+from exporter.config.settings import Settings
+from exporter.kafka.collect.collector import Collector
+from exporter.recovery.audit import AuditError, AuditLog
 
 
-def audit_log(context: Context) -> AuditLog | None:
-    """The log of `--audit-log`, or of the state directory; None, with a message, if neither is known."""
+def audit_log(context: Context) -> AuditLog:
+    """The log of `--audit-log`, or of the state directory. Raises AuditError if neither is known."""
     path = context.options.audit_log or context.audit_path
     if path is None:
-        complain("there is no state directory for the audit log: name a file with --audit-log")
-        return None
+        raise AuditError("there is no state directory for the audit log: name a file with --audit-log")
     return AuditLog(Path(path), wall_clock=time.time)
+
+
+def with_audited(settings: Settings, command: Callable[[Collector], int]) -> int:
+    """Run `command` on its own collector; if the audit log cannot be written, print one sentence and return status 1."""
+
+    def guarded(collector: Collector) -> int:
+        try:
+            return command(collector)
+        except AuditError as error:
+            return complain(str(error))
+
+    return with_collector(settings, guarded)
 
 
 def agrees(options: argparse.Namespace, audit: AuditLog, question: str = "Write it? Type yes: ") -> bool:

@@ -33,19 +33,17 @@ def run(context: Context, settings: Settings) -> int:
     """Print it; returns the exit status."""
     options = context.options
     if (options.incident is None) == (options.topic is None):
-        complain(
-            "give --topic, --partition and --start-offset of a transaction, or --incident with the id of an incident"
+        return complain(
+            "give --topic, --partition and --start-offset of a transaction, or --incident with the id of an incident",
+            ExitStatus.WRONG_USAGE,
         )
-        return ExitStatus.WRONG_USAGE
     if options.topic is not None and (options.partition is None or options.start_offset is None):
-        complain("--topic needs --partition and --start-offset")
-        return ExitStatus.WRONG_USAGE
+        return complain("--topic needs --partition and --start-offset", ExitStatus.WRONG_USAGE)
     suspects: tuple[Suspect, ...] = ()
     if options.incident is not None:
         found = _suspects(context, settings, options.incident)
         if isinstance(found, str):
-            complain(found)
-            return ExitStatus.COULD_NOT_RUN
+            return complain(found)
         suspects = found
     return with_collector(settings, lambda collector: _explain(context, settings, collector, suspects))
 

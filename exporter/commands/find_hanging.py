@@ -37,11 +37,9 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
     against = wrong_usage(options)
     if against is not None:
-        complain(against)
-        return ExitStatus.WRONG_USAGE
+        return complain(against, ExitStatus.WRONG_USAGE)
     if options.plan_file is not None and Path(options.plan_file).exists():
-        complain(f"{options.plan_file} exists already and is not overwritten: remove it or name another file")
-        return ExitStatus.COULD_NOT_RUN
+        return complain(f"{options.plan_file} exists already and is not overwritten: remove it or name another file")
     if settings.clusters:
         return _find_everywhere(context, settings)
     return with_collector(settings, lambda collector: _find(context, settings, collector))
@@ -50,8 +48,10 @@ def run(context: Context, settings: Settings) -> int:
 def _find_everywhere(context: Context, settings: Settings) -> int:
     options = context.options
     if options.watch is not None or options.plan_file is not None:
-        complain("--watch and --plan-file are about one cluster: choose it by its own settings, without --clusters")
-        return ExitStatus.WRONG_USAGE
+        return complain(
+            "--watch and --plan-file are about one cluster: choose it by its own settings, without --clusters",
+            ExitStatus.WRONG_USAGE,
+        )
 
     def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
         return _judge(options, cluster.settings, collector, shows_progress=False).judge(_scope(options))
@@ -93,18 +93,22 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
 def _find(context: Context, settings: Settings, collector: Collector) -> int:
     options = context.options
     scope, judge = _scope(options), _judge(options, settings, collector, shows_progress=True)
+
+    def shown(evaluation: Evaluation) -> str:
+        rows, output = _rows(options, evaluation), output_format(options)
+        return printed(evaluation, rows, output, paint_for(context), cluster_name=settings.cluster_name)
+
     if options.watch is not None:
-        return watch(options, lambda: judge.look(scope), lambda evaluation: _shown(context, settings, evaluation))
+        return watch(options, lambda: judge.look(scope), shown)
     evaluation = judge.judge(scope)
     if len(evaluation.snapshot.partitions) == 0 and scope != Scope():
         hint = "" if options.topic is None else meant(options.topic, visible_topics(collector))
-        complain(
+        return complain(
             "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
             f"visible (needs DESCRIBE on it){hint}"
         )
-        return ExitStatus.COULD_NOT_RUN
     rows = _rows(options, evaluation)
-    print(_printed(context, settings, evaluation, rows))
+    print(shown(evaluation))
     _tell_unwaited(len(completing(evaluation)))
     is_incomplete = complain_of_gaps(gaps_of(evaluation.snapshot))
     if options.plan_file is not None and not _write_plan(Path(options.plan_file), evaluation, rows):
@@ -130,15 +134,6 @@ def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[Transact
         at_least_ms=options.max_transaction_timeout * MINUTE_MS,
         states=states(options.states, or_unknown=True),
     )
-
-
-def _shown(context: Context, settings: Settings, evaluation: Evaluation) -> str:
-    return _printed(context, settings, evaluation, _rows(context.options, evaluation))
-
-
-def _printed(context: Context, settings: Settings, evaluation: Evaluation, rows: Sequence[TransactionRow]) -> str:
-    output = output_format(context.options)
-    return printed(evaluation, rows, output, paint_for(context), cluster_name=settings.cluster_name)
 
 
 def output_format(options: argparse.Namespace) -> str:

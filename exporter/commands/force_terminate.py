@@ -8,16 +8,16 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
-from exporter.commands.consent import agrees, audit_log
+from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.describe import described
-from exporter.commands.report import complain, with_collector
+from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, describe_id
-from exporter.recovery.audit import AuditError, AuditLog
+from exporter.recovery.audit import AuditLog
 from exporter.recovery.termination import CoordinatorOnBrokers, Ending, terminate
 from exporter.snapshot import CoordinatorTransaction, TransactionState
 
@@ -27,30 +27,23 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
 
     def command(collector: Collector) -> int:
-        transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
-        try:
-            return _on(context, collector, transaction)
-        except AuditError as error:
-            complain(str(error))
-            return ExitStatus.COULD_NOT_RUN
+        return _on(context, collector, collector.query(lambda client: describe_id(client, options.transactional_id)))
 
-    return with_collector(settings, command)
+    return with_audited(settings, command)
 
 
 def _on(context: Context, collector: Collector, transaction: CoordinatorTransaction) -> int:
     options = context.options
     print(in_words(transaction))
     if transaction.state is not TransactionState.ONGOING:
-        complain(
-            f"refused, nothing is written: only an Ongoing transaction can be terminated, it is {transaction.state.value}"
+        return complain(
+            f"refused, nothing is written: only an Ongoing transaction can be terminated, it is {transaction.state.value}",
+            ExitStatus.REFUSED,
         )
-        return ExitStatus.REFUSED
     if options.dry_run:
         print("dry run: nothing is written")
         return ExitStatus.ANSWERED
     audit = audit_log(context)
-    if audit is None:
-        return ExitStatus.COULD_NOT_RUN
     audit.step("planned", action="force-terminate", transaction=described(transaction, int(time.time() * 1000)))
     if not agrees(options, audit):
         return ExitStatus.REFUSED

@@ -25,21 +25,20 @@ def run(context: Context, settings: Settings) -> int:
     path = path_beside(context.state_path(settings, settings.kafka))
     if path is None or not path.exists():
         where = "there is no state directory" if path is None else f"{path} does not exist"
-        complain(f"no incident is known on this machine: {where}; run this where `serve` runs, with the same settings")
-        return ExitStatus.COULD_NOT_RUN
+        return complain(
+            f"no incident is known on this machine: {where}; run this where `serve` runs, with the same settings"
+        )
     try:
         incidents = load(path)
     except KeptFileError as error:
-        complain(str(error))
-        return ExitStatus.COULD_NOT_RUN
+        return complain(str(error))
     if options.id is None:
         print(_list_of(incidents, options.format))
         return ExitStatus.ANSWERED
     incident = incidents.named(options.id)
     if incident is None:
         hint = meant(options.id, [known.id for known in incidents.all]) or ": `ktx incident` lists them"
-        complain(f"no incident {options.id} is known{hint}")
-        return ExitStatus.COULD_NOT_RUN
+        return complain(f"no incident {options.id} is known{hint}")
     url = url_of(settings.publish.external_url, None, incident.id)
     incident = AuditReader(context.audit_path).added_to(incident)
     print(

@@ -34,13 +34,11 @@ def run(context: Context, settings: Settings) -> int:
     try:
         pattern = re.compile(options.transactional_id_pattern or ".*", re.DOTALL)
     except re.error as error:
-        complain(f"--transactional-id-pattern is not a regular expression: {error}")
-        return ExitStatus.WRONG_USAGE
+        return complain(f"--transactional-id-pattern is not a regular expression: {error}", ExitStatus.WRONG_USAGE)
     try:
         wanted = tuple(TransactionState.of(name) for name in states(options.states))
     except ValueError as error:
-        complain(str(error))
-        return ExitStatus.WRONG_USAGE
+        return complain(str(error), ExitStatus.WRONG_USAGE)
     return _list(options, settings, pattern, wanted)
 
 

@@ -31,16 +31,13 @@ def run(context: Context, settings: Settings | None) -> int:
         folder = _place("--tables", options.tables)
         history = None if settings is not None else _place("--history", options.history)
     except _UsageError as error:
-        complain(str(error))
-        return ExitStatus.WRONG_USAGE
+        return complain(str(error), ExitStatus.WRONG_USAGE)
     try:
         if history is not None and not history.is_dir():
             what = "is not a directory" if isinstance(history, Path) else "holds nothing, or there is no such bucket"
-            complain(f"--history {history}: {what}")
-            return ExitStatus.COULD_NOT_RUN
+            return complain(f"--history {history}: {what}")
     except OSError as error:
-        complain(f"--history {error}")
-        return ExitStatus.COULD_NOT_RUN
+        return complain(f"--history {error}")
     try:
         from exporter.pipeline import session  # noqa: F401, PLC0415 - Spark is an extra: missed here, not later
         from exporter.pipeline.connectors import JarsError  # noqa: PLC0415
@@ -48,8 +45,7 @@ def run(context: Context, settings: Settings | None) -> int:
         from exporter.pipeline.migration import take_over  # noqa: PLC0415
         from exporter.pipeline.tables import Tables  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        complain(f"{NEEDED} ({error})")
-        return ExitStatus.COULD_NOT_RUN
+        return complain(f"{NEEDED} ({error})")
     tables = Tables(folder)
     try:
         require_conditional_writes(tables.root)
@@ -61,8 +57,7 @@ def run(context: Context, settings: Settings | None) -> int:
             return _read_log(context, settings, tables)
         return _work(context, groups, history, tables)
     except (TableError, JarsError, OSError) as error:
-        complain(str(error))
-        return ExitStatus.COULD_NOT_RUN
+        return complain(str(error))
 
 
 class _UsageError(Exception):
@@ -143,8 +138,7 @@ def _read_log(context: Context, settings: Settings, tables: Any) -> int:
         with _spark(context, (tables.root,), (KAFKA,)) as open_spark:
             log_job.read_log(open_spark(), source, tables, every_ms=options.every)
     except log_job.LogJobError as error:
-        complain(str(error))
-        return ExitStatus.COULD_NOT_RUN
+        return complain(str(error))
     print(f"transaction-log: {tables.transaction_log.folder}")
     return ExitStatus.ANSWERED
 
@@ -180,6 +174,5 @@ def _once(work: Any, job: str) -> int:
     try:
         getattr(work, job)()
     except (PySparkException, Py4JError, TableError, StoreError) as error:
-        complain(f"{job} failed: {cause_of(error)}")
-        return ExitStatus.COULD_NOT_RUN
+        return complain(f"{job} failed: {cause_of(error)}")
     return ExitStatus.ANSWERED

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from exporter.commands.consent import agrees, audit_log
+from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
 from exporter.commands.names import meant
-from exporter.commands.report import complain, visible_topics, with_collector
+from exporter.commands.report import complain, visible_topics
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
 from exporter.config.settings import Settings
@@ -26,7 +26,7 @@ from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
 from exporter.publication.page.humanize import humanize_group
-from exporter.recovery.audit import AuditError, AuditLog
+from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
 from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal, what_changed
@@ -50,34 +50,24 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
         judge=Judge(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
         topics=partial(visible_topics, collector),
-        records=partial(_held_back, collector),
-    )
-
-
-def _held_back(collector: Collector, row: TransactionRow) -> HeldBack:
-    return collector.query(
-        lambda client: held_back(
-            client,
-            row.topic,
-            row.partition,
-            producer_id=row.producer_id,
-            producer_epoch=row.producer_epoch,
-            start_offset=row.start_offset,
-        )
+        records=lambda row: collector.query(
+            lambda client: held_back(
+                client,
+                row.topic,
+                row.partition,
+                producer_id=row.producer_id,
+                producer_epoch=row.producer_epoch,
+                start_offset=row.start_offset,
+            )
+        ),
     )
 
 
 def with_means(settings: Settings, command: Callable[[Means], int], *, stuck_after_ms: int | None = 0) -> int:
-    """Run `command`; if the audit log cannot be written, print one sentence and return status 1."""
-
-    def guarded(collector: Collector) -> int:
-        try:
-            return command(means_of(settings, collector, stuck_after_ms=stuck_after_ms))
-        except AuditError as error:
-            complain(str(error))
-            return ExitStatus.COULD_NOT_RUN
-
-    return with_collector(settings, guarded)
+    """Run `command` as `with_audited` does."""
+    return with_audited(
+        settings, lambda collector: command(means_of(settings, collector, stuck_after_ms=stuck_after_ms))
+    )
 
 
 def recover(context: Context, means: Means, action: Action, *, forced: Verdict | None = None) -> int:
@@ -95,8 +85,6 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
     if options.dry_run:
         return dry_run(against)
     audit = audit_log(context)
-    if audit is None:
-        return ExitStatus.COULD_NOT_RUN
     log_plan(audit, evaluation, plan, forced=None if forced is None else forced.label)
     if against is not None:
         return refused(audit, plan, against)
@@ -199,8 +187,7 @@ def refused(audit: AuditLog, plan: Plan, against: str) -> int:
     """Print and log the refusal. Raises AuditError."""
     row = plan.row
     audit.step("refused", topic=row.topic, partition=row.partition, start_offset=row.start_offset, sentence=against)
-    complain(f"refused, nothing is written: {against}")
-    return ExitStatus.REFUSED
+    return complain(f"refused, nothing is written: {against}", ExitStatus.REFUSED)
 
 
 def reported(result: Result) -> int:

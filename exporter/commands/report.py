@@ -19,9 +19,13 @@ NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
 """What a cluster or broker that does not respond, or refuses, raises."""
 
 
-def complain(sentence: str) -> None:
-    """Print one line on standard error, with the program's name and without control characters."""
+def complain(sentence: str, status: ExitStatus = ExitStatus.COULD_NOT_RUN) -> ExitStatus:
+    """Print one line on standard error, with the program's name and without control characters.
+
+    Returns `status`, for a command that ends with it.
+    """
     print(f"{PROGRAM}: {printable(sentence)}", file=sys.stderr)
+    return status
 
 
 def complain_of_gaps(gaps: Iterable[str]) -> bool:
@@ -44,5 +48,4 @@ def with_collector(settings: Settings, command: Callable[[Collector], int]) -> i
         try:
             return command(collector)
         except NO_RESPONSE as error:
-            complain(str(error))
-            return ExitStatus.COULD_NOT_RUN
+            return complain(str(error))

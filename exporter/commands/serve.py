@@ -26,7 +26,6 @@ from exporter.daemon.watched_cluster import Recorder
 from exporter.doctor.local import lacking_package
 from exporter.kafka.collect.collector import open_collector
 from exporter.storage.places import place_of
-from exporter.transaction_log.report import LogPosition
 from exporter.web.auth import Authenticator
 from exporter.web.config_file import WebFile
 from exporter.web.routes import Routes
@@ -63,7 +62,7 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
         open_reader,
         state_path_of=partial(_state_path, context, settings),
         audit_path=context.audit_path,
-        follow=_follow,
+        follow=lambda own, before: LogFollower(own.kafka, own.transaction_log, counted_before=before),
         history=history_of(settings),
         baseline=baseline_of(settings),
         reloader=reloader_of(context.settings_source),
@@ -122,10 +121,6 @@ def serve(daemon: Daemon, server_of: Callable[[Routes], WebServer]) -> int:
         server.close()
     log.info("ended")
     return ExitStatus.ANSWERED
-
-
-def _follow(settings: Settings, counted_before: LogPosition) -> LogFollower:
-    return LogFollower(settings.kafka, settings.transaction_log, counted_before=counted_before)
 
 
 def _impossible(context: Context, settings: Settings) -> str | None:

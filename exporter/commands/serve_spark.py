@@ -27,8 +27,7 @@ def serve_by_spark(context: Context, settings: Settings, server_of: Callable[[Ro
         from exporter.fleet.engine import ExecutorsError, SparkEngine  # noqa: PLC0415 - Spark is an extra
         from exporter.pipeline.session import open_session  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        complain(f"{NEEDED} ({error})")
-        return ExitStatus.COULD_NOT_RUN
+        return complain(f"{NEEDED} ({error})")
     master = options.master or (None if context.is_submitted else MASTER)
     with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
         engine = SparkEngine(partial(open_session, master, temporary, memory=options.memory))

@@ -39,8 +39,7 @@ def run(context: Context, settings: Settings) -> int:
     try:
         found = _read(settings, since_ms - BEGINNINGS_MS, until=time.monotonic() + SECONDS_MAX)
     except LogUnreadableError as error:
-        complain(f"__transaction_state cannot be read: {error}")
-        return ExitStatus.COULD_NOT_RUN
+        return complain(f"__transaction_state cannot be read: {error}")
     ended = (transaction for transaction in found.ended if transaction.at_ms >= since_ms)
     recent = sorted(ended, key=lambda transaction: -transaction.at_ms)
     rows = [row(transaction) for transaction in recent]

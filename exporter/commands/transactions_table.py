@@ -28,11 +28,6 @@ GROUPS_MAX = 5
 """Of each suspect; it prints the number of the others."""
 
 
-def render(rows: Iterable[TransactionRow], now_ms: int, paint: Paint = plain) -> str:
-    """The table of `rows` at `now_ms`, the cluster's time of their snapshot."""
-    return _table(HEADINGS, _shown(rows, now_ms), paint)
-
-
 def render_fleet(found: Sequence[tuple[str, Evaluation, Sequence[TransactionRow]]], paint: Paint = plain) -> str:
     """One table for all clusters (name, evaluation, rows), and below it what was read of each."""
     shown = [
@@ -67,7 +62,8 @@ def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> s
 def with_summary(evaluation: Evaluation, rows: Sequence[TransactionRow], paint: Paint = plain) -> str:
     """The table and what was read, or one sentence that says that there is nothing, and what was read."""
     if rows:
-        return f"{render(rows, evaluation.snapshot.cluster_time_ms, paint)}\n\n{summary(evaluation)}"
+        shown = _table(HEADINGS, _shown(rows, evaluation.snapshot.cluster_time_ms), paint)
+        return f"{shown}\n\n{summary(evaluation)}"
     left_out = evaluation.suspect_count
     nothing = f"The options leave out {humanize_count(left_out, 'suspect')}" if left_out else "No suspect"
     return f"{nothing}. {summary(evaluation)}"

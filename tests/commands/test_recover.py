@@ -17,6 +17,7 @@ from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.recovery.audit import AuditError
 from exporter.recovery.plan import Action
 from tests.commands.scenes import World, context_of, hang, live, nothing
 from tests.commands.test_terminal import Terminal
@@ -198,21 +199,17 @@ def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_place_for_the_log_nothing_is_done(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_place_for_the_log_nothing_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A user without a home names a file."""
     context = context_of(None, [*ABORT, "--yes"])
     means, partitions = World.of(hang())
 
-    assert recover(context, means, Action.ABORT) == 1
+    with pytest.raises(AuditError, match="name a file with --audit-log"):
+        recover(context, means, Action.ABORT)
     assert partitions == []
-    assert "name a file with --audit-log" in capsys.readouterr().err
     at_terminal(monkeypatch, None)
     context.options.audit_log = str(tmp_path / "log")
-    log = audit_log(context)
-    assert log is not None
-    assert agrees(context.options, log)
+    assert agrees(context.options, audit_log(context))
 
 
 @pytest.mark.parametrize(

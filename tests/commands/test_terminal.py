@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from exporter.commands.progress import Progress
-from exporter.commands.transactions_table import render
+from exporter.commands.transactions_table import with_summary
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
@@ -34,7 +34,9 @@ def test_the_whole_table() -> None:
         proof=proof(),
     )
 
-    table = render(all_rows(evaluate(taken, Memory(), Policy())), NOW_MS)
+    evaluation = evaluate(taken, Memory(), Policy())
+
+    table, _, _ = with_summary(evaluation, all_rows(evaluation)).partition("\n\n")
 
     assert table == (
         "TOPIC   PARTITION  PRODUCER  EPOCH  START OFFSET  OPEN FOR   LATE  TRANSACTIONAL ID  VERDICT\n"
