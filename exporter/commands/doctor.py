@@ -22,12 +22,10 @@ from exporter.doctor.protection import of_protection
 from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
 from exporter.evaluation.humanize import printable
 from exporter.kafka.client.principal import principal_of
-from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.collect.collector import open_collector
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.snapshot.origin import Protection
 
 LEVEL_WIDTH = 8
 CHECK_WIDTH = 17
@@ -70,7 +68,7 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
         try:
             snapshot = collector.collect()
             read = collector.query(preconditions)
-            protection = _protection(collector) if options.cluster is not None else None
+            protection = collector.query(read_protection) if options.cluster is not None else None
         except ClusterUnavailableError as error:
             diagnosis = unreachable(str(error), (*local, *prometheus_findings(options.prometheus, None)))
             status = ExitStatus.COULD_NOT_RUN
@@ -81,15 +79,6 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             status = ExitStatus.ANSWERED if diagnosis.can_prove_all else ExitStatus.INCOMPLETE
     remedies = _remedies(options.acls, diagnosis, principal, settings.kafka.bootstrap)
     return Examined(diagnosis=diagnosis, status=status, principal=principal, remedies=remedies)
-
-
-def _protection(collector: Collector) -> Protection:
-    """Raises ClusterUnavailableError."""
-
-    async def question(client: ClusterClient) -> Protection:
-        return await read_protection(client, await client.topology())
-
-    return collector.query(question)
 
 
 def _remedies(form: str, diagnosis: Diagnosis, principal: str | None, bootstrap: str) -> tuple[str, ...]:

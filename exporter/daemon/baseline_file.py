@@ -33,38 +33,31 @@ class BaselineFile:
     def current(self, *cluster_ids: str) -> Baseline:
         """The usual durations on those clusters, or on any if none is named; empty if the file cannot be used now."""
         with self._lock:
-            return self._current(cluster_ids)
-
-    def _current(self, cluster_ids: tuple[str, ...]) -> Baseline:
-        newest = self._read()
-        failure = self._failure(newest, cluster_ids)
-        self.status = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)
-        if failure != self._said:
-            self._said = failure
-            if failure is not None:
-                log.warning("baseline file %s is not used: %s", self._path, failure, extra={"subject": "baseline"})
-            else:
-                log.info("baseline file %s is used", self._path, extra={"subject": "baseline"})
-        return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
+            newest = self._read()
+            failure = self._failure(newest, cluster_ids)
+            self.status = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)
+            if failure != self._said:
+                self._said = failure
+                if failure is not None:
+                    log.warning("baseline file %s is not used: %s", self._path, failure, extra={"subject": "baseline"})
+                else:
+                    log.info("baseline file %s is used", self._path, extra={"subject": "baseline"})
+            return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
 
     def _read(self) -> Baseline | BaselineError:
         newest = self._file.signature()
         if newest is None or newest != self._stamp:
+            self._stamp = newest
             try:
-                self._newest = self._parsed()
-                self._stamp = newest
+                self._newest = parse(self._file.read_text(), self._rules)
+            except UnicodeDecodeError:
+                self._newest = BaselineError("it is not UTF-8 text")
+            except BaselineError as error:
+                self._newest = error
             except OSError as error:
                 self._stamp = None
                 self._newest = BaselineError(f"it cannot be read: {error.strerror or error}")
         return self._newest
-
-    def _parsed(self) -> Baseline | BaselineError:
-        try:
-            return parse(self._file.read_text(), self._rules)
-        except UnicodeDecodeError:
-            return BaselineError("it is not UTF-8 text")
-        except BaselineError as error:
-            return error
 
     def _failure(self, newest: Baseline | BaselineError, cluster_ids: tuple[str, ...]) -> str | None:
         if isinstance(newest, BaselineError):

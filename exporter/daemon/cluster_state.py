@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from exporter.config.settings import Settings
@@ -28,17 +29,12 @@ class ClusterState:
     def __init__(self, state_path: Path | None) -> None:
         """`state_path` is the state file, None for no file."""
         self._lock = threading.Lock()
-        self._cycles = self._failed_cycles = self._missed_cycles = 0
+        self._status = ClusterStatus(interval_ms=0, stale_after_cycles=0)
+        """Without what the settings and other parts add."""
         self._missed_in_a_row = 0
         """Cycles since the last snapshot that gave none: failed, or missed because the previous one was still running."""
-        self._last_seconds: float | None = None
-        self._last_failure: str | None = None
-        self._last_success_at_ms: int | None = None
-        self._proof: ProofStatus | None = None
-        self._phases: tuple[tuple[str, float], ...] = ()
         self._said: dict[str, str] = {}
         """The latest log line about each subject: a broker that is down for an hour gives one line, not 120."""
-        self._protection: Protection | None = None
         self.evaluation: Evaluation | None = None
         state, self._state_path = recalled(
             state_path,
@@ -58,15 +54,20 @@ class ClusterState:
     ) -> None:
         """A cycle has returned this evaluation; `keep` stores it."""
         with self._lock:
-            self._cycles += 1
-            self._last_seconds = seconds
             self.evaluation = evaluation
             self.memory = evaluation.memory
             self.topics = (*evaluation.snapshot.partitions.topics, *evaluation.snapshot.visibility.hidden_topics)
-            self._last_failure = None
             self._missed_in_a_row = 0
-            self._last_success_at_ms = now_ms
-            self._phases = phases
+            self._status = replace(
+                self._status,
+                cycles=self._status.cycles + 1,
+                last_cycle_duration_seconds=seconds,
+                last_cycle_succeeded=True,
+                last_failure=None,
+                last_success_at_ms=now_ms,
+                snapshot_taken_at_ms=evaluation.snapshot.taken_at_ms,
+                phase_durations=phases,
+            )
         self._say("cycle", "cycle succeeded", logging.INFO)
         missing = gaps(evaluation.snapshot)
         self._say(
@@ -79,16 +80,18 @@ class ClusterState:
         True if it is not as before.
         """
         with self._lock:
-            before, self._proof = self._proof, ProofStatus(diagnosis.can_prove_all, diagnosis.sentence)
+            before = self._status
+            self._status = replace(before, proof=ProofStatus(diagnosis.can_prove_all, diagnosis.sentence))
+            is_other = self._status.proof != before.proof
         level = logging.INFO if diagnosis.can_prove_all else logging.WARNING
         more = "" if diagnosis.can_prove_all else f" Missing: {', '.join(diagnosis.problems)}; run doctor."
         self._say("proof", f"{diagnosis.sentence}{more}", level, when_changed=", ".join(diagnosis.problems))
-        return self._proof != before
+        return is_other
 
     def protected(self, protection: Protection) -> None:
         """The settings that prevent hanging transactions were read."""
         with self._lock:
-            self._protection = protection
+            self._status = replace(self._status, protection=protection)
         exposed = [name for name, check in CHECKS.items() if check(protection).state is Protected.EXPOSED]
         sentence = f"settings that allow transactions to hang: {', '.join(exposed)}; run doctor --cluster"
         self._say("protection", sentence if exposed else "every setting prevents hanging transactions", logging.INFO)
@@ -96,18 +99,22 @@ class ClusterState:
     def failed(self, sentence: str, *, seconds: float) -> None:
         """A cycle has failed with this reason."""
         with self._lock:
-            self._cycles += 1
-            self._last_seconds = seconds
-            self._failed_cycles += 1
-            self._last_failure = sentence
             self._missed_in_a_row += 1
+            self._status = replace(
+                self._status,
+                cycles=self._status.cycles + 1,
+                failed_cycles=self._status.failed_cycles + 1,
+                last_cycle_duration_seconds=seconds,
+                last_cycle_succeeded=False,
+                last_failure=sentence,
+            )
         self._say("cycle", f"cycle failed: {sentence}", logging.ERROR)
 
     def missed(self) -> None:
         """A cycle was due while the previous one was still running."""
         with self._lock:
-            self._missed_cycles += 1
             self._missed_in_a_row += 1
+            self._status = replace(self._status, missed_cycles=self._status.missed_cycles + 1)
         self._say("cycle", "cycle missed: the previous one was still running", logging.ERROR)
 
     def status(
@@ -119,23 +126,13 @@ class ClusterState:
         """The status now, by the settings in use."""
         stale_after = settings.publish.stale_after_cycles
         with self._lock:
-            return ClusterStatus(
+            return replace(
+                self._status,
                 interval_ms=settings.scan.interval_ms,
                 stale_after_cycles=stale_after,
-                cycles=self._cycles,
-                failed_cycles=self._failed_cycles,
-                missed_cycles=self._missed_cycles,
-                last_cycle_duration_seconds=self._last_seconds,
-                last_cycle_succeeded=None if self._cycles == 0 else self._last_failure is None,
-                last_failure=self._last_failure,
-                last_success_at_ms=self._last_success_at_ms,
-                snapshot_taken_at_ms=None if self.evaluation is None else self.evaluation.snapshot.taken_at_ms,
                 is_stale=self.evaluation is not None and self._missed_in_a_row >= stale_after,
-                phase_durations=self._phases,
                 api_statistics=api_statistics,
                 transaction_log=transaction_log,
-                proof=self._proof,
-                protection=self._protection,
             )
 
     def keep(self) -> None:

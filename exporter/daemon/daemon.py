@@ -5,11 +5,13 @@ A scrape never gets here: the web server sends the bytes that the last publicati
 
 from __future__ import annotations
 
+import platform
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from exporter import __version__
 from exporter.baseline import NO_BASELINE, Baseline
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import Reader
@@ -19,7 +21,6 @@ from exporter.daemon.publisher import Publisher
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Orders, Scheduler
 from exporter.daemon.watched_cluster import Follow, Recorder, Shared, WatchedCluster
-from exporter.daemon.wiring import process_status
 from exporter.status import ProcessStatus
 from exporter.web.routes import Routes
 
@@ -140,11 +141,15 @@ class Daemon:
 
     def _process_status(self) -> ProcessStatus:
         self._usual()
-        return process_status(
-            self.scheduler.reloader,
+        reloader = self.scheduler.reloader
+        return ProcessStatus(
+            version=__version__,
+            python_version=platform.python_version(),
             started_at_ms=self._started_at_ms,
             baseline=None if self._baseline is None else self._baseline.status,
             history=None if self._history is None else self._history.status(),
+            settings_reloaded=True if reloader is None else reloader.status.succeeded,
+            settings_loaded_at_ms=self._started_at_ms if reloader is None else reloader.status.last_success_at_ms,
         )
 
 

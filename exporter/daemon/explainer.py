@@ -67,11 +67,8 @@ class Explainer:
 
 def in_one_line(conclusion: Conclusion) -> tuple[str, str]:
     """(cause, evidence); of an unknown cause what is missing, and which causes are possible."""
-    if conclusion.cause is None:
-        return NO_CAUSE, "; ".join(conclusion.evidence)
     if conclusion.cause is not Cause.UNKNOWN:
-        return conclusion.cause.value, "; ".join(conclusion.evidence)
+        return NO_CAUSE if conclusion.cause is None else conclusion.cause.value, "; ".join(conclusion.evidence)
     possible = ", ".join(cause.value for cause in conclusion.possible)
-    return conclusion.cause.value, f"missing: {'; '.join(conclusion.missing)}" + (
-        f"; possible: {possible}" if possible else ""
-    )
+    missing = f"missing: {'; '.join(conclusion.missing)}"
+    return conclusion.cause.value, f"{missing}; possible: {possible}" if possible else missing

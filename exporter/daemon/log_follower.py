@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -21,7 +22,7 @@ from exporter.transaction_log.journal import Journal
 from exporter.transaction_log.ledger import Ledger
 from exporter.transaction_log.records import MalformedRecordError, UnknownVersion, decode
 from exporter.transaction_log.report import LogPosition, LogReport
-from exporter.transaction_log.timeouts import EndedByCoordinator, LastTimeouts, in_words
+from exporter.transaction_log.timeouts import EndedByCoordinator, ended_by_coordinator, in_words
 
 log = logging.getLogger("exporter")
 
@@ -29,6 +30,8 @@ READ_SECONDS = 0.2
 OPEN_AGAIN_SECONDS = 5.0
 END_SECONDS = 0.5
 LOGGED_OF_A_BATCH_MAX = 5
+TIMEOUTS_MAX = 100
+"""The last that are kept for the page."""
 NOT_YET = "it was not read yet"
 
 OpenLog = Callable[..., StateLog]
@@ -59,7 +62,7 @@ class LogFollower:
         self._thread = threading.Thread(target=run, name="transaction-log", daemon=True)
         self._ledger = Ledger()
         self._counts = Counts(settings.groups)
-        self._timeouts = LastTimeouts()
+        self._timeouts: deque[EndedByCoordinator] = deque(maxlen=TIMEOUTS_MAX)
         self._cluster_id = ""
         self._partitions: tuple[int, ...] = ()
         self._positions: dict[int, int] = {}
@@ -106,7 +109,7 @@ class LogFollower:
                 partitions_behind=len(with_end) - len(current),
                 partitions_unread=len(self._partitions) - len(with_end),
                 transactional_ids=self._ledger.transactional_ids,
-                timeouts=self._timeouts.newest_first(),
+                timeouts=tuple(sorted(self._timeouts, key=lambda transaction: -transaction.at_ms)),
                 position=LogPosition(cluster_id=self._cluster_id, offsets=MappingProxyType(self._counted_positions())),
                 failure=self._failure,
             )
@@ -205,7 +208,9 @@ class LogFollower:
         if record.offset >= self._counted_before.get(record.partition, 0):
             for event in events:
                 self._counts.count(event)
-        return tuple(transaction for event in events if (transaction := self._timeouts.take(event)) is not None)
+        ended = [transaction for event in events if (transaction := ended_by_coordinator(event)) is not None]
+        self._timeouts.extend(ended)
+        return ended
 
     def _say(self, sentence: str | None) -> None:
         """Logs one line per change."""

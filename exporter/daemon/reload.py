@@ -58,12 +58,13 @@ class Reloader:
 
     def now(self) -> Reloaded | None:
         """The settings as they are now; None, with a log line for each problem, if they are invalid."""
-        loaded, problems = self._attempt()
-        if loaded is None:
+        try:
+            loaded = self._load()
+        except ConfigurationError as error:
             self._digests = self._digest_all()  # so that it is logged once
             self.status = ReloadStatus(succeeded=False, last_success_at_ms=self.status.last_success_at_ms)
-            for problem in problems:
-                log.error(
+            for problem in error.problems:
+                log.error(  # noqa: TRY400 - the problem says it all
                     "settings not reloaded, the previous ones stay in use: %s", problem, extra={"subject": "settings"}
                 )
             return None
@@ -76,12 +77,6 @@ class Reloader:
         log.info("settings reloaded", extra={"subject": "settings"})
         changed = frozenset(file for file in loaded.files if before.get(file) != self._digests[file])
         return Reloaded(loaded.settings, changed)
-
-    def _attempt(self) -> tuple[Loaded | None, tuple[str, ...]]:
-        try:
-            return self._load(), ()
-        except ConfigurationError as error:
-            return None, error.problems
 
     def _digest_all(self) -> Digests:
         # By contents: Kubernetes swaps a symbolic link, and a copy may keep an old time.

@@ -16,12 +16,11 @@ from typing import Protocol
 from exporter.baseline import NO_BASELINE, Baseline
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import Known, Reader
+from exporter.daemon.between_cycles import ProofCheck, ProtectionWatch
 from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.explainer import Explainer, in_one_line
 from exporter.daemon.incidents_file import AuditReader, IncidentsFile, in_words
 from exporter.daemon.log_follower import LogFollower
-from exporter.daemon.proof_check import ProofCheck
-from exporter.daemon.protection_watch import ProtectionWatch
 from exporter.daemon.wiring import policy_of, publish_options_of
 from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation

@@ -1,14 +1,12 @@
-"""Keeps the last transactions that their coordinator ended: timed out, or fenced for a newer producer of the id."""
+"""Records transactions that their coordinator ended: timed out, or fenced for a newer producer of the id."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
 from exporter.transaction_log.events import Event, Happening, Outcome
 
-KEPT_MAX: Final = 100
 PARTITIONS_TOLD_MAX: Final = 3
 _BY_THE_COORDINATOR: Final = frozenset({Outcome.TIMED_OUT, Outcome.FENCED})
 
@@ -55,21 +53,3 @@ def in_words(transaction: EndedByCoordinator) -> str:
         f"(time-out {transaction.timeout_ms / 1000:g} s): its coordinator "
         f"aborts it on {where}{others}"
     )
-
-
-class LastTimeouts:
-    """The last KEPT_MAX, in the order in which they were read."""
-
-    def __init__(self) -> None:
-        self._kept: deque[EndedByCoordinator] = deque(maxlen=KEPT_MAX)
-
-    def take(self, event: Event) -> EndedByCoordinator | None:
-        """Keep it, and hand it back, if it is such an end."""
-        ended = ended_by_coordinator(event)
-        if ended is not None:
-            self._kept.append(ended)
-        return ended
-
-    def newest_first(self) -> tuple[EndedByCoordinator, ...]:
-        """By the time of the decision."""
-        return tuple(sorted(self._kept, key=lambda transaction: -transaction.at_ms))

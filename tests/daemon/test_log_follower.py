@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from exporter.config.loading import load
-from exporter.daemon.log_follower import LogFollower
+from exporter.daemon.log_follower import TIMEOUTS_MAX, LogFollower
 from exporter.kafka.state_log import Batch, LogRecord, LogUnreadableError, StateLog
 from exporter.transaction_log.counts import Counted
 from exporter.transaction_log.report import LogPosition, LogReport
@@ -272,10 +272,17 @@ def test_what_is_wrong_with_partitions_is_one_sentence() -> None:
     assert read_through(log).failure == "partition 4: Broker: Topic authorization failed, and 1 more"
 
 
-def timed_out(offset: int, name: str) -> list[LogRecord]:
+def timed_out(offset: int, name: str, at_ms: int = 3000) -> list[LogRecord]:
     """Begun, and aborted by its coordinator after its time-out of a second."""
     begun = LogRecord(0, offset, 1000, key(name), value(1, 1000))
-    return [begun, LogRecord(0, offset + 1, 3000, key(name), value(3, 1000, epoch=1, updated_ms=3000))]
+    return [begun, LogRecord(0, offset + 1, at_ms, key(name), value(3, 1000, epoch=1, updated_ms=at_ms))]
+
+
+def test_the_newest_time_outs_are_kept_and_come_first() -> None:
+    count = TIMEOUTS_MAX + 5
+    records = [record for number in range(count) for record in timed_out(2 * number, f"id-{number}", 3000 + number)]
+    kept = read_through(Log([Batch(tuple(records))], {0: 2 * count})).timeouts
+    assert [timeout.at_ms for timeout in kept] == list(range(3000 + count - 1, 3000 + 4, -1))
 
 
 def test_time_outs_are_logged_with_their_names_once_the_log_is_caught_up(caplog: pytest.LogCaptureFixture) -> None:

@@ -24,8 +24,9 @@ BROKER_CONFIGS = (
 STATE_TOPIC_CONFIGS = ("unclean.leader.election.enable", "min.insync.replicas", "cleanup.policy")
 
 
-async def read_protection(client: ClusterClient, topology: Topology) -> Protection:
-    """Faults are in the result."""
+async def read_protection(client: ClusterClient, topology: Topology | None = None) -> Protection:
+    """Faults are in the result; raises ClusterUnavailableError if it has to read the metadata, and no broker responds."""
+    topology = topology or await client.topology()
     asked = tuple(sorted(topology.brokers))
     unread: list[str] = []
 
