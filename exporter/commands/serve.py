@@ -28,8 +28,9 @@ from exporter.kafka.collect.collector import open_collector
 from exporter.storage.places import place_of
 from exporter.web.auth import Authenticator
 from exporter.web.config_file import WebFile
+from exporter.web.listener import WebServerError
 from exporter.web.routes import Routes
-from exporter.web.server import WebServer, WebServerError
+from exporter.web.server import WebServer
 from exporter.web.tls import RenewingContext, ServerTlsError
 
 log = logging.getLogger("exporter")

@@ -11,7 +11,6 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from types import TracebackType
 from typing import Any
 
 import uvicorn
@@ -22,8 +21,6 @@ from exporter.web.connections import ConnectionLimits, Listener
 from exporter.web.listener import WebServerError, listen, url_of
 from exporter.web.routes import HEADER_BYTES_MAX, Request, Response, Routes
 from exporter.web.tls import RenewingContext, is_allowed
-
-__all__ = ["WebServer", "WebServerError"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +39,16 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 class WebServer:
-    """Serves a site from `start` to `close`, once."""
+    """Serves a site from `start` to `close`, once: one listener, one thread, one event loop."""
+
+    url: str
+    """A URL of this server that works on this machine, once it is started."""
+    port: int
+    """The port in use, also with port 0 in the settings."""
+    _listener: Listener | None = None
+    _loop: asyncio.AbstractEventLoop
+    _server: uvicorn.Server
+    _thread: threading.Thread
 
     def __init__(
         self,
@@ -61,84 +67,51 @@ class WebServer:
         self._listen_address = listen_address
         self._site = routes
         self._limits = limits or ConnectionLimits()
-        self._serving: _Serving | None = None
+        self._has_started = threading.Event()
 
     def start(self) -> None:
         """Returns when the server accepts requests. Raises WebServerError with one sentence."""
-        assert self._serving is None, "a server is started once"
-        listener = listen(self._listen_address, self._limits)
-        self._serving = _Serving(listener, self._site, self._limits, self._tls, self._allowed_sans, self._guard)
-        if not self._serving.started.wait(_START_SECONDS_MAX):
+        assert self._listener is None, "a server is started once"
+        listener = self._listener = listen(self._listen_address, self._limits)
+        self.url, self.port = url_of(listener, "http" if self._tls is None else "https"), listener.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        self._server = uvicorn.Server(self._configuration())
+        self._thread = threading.Thread(target=self._run, name="web", daemon=True)
+        self._thread.start()
+        if not self._has_started.wait(_START_SECONDS_MAX):
             raise WebServerError(f"The web server on {self._listen_address} did not start.")
-
-    @property
-    def url(self) -> str:
-        """A URL of this server that works on this machine."""
-        return self._started.url
-
-    @property
-    def port(self) -> int:
-        """The port in use, also with port 0 in the settings."""
-        return self._started.port
 
     @property
     def connections(self) -> int:
         """Open connections."""
-        return self._started.listener.peers
+        return self._listening.peers
 
     def close(self) -> None:
         """Stops listening, waits a moment for responses in flight, drops all connections. Takes less than a second."""
-        if self._serving is not None:
-            self._serving.close()
-            self._guard.close()
+        if self._listener is None:
+            return
+        if self._thread.is_alive():
+            self._server.should_exit = True
+            self._loop.call_soon_threadsafe(self._loop.call_later, _GRACE_SECONDS, self._listener.drop_all)
+            self._thread.join(_CLOSE_SECONDS_MAX)
+            if self._thread.is_alive():
+                _log.error("The web server did not stop within %s s.", _CLOSE_SECONDS_MAX)
+        self._guard.close()
 
     def __enter__(self) -> WebServer:
         self.start()
         return self
 
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
-    def _started(self) -> _Serving:
-        assert self._serving is not None, "the server is not started"
-        return self._serving
+    def _listening(self) -> Listener:
+        assert self._listener is not None, "the server is not started"
+        return self._listener
 
-
-class _Serving:
-    """One listener, one thread, one event loop."""
-
-    def __init__(
-        self,
-        listener: Listener,
-        routes: Routes,
-        limits: ConnectionLimits,
-        tls: ssl.SSLContext | None,
-        allowed_sans: frozenset[str],
-        guard: Authenticator,
-    ) -> None:
-        self.listener = listener
-        self.url = url_of(listener, "http" if tls is None else "https")
-        self.port: int = listener.getsockname()[1]
-        self.started = threading.Event()
-        self._site = routes
-        self._guard = guard
-        self._allowed_sans = allowed_sans
-        self._loop = asyncio.new_event_loop()
-        self._server = uvicorn.Server(self._configuration(limits, tls))
-        self.thread = threading.Thread(target=self._run, name="web", daemon=True)
-        self.thread.start()
-
-    def close(self) -> None:
-        if not self.thread.is_alive():
-            return
-        self._server.should_exit = True
-        self._loop.call_soon_threadsafe(self._loop.call_later, _GRACE_SECONDS, self.listener.drop_all)
-        self.thread.join(_CLOSE_SECONDS_MAX)
-        if self.thread.is_alive():
-            _log.error("The web server did not stop within %s s.", _CLOSE_SECONDS_MAX)
-
-    def _configuration(self, limits: ConnectionLimits, tls: ssl.SSLContext | None) -> uvicorn.Config:
+    def _configuration(self) -> uvicorn.Config:
+        tls = self._tls
         return uvicorn.Config(
             self._application,
             interface="asgi3",
@@ -153,7 +126,7 @@ class _Serving:
             server_header=False,
             backlog=32,
             h11_max_incomplete_event_size=HEADER_BYTES_MAX,
-            timeout_keep_alive=int(limits.idle_seconds),
+            timeout_keep_alive=int(self._limits.idle_seconds),
             timeout_graceful_shutdown=_SECOND_NET_SECONDS,
             timeout_notify=1,
             callback_notify=self._tick,
@@ -163,27 +136,27 @@ class _Serving:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._server.serve(sockets=[self.listener]))
+            self._loop.run_until_complete(self._server.serve(sockets=[self._listening]))
         finally:
-            self.listener.close()
+            self._listening.close()
             self._loop.close()
 
     async def _tick(self) -> None:
         """Called once at the start and then once a second."""
-        self.started.set()
-        self.listener.drop_overdue()
+        self._has_started.set()
+        self._listening.drop_overdue()
 
     async def _application(self, scope: Scope, _: Receive, send: Send) -> None:
         """An ASGI application for HTTP: a scope becomes a Request, an Answer becomes messages."""
         client = scope["client"]
-        self.listener.request_begins(client)
+        self._listening.request_begins(client)
         try:
             request = _request(scope, "" if client is None else client[0])
             config = self._guard.current()
             answer = await self._guard.refusal(request, config) or self._site.answer(request)
             await _send_answer(answer, config.headers, send)
         finally:
-            self.listener.request_ends(client)
+            self._listening.request_ends(client)
 
 
 class _NamedPeers(H11Protocol):

@@ -24,8 +24,9 @@ from exporter.publication.exposition import OPENMETRICS, TEXT, Renderer
 from exporter.publication.page.page import render_page
 from exporter.publication.publication import Publication
 from exporter.web.connections import ConnectionLimits
+from exporter.web.listener import WebServerError
 from exporter.web.routes import Request, Routes
-from exporter.web.server import WebServer, WebServerError
+from exporter.web.server import WebServer
 from tests.certificates import Authority
 from tests.publication.builders import evaluation_of, many_partitions, published
 from tests.publication.scenarios import healthy, render, three_hangs
@@ -301,7 +302,7 @@ def test_answers_are_not_held_back_to_be_joined(web: WebServer) -> None:
     """Nagle's algorithm is off on every connection: with TLS a scrape would wait 40 ms for it."""
     with _connect(web):
         until(lambda: web.connections == 1)
-        peers = web._started.listener._peers.values()
+        peers = web._listening._peers.values()
         assert [peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for peer in peers] == [1]
 
 
@@ -310,7 +311,7 @@ def test_an_answer_ends_and_the_idle_time_begins(web: WebServer) -> None:
     with _connect(web) as peer:
         peer.sendall(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
         assert peer.recv(10_000).startswith(b"HTTP/1.1 200")
-        (known,) = web._started.listener._peers.values()
+        (known,) = web._listening._peers.values()
         until(lambda: known.deadline > time.monotonic() + ConnectionLimits().answer_seconds)
 
 
