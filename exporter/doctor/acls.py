@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level, ok
 from exporter.evaluation.humanize import humanize_names
 from exporter.snapshot import DenyRule, Preconditions, Resource
 
@@ -14,9 +14,9 @@ DESCRIBE_CLUSTER = Grant(operation="Describe", resource=Resource.CLUSTER)
 def of_acls(pre: Preconditions) -> Iterable[Finding]:
     check = "ACLs"
     if not pre.acls.has_authorizer:
-        yield Finding(check=check, level=Level.OK, result="there is no authorizer: nothing is hidden")
+        yield ok(check, "there is no authorizer: nothing is hidden")
     elif not pre.acls.unread:
-        yield Finding(check=check, level=Level.OK, result="readable")
+        yield ok(check, "readable")
     else:
         is_refused = pre.acls.unread in NOT_AUTHORIZED
         yield Finding(
@@ -31,7 +31,7 @@ def of_acls(pre: Preconditions) -> Iterable[Finding]:
 def of_groups(pre: Preconditions) -> Finding:
     check = "consumer groups"
     if not pre.groups_hidden:
-        return Finding(check=check, level=Level.OK, result="all visible")
+        return ok(check, "all visible")
     denied = tuple(rule for rule in pre.acls.denied if rule.resource is Resource.GROUP)
     return Finding(
         check=check,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level, ok
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.snapshot import BrokerContact, ClockSource, DenyRule, Resource, Snapshot
 
@@ -16,7 +16,7 @@ def of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterabl
     reached = [_contact(contact) for contact in contacts if not contact.failure]
     if reached:
         result = f"{len(reached)} of {len(contacts)} respond: {humanize_names(reached, shown_max=NAMED_MAX)}"
-        yield Finding(check="brokers", level=Level.OK, result=result)
+        yield ok("brokers", result)
     for contact in contacts:
         if contact.failure:
             count = 0 if contact.broker is None else led.get(contact.broker, 0)
@@ -42,8 +42,7 @@ def of_settings(snapshot: Snapshot, denied: Iterable[DenyRule]) -> Finding:
     """`denied` are the rules that may be about the exporter."""
     check, limit = "broker settings", snapshot.max_timeout
     if limit.timeout_ms is not None and not limit.unread:
-        result = f"transaction.max.timeout.ms is {humanize_duration(limit.timeout_ms)}"
-        return Finding(check=check, level=Level.OK, result=result)
+        return ok(check, f"transaction.max.timeout.ms is {humanize_duration(limit.timeout_ms)}")
     reasons = dict.fromkeys(why for _, why in limit.unread)
     used = "that of the other brokers" if limit.timeout_ms is not None else "verdicts.max_timeout_fallback"
     is_refused = any(why in NOT_AUTHORIZED for why in reasons)
@@ -64,21 +63,16 @@ def _denies_settings(rule: DenyRule) -> bool:
 def of_clock(snapshot: Snapshot) -> Finding:
     check = "clock"
     if snapshot.clock_source is ClockSource.EXPORTER:
-        return Finding(
-            check=check,
-            level=Level.OK,
-            result="the brokers' clock was not needed, or they do not show it: this machine's clock is used",
-        )
+        return ok(check, "the brokers' clock was not needed, or they do not show it: this machine's clock is used")
     offset_ms = abs(snapshot.clock_offset_ms)
-    apart = (
-        f"{humanize_duration(offset_ms)} {'behind' if snapshot.clock_offset_ms > 0 else 'ahead of'} the controller's"
-    )
+    apart = "behind" if snapshot.clock_offset_ms > 0 else "ahead of"
+    result = f"this machine's clock is {humanize_duration(offset_ms)} {apart} the controller's"
     if offset_ms < _CLOCK_OFF_MS:
-        return Finding(check=check, level=Level.OK, result=f"this machine's clock is {apart}")
+        return ok(check, result)
     return Finding(
         check=check,
         level=Level.LIMITED,
-        result=f"this machine's clock is {apart}",
+        result=result,
         consequence="verdicts use the controller's clock; durations that Prometheus computes are wrong by this much",
         advice="synchronize the clocks of this machine and of the brokers (NTP)",
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from exporter.doctor.acls import denials, hiding, rules_in_words
-from exporter.doctor.findings import Finding, Grant, Level
+from exporter.doctor.findings import Finding, Grant, Level, ok
 from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import STATE_TOPIC, DenyRule, IdVisibility, Preconditions, Resource, StateTopic
 
@@ -39,10 +39,8 @@ def of_state_topic(pre: Preconditions) -> Finding:
             check=check, level=Level.MISSING, result=f"no broker responded about {STATE_TOPIC}", consequence=_NOT_PROVED
         )
     if pre.state_topic is StateTopic.ABSENT:
-        return Finding(
-            check=check, level=Level.OK, result=f"{STATE_TOPIC} does not exist: no producer has used a transactional id"
-        )
-    return Finding(check=check, level=Level.OK, result=f"{STATE_TOPIC} is visible")
+        return ok(check, f"{STATE_TOPIC} does not exist: no producer has used a transactional id")
+    return ok(check, f"{STATE_TOPIC} is visible")
 
 
 def of_coordinators(pre: Preconditions) -> Iterable[Finding]:
@@ -53,7 +51,7 @@ def of_coordinators(pre: Preconditions) -> Iterable[Finding]:
     if count and all(proof.failure is None for proof in pre.state_partitions):
         leaders = len({proof.leader for proof in pre.state_partitions})
         result = f"{humanize_count(leaders, 'coordinator')} with {count} partitions of {STATE_TOPIC}, all loaded"
-        yield Finding(check="coordinators", level=Level.OK, result=result)
+        yield ok("coordinators", result)
     for failure, times in failures.items():
         failed = (proof.leader for proof in pre.state_partitions if proof.failure == failure)
         brokers = sorted({leader for leader in failed if leader >= 0})
@@ -81,7 +79,7 @@ def of_ids(pre: Preconditions, others: Sequence[DenyRule]) -> Finding:
             denied_by=denied,
         )
     if pre.id_visibility is IdVisibility.ALL:
-        return Finding(check=check, level=Level.OK, result="all visible")
+        return ok(check, "all visible")
     if pre.id_visibility is IdVisibility.BY_NAME_ONLY:
         return Finding(
             check=check,

@@ -50,6 +50,11 @@ class Finding:
     """Rules whose removal mends it."""
 
 
+def ok(check: str, result: str) -> Finding:
+    """A check that found nothing missing."""
+    return Finding(check=check, level=Level.OK, result=result)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """Every finding, and what they mean together."""

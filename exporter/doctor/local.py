@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exporter.config.settings import Settings
-from exporter.doctor.findings import Finding, Level
+from exporter.doctor.findings import Finding, Level, ok
 from exporter.files import make_private_folder
 from exporter.storage.places import Place, place_of
 
@@ -57,7 +57,7 @@ def _state_file(path: Path | None) -> Finding:
             consequence=lost,
             advice="set state.file to a place that this user can write, or state.file: none",
         )
-    return Finding(check=check, level=Level.OK, result=f"{path} can be written")
+    return ok(check, f"{path} can be written")
 
 
 def _is_readable(place: Place) -> bool:

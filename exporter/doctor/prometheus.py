@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from exporter.doctor.findings import Finding, Level
+from exporter.doctor.findings import Finding, Level, ok
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.publication.metrics.coverage import CLUSTER_INFO
 from exporter.publication.metrics.exporter import SNAPSHOT_TIMESTAMP
@@ -63,8 +63,7 @@ def _of_snapshot(url: str, cluster_id: str) -> Finding:
             result=f"the newest snapshot that it has is {humanize_duration(age_ms)} old",
             consequence="alerts are that late",
         )
-    result = f"it has a snapshot that is {humanize_duration(max(age_ms, 0))} old"
-    return Finding(check=CHECK, level=Level.OK, result=result)
+    return ok(CHECK, f"it has a snapshot that is {humanize_duration(max(age_ms, 0))} old")
 
 
 def _of_rules(url: str) -> Finding:
@@ -79,7 +78,7 @@ def _of_rules(url: str) -> Finding:
             advice="load alerts/alerts.yaml and alerts/recording.yaml, or install the chart with rules enabled",
         )
     own = sum(str(name).startswith(("KafkaTransaction", "KafkaPartitions")) for name in names)
-    return Finding(check=CHECK, level=Level.OK, result=f"it has {humanize_count(own, 'alert')} of the exporter")
+    return ok(CHECK, f"it has {humanize_count(own, 'alert')} of the exporter")
 
 
 def _get(url: str, path: str, **parameters: str) -> Mapping[str, Any]:

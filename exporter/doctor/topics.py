@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exporter.doctor.acls import denials, hiding
-from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.snapshot import STATE_TOPIC, Answer, DenyRule, Preconditions, Resource, Snapshot
 
@@ -66,11 +66,10 @@ def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) 
     excluded = snapshot.partitions.excluded_count
     if excluded:
         result = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found"
-        yield Finding(check="partitions", level=Level.OK, result=result)
+        yield ok("partitions", result)
     included = snapshot.partitions.included_count
     if included and not unread:
-        result = f"{humanize_count(included, 'partition')}, all read"
-        yield Finding(check="partitions", level=Level.OK, result=result)
+        yield ok("partitions", f"{humanize_count(included, 'partition')}, all read")
     if refused:
         names = [topic.topic for topic in refused]
         denied = tuple(dict.fromkeys(rule for name in names for rule in denials(pre, Resource.TOPIC, name)))
