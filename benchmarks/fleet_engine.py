@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from exporter.commands.serve import opened
-from exporter.config.fleet import Sources, load_fleet
+from exporter.config.fleet import load_fleet
 from exporter.config.settings import Settings
 from exporter.cycle import Known, Reader, no_journal
 from exporter.daemon.wiring import policy_of
@@ -31,7 +31,7 @@ def settings_for(addresses: Sequence[str], **flags: str) -> Settings:
     lines = [
         f"  cluster-{number}: {{kafka: {{bootstrap.servers: '{address}'}}}}" for number, address in enumerate(addresses)
     ]
-    return load_fleet(Sources(clusters=("fleet.yaml", "\n".join(["clusters:", *lines, ""])), flags=flags)).settings
+    return load_fleet(("fleet.yaml", "\n".join(["clusters:", *lines, ""])), flags=flags).settings
 
 
 def rounds(readers: Sequence[Reader], settings: Settings) -> None:

@@ -23,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.commands.context import Configured, Context
 from exporter.commands.status import ExitStatus
-from exporter.config.fleet import Sources, chosen, load_fleet
+from exporter.config.fleet import chosen, load_fleet
 from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
 from exporter.config.settings import Settings
@@ -124,7 +124,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
             raise ConfigurationError([f"--cluster {given['cluster']} needs --clusters, the file that has this name"])
     else:
         clusters = clusters_file, _text(clusters_file)
-        loaded = load_fleet(Sources(clusters=clusters, file=file, java=java, environment=environment, flags=flags))
+        loaded = load_fleet(clusters, file=file, java=java, environment=environment, flags=flags)
         name, reads_clusters = given.get("cluster"), COMMANDS[options.command].reads_clusters
         loaded = chosen(loaded, name or None, one=not reads_clusters)
     from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion

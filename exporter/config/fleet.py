@@ -15,15 +15,14 @@ clusters:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import yaml
 
 from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load_with_sources, settings_below
-from exporter.config.references import ReadText
 from exporter.config.settings import ClusterSettings
-from exporter.files import read_text
 
 ROOT: Final = "clusters"
 SECTIONS: Final = ("kafka", "scan", "verdicts", "transaction_log")
@@ -31,47 +30,37 @@ OF_THE_PROCESS: Final = frozenset({"scan.receive_limit", "transaction_log.groups
 """Settings in these sections that the whole fleet shares."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The parts of the settings without the clusters. `file` and `clusters` are a path and its text."""
+def load_fleet(
+    clusters: tuple[str, str],
+    *,
+    file: tuple[str, str] | None = None,
+    java: Mapping[str, Written] = MappingProxyType({}),
+    environment: Mapping[str, str] = MappingProxyType({}),
+    flags: Mapping[str, str] = MappingProxyType({}),
+) -> Loaded:
+    """Settings with their clusters, in the order of the file `clusters`, a path and its text.
 
-    clusters: tuple[str, str]
-    file: tuple[str, str] | None = None
-    java: Mapping[str, Written] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    flags: Mapping[str, str] = field(default_factory=dict)
-
-
-def load_fleet(sources: Sources, read: ReadText = read_text) -> Loaded:
-    """Settings with their `clusters`, in the file's order. Raises ConfigurationError with every problem found."""
+    Raises ConfigurationError with every problem found.
+    """
     problems: list[str] = []
-    blocks = _blocks(*sources.clusters, problems)
+    blocks = _blocks(*clusters, problems)
     loaded: dict[str, Loaded] = {}
     for name, block in blocks.items():
         try:
-            loaded[name] = load_with_sources(
-                file=sources.file,
-                java=sources.java,
-                environment=sources.environment,
-                flags=sources.flags,
-                cluster=block,
-                read=read,
-            )
+            loaded[name] = load_with_sources(file=file, java=java, environment=environment, flags=flags, cluster=block)
         except ConfigurationError as error:
             problems += [problem for problem in error.problems if problem not in problems]
     if any(cluster.settings.cluster_name is not None for cluster in loaded.values()):
-        problems.append(
-            f"cluster.name: cannot be given for a fleet, whose clusters have the names in {sources.clusters[0]}"
-        )
+        problems.append(f"cluster.name: cannot be given for a fleet, whose clusters have the names in {clusters[0]}")
     if problems:
         raise ConfigurationError(problems)
     first = next(iter(loaded.values()))
-    clusters = tuple(
+    members = tuple(
         ClusterSettings(name=name, settings=cluster.settings, files=cluster.files, written=cluster.written)
         for name, cluster in loaded.items()
     )
     return Loaded(
-        settings=replace(first.settings, clusters=clusters),
+        settings=replace(first.settings, clusters=members),
         written=first.written,
         files=tuple(dict.fromkeys(file for cluster in loaded.values() for file in cluster.files)),
     )

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from exporter.config.fleet import Sources, load_fleet
+from exporter.config.fleet import load_fleet
 from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.files import read_text
@@ -66,7 +66,7 @@ def settings_of_options(options: Mapping[str, str]) -> Settings:
     if path is None:
         return load(file=file, environment={}, flags=flags)
     clusters = (path, read_text(Path(path)))
-    return load_fleet(Sources(clusters=clusters, file=file, flags=flags)).settings
+    return load_fleet(clusters, file=file, flags=flags).settings
 
 
 class _Partition(InputPartition):

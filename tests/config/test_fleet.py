@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from exporter.config.fleet import Sources, chosen, load_fleet
+from exporter.config.fleet import chosen, load_fleet
 from exporter.config.loading import ConfigurationError
 from tests.config.sasl import sasl_of
 
@@ -29,18 +29,14 @@ clusters:
 
 def problems_of(clusters: str, shared: str = SHARED) -> tuple[str, ...]:
     with pytest.raises(ConfigurationError) as failure:
-        load_fleet(Sources(clusters=("fleet.yaml", clusters), file=("config.yaml", shared)))
+        load_fleet(("fleet.yaml", clusters), file=("config.yaml", shared))
     return failure.value.problems
 
 
 def test_a_cluster_takes_from_the_settings_what_it_does_not_say() -> None:
     """Names and order are those of the file; a cluster's own value overrides a flag."""
-    sources = Sources(
-        clusters=("fleet.yaml", TWO),
-        file=("config.yaml", SHARED),
-        flags={"kafka.sasl.username": "by-flag", "kafka.bootstrap.servers": "ignored:1"},
-    )
-    settings = load_fleet(sources).settings
+    flags = {"kafka.sasl.username": "by-flag", "kafka.bootstrap.servers": "ignored:1"}
+    settings = load_fleet(("fleet.yaml", TWO), file=("config.yaml", SHARED), flags=flags).settings
 
     assert [cluster.name for cluster in settings.clusters] == ["payments", "orders"]
     assert [cluster.settings.kafka.bootstrap for cluster in settings.clusters] == ["payments:9092", "orders:9092"]
@@ -52,7 +48,7 @@ def test_a_cluster_takes_from_the_settings_what_it_does_not_say() -> None:
 
 def test_settings_of_a_cluster_travel_to_other_machines() -> None:
     """Executors get them as bytes."""
-    clusters = load_fleet(Sources(clusters=("fleet.yaml", TWO), file=("config.yaml", SHARED))).settings.clusters
+    clusters = load_fleet(("fleet.yaml", TWO), file=("config.yaml", SHARED)).settings.clusters
     assert pickle.loads(pickle.dumps(clusters)) == clusters  # noqa: S301 - our own, of just now
 
 
@@ -103,7 +99,7 @@ def test_a_mistake_that_all_clusters_share_is_reported_once() -> None:
 
 def test_one_cluster_can_be_chosen() -> None:
     """With its own values and their places, as a fleet of one or as the settings of a single cluster."""
-    loaded = load_fleet(Sources(clusters=("fleet.yaml", TWO), file=("config.yaml", SHARED)))
+    loaded = load_fleet(("fleet.yaml", TWO), file=("config.yaml", SHARED))
     fleet, one = chosen(loaded, "orders", one=False), chosen(loaded, "orders", one=True)
 
     assert [cluster.name for cluster in fleet.settings.clusters] == ["orders"]

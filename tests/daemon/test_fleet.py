@@ -15,7 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from exporter.commands.context import Context
 from exporter.commands.serve import _state_path
-from exporter.config.fleet import Sources, load_fleet
+from exporter.config.fleet import load_fleet
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import EmbeddedReader
 from exporter.daemon.daemon import Daemon
@@ -37,7 +37,7 @@ def fleet(*names: str, more: str = "", **flags: str) -> Settings:
     blocks = [f"  {name}:\n    kafka: {{bootstrap.servers: '{name}:1'}}\n" for name in names]
     blocks[0] += more
     text = "clusters:\n" + "".join(blocks)
-    return load_fleet(Sources(clusters=("fleet.yaml", text), flags={**FLAGS, **named_flags})).settings
+    return load_fleet(("fleet.yaml", text), flags={**FLAGS, **named_flags}).settings
 
 
 class Scripts:
@@ -285,7 +285,7 @@ def test_clusters_with_the_same_brokers_have_state_files_of_their_own(tmp_path: 
         f"  {name}: {{kafka: {{bootstrap.servers: '{brokers}'}}}}\n"
         for name, brokers in (("a", "x:1"), ("b", "x:1"), ("c", "y:1"))
     )
-    settings = load_fleet(Sources(clusters=("fleet.yaml", text), flags=FLAGS)).settings
+    settings = load_fleet(("fleet.yaml", text), flags=FLAGS).settings
     context = Context(options=Namespace(), state_folder=tmp_path, may_colour=False)
     paths = [_state_path(context, settings, cluster) for cluster in settings.clusters]
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers
 from examples.workload.producers import OpenTransaction
 from exporter.commands.serve import opened
-from exporter.config.fleet import Sources, load_fleet
+from exporter.config.fleet import load_fleet
 from exporter.config.settings import Settings
 from exporter.daemon.daemon import Daemon
 from exporter.fleet.engine import SparkEngine, cause_of
@@ -29,7 +29,7 @@ def settings_for(*bootstraps: str) -> Settings:
         f"  cluster-{number}: {{kafka: {{bootstrap.servers: '{bootstrap}'}}}}\n"
         for number, bootstrap in enumerate(bootstraps)
     )
-    return load_fleet(Sources(clusters=("fleet.yaml", f"clusters:\n{clusters}"), flags=A_SECOND)).settings
+    return load_fleet(("fleet.yaml", f"clusters:\n{clusters}"), flags=A_SECOND).settings
 
 
 def got(routes: Routes, path: str) -> str:

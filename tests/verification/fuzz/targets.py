@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exporter import baseline
-from exporter.config.fleet import Sources, load_fleet
+from exporter.config.fleet import load_fleet
 from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon import state_file
@@ -190,7 +190,7 @@ TARGETS: Final[dict[str, Target]] = {
     ),
     "clusters of a fleet": Target(
         (b"clusters: {a: {kafka: {bootstrap.servers: 'a:1'}}}\n",),
-        _refused_by(ConfigurationError, lambda text: load_fleet(Sources(clusters=("clusters.yaml", text)))),
+        _refused_by(ConfigurationError, lambda text: load_fleet(("clusters.yaml", text))),
     ),
     "properties of Java's client": Target(
         (b"bootstrap.servers=a:1\nsecurity.protocol=PLAINTEXT\nclient.id=a\\\n  b\\u0041\n",),
