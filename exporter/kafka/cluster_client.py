@@ -19,16 +19,6 @@ TRANSACTIONS_LIMIT = 50_000
 _THROTTLE_TIME_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contact:
-    """A broker that responds."""
-
-    latency_s: float
-    """Of a request over an open connection."""
-    release: tuple[int, ...]
-    """The Kafka release whose APIs it offers, as (4, 3); empty if that is unknown."""
-
-
 class LatestMetadata:
     """The last metadata of all topics, not decoded again while the response stays the same, byte for byte."""
 
@@ -114,13 +104,17 @@ class ClusterClient:
             )
         return address
 
-    async def contact(self, address: Address) -> Contact:
+    async def latency_s(self, address: Address) -> float:
         """Connect, and measure a request that costs the broker nothing. Raises BrokerFault."""
         nothing = metadata.request(())
         await self._ask_at(address, "Metadata", nothing, self.request_timeout_s, _topology)  # may have to connect first
         began = self.clock()
         await self._ask_at(address, "Metadata", nothing, self.request_timeout_s, _topology)
-        return Contact(latency_s=self.clock() - began, release=self.connections.release_at(address) or ())
+        return self.clock() - began
+
+    def release_at(self, address: Address) -> str:
+        """The Kafka release whose APIs the broker there offers, as `4.3`; empty without an open connection."""
+        return ".".join(map(str, self.connections.release_at(address) or ()))
 
     async def pause(self, seconds: float) -> None:
         """Wait while other coroutines run, not beyond the deadline."""

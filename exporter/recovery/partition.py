@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.leadership.confirm import Claim, unconfirmed
+from exporter.kafka.leadership.confirm import Claim, metadata_of_all, unconfirmed
 from exporter.kafka.lookups import KafkaRequestError, leader_of, producers_at, producers_of
 from exporter.kafka.markers import Marker, MarkerAnswer, write_marker
 from exporter.kafka.offsets import LOG_START, latest_offsets, offset_at_time
@@ -196,14 +196,7 @@ def _newest(views: list[Topology], topic: str, partition: int) -> Claim:
 async def _views(client: ClusterClient, topics: tuple[str, ...]) -> list[Topology]:
     """The metadata of the first broker that responds, and of all brokers in it that respond."""
     first = await client.topology(topics)
-
-    async def ask(broker: int) -> Topology:
-        try:
-            return await client.topology(topics, broker=broker)
-        except BrokerFault:
-            return first
-
-    return [first, *await client.gather(ask(broker) for broker in sorted(first.brokers))]
+    return [first, *filter(None, (await metadata_of_all(client, topics)).values())]
 
 
 def _name(claim: Claim) -> str:

@@ -62,14 +62,14 @@ def _contacts(client: ClusterClient, topology: Topology) -> list[Any]:
 
 async def _contact(client: ClusterClient, address: Address, broker: int | None) -> BrokerContact:
     try:
-        contact = await client.contact(address)
+        latency_s = await client.latency_s(address)
     except BrokerFault as fault:
         return BrokerContact(broker=broker, address=str(address), failure=str(fault))
     found = BrokerContact(
         broker=broker,
         address=str(address),
-        latency_ms=contact.latency_s * 1000,
-        release=".".join(map(str, contact.release)),
+        latency_ms=latency_s * 1000,
+        release=client.release_at(address),
     )
     if broker is None:
         return found

@@ -54,7 +54,7 @@ async def read_protection(client: ClusterClient, topology: Topology | None = Non
     return Protection(
         features=features,
         broker_configs={broker: values for broker, values in zip(asked, by_broker, strict=True) if values},
-        releases={broker: _release(client, topology, broker) for broker in asked},
+        releases={broker: client.release_at(topology.brokers[broker]) for broker in asked},
         state_topic_replicas=min((len(topology.replicas.of(row)) for row in rows), default=None),
         state_topic_lagging=sum(len(topology.in_sync.of(row)) < len(topology.replicas.of(row)) for row in rows)
         if rows
@@ -62,10 +62,6 @@ async def read_protection(client: ClusterClient, topology: Topology | None = Non
         state_topic_configs=topic,
         unread=tuple(dict.fromkeys(unread)),
     )
-
-
-def _release(client: ClusterClient, topology: Topology, broker: int) -> str:
-    return ".".join(map(str, client.connections.release_at(topology.brokers[broker]) or ()))
 
 
 def _features(answer: Any) -> dict[str, int]:

@@ -77,7 +77,7 @@ async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mappi
     leaders = sorted({claim.leader for claim in claims} & (client.brokers or {}).keys())
     # The controller first: metadata that is older than the contact with it may be from before a broker was cut off.
     quorum = dict(zip(leaders, await client.gather(quorum_through(client, leader) for leader in leaders), strict=True))
-    views = await _metadata_of_all(client, topics)
+    views = await metadata_of_all(client, topics)
     named = views.keys() | {broker for view in views.values() if view is not None for broker in view.brokers}
     if any(views.get(broker) is None for broker in named):
         quorum = await _caught_up(client, quorum)
@@ -94,7 +94,7 @@ async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mappi
 
 async def who_knows(client: ClusterClient, topic: str) -> int | None:
     """A broker that knows `topic`; None if none does."""
-    views = await _metadata_of_all(client, (topic,))
+    views = await metadata_of_all(client, (topic,))
     return next((broker for broker, view in views.items() if view is not None and topic in view.first_row), None)
 
 
@@ -117,7 +117,7 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
     return None
 
 
-async def _metadata_of_all(client: ClusterClient, topics: tuple[str, ...]) -> dict[int, Topology | None]:
+async def metadata_of_all(client: ClusterClient, topics: tuple[str, ...]) -> dict[int, Topology | None]:
     """Broker -> its metadata of `topics`, None if it did not respond; includes every broker that any of them names."""
     views: dict[int, Topology | None] = {}
     addresses = dict(client.brokers or {})
