@@ -85,13 +85,26 @@ def client(**options: Any) -> Iterator[Connections]:
         connections.close()
 
 
+async def answered(
+    connections: Connections,
+    address: Address,
+    request: Any,
+    *,
+    read: Callable[[Any], Any] = lambda answer: answer,
+    **more: Any,
+) -> Any:
+    """What `read` makes of the response."""
+    return connections.decode(await connections.receive(address, request, **more), read)
+
+
 def ask(
     connections: Connections, listener: Listener, request: Any = None, *, timeout_s: float = PATIENCE_S, **more: Any
 ) -> Any:
     """The response to `request` (by default a raw one), sent from this thread."""
     return connections.run(
         partial(
-            connections.request,
+            answered,
+            connections,
             Address(HOST, listener.port),
             raw_request() if request is None else request,
             api="Contract",

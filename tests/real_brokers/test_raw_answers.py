@@ -25,8 +25,8 @@ PRODUCERS = range(8_000_000_000, 8_000_000_150)
 
 def answered(connections: Connections, broker: Address, request: RawRequest) -> memoryview:
     """The body as it came."""
-    ask = partial(connections.request, broker, request, api=request.name, timeout_s=60)
-    return memoryview(bytes(connections.run(ask).body))
+    ask = partial(connections.receive, broker, request, api=request.name, timeout_s=60)
+    return memoryview(bytes(connections.run(ask).answer.body))
 
 
 def test_real_responses_are_read_as_kafka_python_reads_them(

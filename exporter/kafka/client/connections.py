@@ -47,13 +47,9 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def _as_it_is(answer: Any) -> Any:
-    return answer
-
-
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request in flight: `Connections.request` waits for its response."""
+    """A request in flight: `Connections.receive` waits for its response."""
 
     answer: Any
     """Future of the response."""
@@ -171,24 +167,6 @@ class Connections:
         """Wait while other coroutines run."""
         await self._net.sleep(seconds)
 
-    async def request(
-        self,
-        address: Address,
-        request: Any,
-        *,
-        api: str,
-        timeout_s: float,
-        read: Callable[[Any], Any] = _as_it_is,
-        once: bool = False,
-        sent: Sent | None = None,
-    ) -> Any:
-        """Send `request` to the broker at `address`; returns what `read` makes of its response within `timeout_s` seconds.
-
-        Raises BrokerFault, see `receive` and `decode`.
-        """
-        received = await self.receive(address, request, api=api, timeout_s=timeout_s, once=once, sent=sent)
-        return self.decode(received, read)
-
     async def receive(
         self,
         address: Address,
@@ -199,11 +177,12 @@ class Connections:
         once: bool = False,
         sent: Sent | None = None,
     ) -> Received:
-        """The response, not decoded yet, so that the caller can send the next request before it decodes.
+        """The response of the broker at `address` within `timeout_s` seconds.
 
-        With `sent` the request is already in flight: see `send_ahead`. Raises BrokerFault. An idle connection that turns
-        out to be lost is opened again, once: the broker may have restarted since the last cycle. Not with `once`: a request
-        that writes may have been carried out.
+        It is not decoded yet, so that the caller can send the next request before it decodes. With `sent` the request is
+        already in flight: see `send_ahead`. Raises BrokerFault. An idle connection that turns out to be lost is opened
+        again, once: the broker may have restarted since the last cycle. Not with `once`: a request that writes may have
+        been carried out.
         """
         tally = self._tallies.setdefault(api, Tally())
         tally.requests += 1

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -43,7 +43,7 @@ FIELDS: Final[Mapping[int, Fields]] = {
 """Version of the API -> as drawn above."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ProducersAnswer(ProducerEntries):
     """One response as columns: P partitions, and N of their entries: open transactions, unless producers were named."""
 
@@ -58,19 +58,8 @@ class ProducersAnswer(ProducerEntries):
     """(P,) entries, idle and idempotent ones included."""
     entry_partition: Int32Column
     """(N,) index into the P partitions of this response."""
-    layout: Layout | None = field(compare=False)
+    layout: Layout | None
     """For the next response to the same request."""
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ProducersAnswer):
-            return NotImplemented
-        return all(
-            np.array_equal(getattr(self, column.name), getattr(other, column.name))
-            for column in fields(self)
-            if column.compare
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:

@@ -17,11 +17,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.response import malformed
+from exporter.kafka.messages.response import reading
 from exporter.kafka.messages.versions import LIST_OFFSETS
-from exporter.primitives import UNREADABLE, compact, compact_string, length, skip_tags, uvarint
+from exporter.primitives import MalformedBytesError, compact, compact_string, length, skip_tags, uvarint
 
 Offsets = dict[tuple[str, int], tuple[int, int]]
 """(topic, partition) -> (Kafka error code, offset)."""
@@ -44,23 +43,17 @@ def request(partitions: Mapping[str, Sequence[int]], isolation_level: int, times
 
 def decode(body: memoryview) -> Offsets:
     """The result of each partition. Raises MalformedAnswerError if `body` is not exactly such a response."""
-    try:
-        return _decode(body)
-    except UNREADABLE as error:
-        raise malformed("ListOffsets", body, error) from error
-
-
-def _decode(body: memoryview) -> Offsets:
     offsets: Offsets = {}
-    topic_count, at = length(body, 4)
-    for _ in range(topic_count):
-        topic, at = compact_string(body, at)
-        count, at = length(body, at)
-        for _ in range(count):
-            partition, error, _, offset, _ = _TOLD.unpack_from(body, at)
-            offsets[topic, partition] = error, offset
-            at = skip_tags(body, at + _TOLD.size)
-        at = skip_tags(body, at)
-    if skip_tags(body, at) != len(body):
-        raise MalformedAnswerError("bytes after its end")
+    with reading("ListOffsets", body):
+        topic_count, at = length(body, 4)
+        for _ in range(topic_count):
+            topic, at = compact_string(body, at)
+            count, at = length(body, at)
+            for _ in range(count):
+                partition, error, _, offset, _ = _TOLD.unpack_from(body, at)
+                offsets[topic, partition] = error, offset
+                at = skip_tags(body, at + _TOLD.size)
+            at = skip_tags(body, at)
+        if skip_tags(body, at) != len(body):
+            raise MalformedBytesError("bytes after its end")
     return offsets

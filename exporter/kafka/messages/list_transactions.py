@@ -21,10 +21,9 @@ import numpy as np
 
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.response import unaligned_view
+from exporter.kafka.messages.response import reading, unaligned_view
 from exporter.kafka.messages.versions import LIST_TRANSACTIONS
 from exporter.primitives import (
-    UNREADABLE,
     compact,
     compact_string,
     length,
@@ -39,7 +38,7 @@ _ONE_BYTE = 0x80
 _STATES = tuple(TransactionState)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ListedTransactions:
     """The transactions that one coordinator lists, as columns of N transactions."""
 
@@ -55,19 +54,6 @@ class ListedTransactions:
 
     def __len__(self) -> int:
         return len(self.producer_id)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ListedTransactions):
-            return NotImplemented
-        every = range(len(self))
-        return (
-            self.error == other.error
-            and np.array_equal(self.producer_id, other.producer_id)
-            and np.array_equal(self.state, other.state)
-            and [self.transactional_id(index) for index in every] == [other.transactional_id(index) for index in every]
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def transactional_id(self, index: int) -> str:
         """The transactional id of one transaction."""
@@ -98,10 +84,8 @@ def request(states: Collection[str], producer_ids: Collection[int]) -> RawReques
 
 def decode(body: memoryview) -> ListedTransactions:
     """The listed transactions. Raises MalformedAnswerError if `body` is not exactly such a response."""
-    try:
+    with reading("ListTransactions", body):
         return _decode(body.tobytes())
-    except UNREADABLE as error:
-        raise MalformedAnswerError(f"ListTransactions response of {len(body)} bytes: {error}") from error
 
 
 def _decode(body: bytes) -> ListedTransactions:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -53,7 +53,7 @@ _NO_TOPIC_ID = bytes(_TOPIC_ID_BYTES)
 """A request names topics by name; brokers without topic ids respond with it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MetadataAnswer:
     """One response: T topics, and columns of their P partitions in the order of the response."""
 
@@ -76,13 +76,6 @@ class MetadataAnswer:
     """Broker ids of all partitions, one after the other."""
     in_sync_count: Int32Column
     in_sync: Int32Column
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, MetadataAnswer):
-            return NotImplemented
-        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def request(topics: tuple[str, ...] | None) -> RawRequest:

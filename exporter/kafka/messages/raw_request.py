@@ -9,16 +9,8 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Protocol
 
 from exporter.kafka.messages.versions import Api
-
-
-class ReadableBuffer(Protocol):
-    """The parser's receive buffer: a bytearray that remembers a position."""
-
-    def tell(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +35,12 @@ class _FlexibleAnswer:
     version: int
 
     @staticmethod
-    def parse_header(buffer: ReadableBuffer) -> _AnswerHeader:
+    def parse_header(buffer: bytearray) -> _AnswerHeader:
         data = memoryview(buffer)
         (correlation_id,) = struct.unpack_from(">i", data, 0)
         return _AnswerHeader(correlation_id)
 
-    def decode(self, buffer: ReadableBuffer) -> RawAnswer:
+    def decode(self, buffer: bytearray) -> RawAnswer:
         """Every flexible response that is read raw begins with its throttle time.
 
         Raises ValueError for a response that is too short or has tagged header fields, which no broker sends.

@@ -9,7 +9,8 @@ time for long varints.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -30,19 +31,21 @@ _Decoded = TypeVar("_Decoded")
 
 def decoded(body: memoryview, api: str, fields: Fields, decode: Callable[[memoryview], _Decoded]) -> _Decoded:
     """The result of `decode` for `body`, or for `body` without tagged fields. Raises MalformedAnswerError."""
-    try:
+    with reading(api, body):
         try:
             return decode(body)
         except UNREADABLE:
             return decode(memoryview(untagged(body.tobytes(), fields)))
+
+
+@contextmanager
+def reading(api: str, body: memoryview) -> Iterator[None]:
+    """Raises MalformedAnswerError, with the API and the length of its response, in place of one of UNREADABLE."""
+    try:
+        yield
     except UNREADABLE as error:
-        raise malformed(api, body, error) from error
-
-
-def malformed(api: str, body: memoryview, error: Exception) -> MalformedAnswerError:
-    """The error of a response that could not be decoded because of `error`, one of UNREADABLE."""
-    why = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
-    return MalformedAnswerError(f"{api} response of {len(body)} bytes: {why}")
+        why = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
+        raise MalformedAnswerError(f"{api} response of {len(body)} bytes: {why}") from error
 
 
 def untagged(body: bytes, fields: Fields) -> bytes:

@@ -29,6 +29,7 @@ from tests.kafka.talking import (
     PATIENCE_S,
     RAW,
     SOON_S,
+    answered,
     ask,
     broker,
     client,
@@ -166,7 +167,7 @@ def test_requests_on_one_connection_share_it() -> None:
 
         async def many() -> list[Any]:
             return await connections.gather(
-                connections.request(address, raw_request(bytes([i])), api="Contract", timeout_s=PATIENCE_S)
+                answered(connections, address, raw_request(bytes([i])), api="Contract", timeout_s=PATIENCE_S)
                 for i in range(5)
             )
 

@@ -23,6 +23,7 @@ from tests.kafka.talking import (
     SASL_HANDSHAKE,
     SOON_S,
     Serve,
+    answered,
     ask,
     broker,
     client,
@@ -69,7 +70,7 @@ def test_a_broker_that_never_takes_the_connection_leaves_no_socket(protocol: str
         before = open_descriptors()
         with pytest.raises(BrokerFault) as raised:
             connections.run(
-                partial(connections.request, Address(HOST, port), raw_request(), api="Contract", timeout_s=SOON_S)
+                partial(answered, connections, Address(HOST, port), raw_request(), api="Contract", timeout_s=SOON_S)
             )
         until(lambda: open_descriptors() == before)
 

@@ -28,6 +28,7 @@ from tests.kafka.talking import (
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     Offered,
+    answered,
     broker,
     client,
     echo,
@@ -163,11 +164,11 @@ def ask_twice(connections: Connections, listener: Listener, request: RawRequest)
     address = Address(HOST, listener.port)
 
     async def both() -> None:
-        await connections.request(address, request, api="Contract", timeout_s=PATIENCE_S)
+        await answered(connections, address, request, api="Contract", timeout_s=PATIENCE_S)
         request.API_VERSION = -1
         sent = connections.send_ahead(address, request, timeout_s=PATIENCE_S)
         assert sent is not None
-        await connections.request(address, request, api="Contract", timeout_s=PATIENCE_S, sent=sent)
+        await answered(connections, address, request, api="Contract", timeout_s=PATIENCE_S, sent=sent)
 
     connections.run(both)
 

@@ -19,7 +19,15 @@ from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer
 from tests.kafka.loopback import HOST, wait_for_end
 from tests.kafka.scene import collector_of, reasons
-from tests.kafka.talking import SOON_S, ask, broker, client, fault_of, raw_answer, raw_request
+from tests.kafka.talking import (
+    SOON_S,
+    ask,
+    broker,
+    client,
+    fault_of,
+    raw_answer,
+    raw_request,
+)
 
 ROOT = Path(__file__).parents[3]
 ANNOUNCED = 100_000_000
@@ -146,13 +154,13 @@ def test_brokers_that_announce_much_take_little() -> None:
         from benchmarks.contestants import peak_mb
         from exporter.kafka.client.connections import Address
         from tests.kafka.loopback import HOST
-        from tests.kafka.talking import broker, client, raw_request
+        from tests.kafka.talking import answered, broker, client, raw_request
         from tests.kafka.client.test_receiving import announce
 
         async def ask_all(connections, ports):
             async def one(port):
                 try:
-                    await connections.request(Address(HOST, port), raw_request(), api="Contract", timeout_s=2)
+                    await answered(connections, Address(HOST, port), raw_request(), api="Contract", timeout_s=2)
                 except Exception as error:
                     return error.reason.value
             return await connections.gather(one(port) for port in ports)

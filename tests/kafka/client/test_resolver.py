@@ -15,7 +15,7 @@ from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.client.resolver import LOOKUPS_MAX
 from exporter.kafka.errors import BrokerFault, FaultReason
 from tests.kafka.loopback import HOST, Listener
-from tests.kafka.talking import PATIENCE_S, broker, client, echo, raw_request
+from tests.kafka.talking import PATIENCE_S, answered, broker, client, echo, raw_request
 from tests.waiting import until
 
 MUTE = "mute.example"
@@ -49,7 +49,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
 
 def ask(connections: Connections, host: str, listener: Listener, *, timeout_s: float = PATIENCE_S) -> Any:
     return connections.run(
-        partial(connections.request, Address(host, listener.port), raw_request(), api="Contract", timeout_s=timeout_s)
+        partial(answered, connections, Address(host, listener.port), raw_request(), api="Contract", timeout_s=timeout_s)
     )
 
 
@@ -123,7 +123,7 @@ def test_many_names_share_a_stated_number_of_threads(names: NameServer) -> None:
     async def ask_all(connections: Connections) -> list[Any]:
         async def one(port: int) -> Any:
             try:
-                return await connections.request(Address(MUTE, port), raw_request(), api="Contract", timeout_s=0.3)
+                return await answered(connections, Address(MUTE, port), raw_request(), api="Contract", timeout_s=0.3)
             except BrokerFault as fault:
                 return fault.reason
 

@@ -6,10 +6,11 @@ import io
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -154,10 +155,15 @@ def by_oracle(body: bytes) -> tuple[Any, ...]:
 DECODERS = TwoDecoders(lambda body: columns(decode(body)), by_oracle)
 
 
+def all_columns(answer: ProducersAnswer) -> list[tuple[str, object]]:
+    """Everything but the layout."""
+    return [(f.name, np.asarray(getattr(answer, f.name)).tolist()) for f in fields(answer) if f.name != "layout"]
+
+
 def twice(body: bytes, producer_ids: set[int] | None = None, *, every: bool = False) -> ProducersAnswer:
     """The columns of `body`, which must be the same where it is laid out as the last response."""
     answer = decode(memoryview(body), producer_ids, every=every)
-    assert decode(memoryview(body), producer_ids, every=every, like=answer.layout) == answer
+    assert all_columns(decode(memoryview(body), producer_ids, every=every, like=answer.layout)) == all_columns(answer)
     return answer
 
 
@@ -325,7 +331,7 @@ def test_how_the_last_response_was_laid_out_changes_nothing_in_what_is_read(
     like = decode(memoryview(by_hand(last, 3, no_tags))).layout
 
     assert like is not None
-    assert decode(body, producer_ids, like=like) == decode(body, producer_ids)
+    assert all_columns(decode(body, producer_ids, like=like)) == all_columns(decode(body, producer_ids))
 
 
 @pytest.mark.parametrize("topics", [SMALL, [("t", partitions_of(1, 0, 2)), ("u", partitions_of(1, message="no"))]])
