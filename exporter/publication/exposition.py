@@ -117,7 +117,7 @@ class Renderer:
             )
             for position, metric in enumerate(self._metrics)
         ]
-        families += _process_families(self._process)
+        families += map(_process_family, self._process.collect())
         families = [family for family in families if family.lines]
         text = _chunks((family.text_head, family.lines) for family in families)
         openmetrics = _chunks([*((family.openmetrics_head, family.lines) for family in families), (b"# EOF\n", ())])
@@ -151,16 +151,10 @@ class _Family:
         return f"# HELP {name} {self.help}\n# TYPE {name} {self.kind}\n".encode()
 
 
-def _process_families(process: ProcessCollector) -> list[_Family]:
-    """CPU, memory and descriptors of this process under their usual names; none without /proc."""
-    return [_process_family(metric) for metric in process.collect()]
-
-
 def _process_family(metric: ForeignMetric) -> _Family:
+    """CPU, memory and descriptors of this process under their usual names; none without /proc."""
     kind: Kind = "counter" if metric.type == "counter" else "gauge"
-    lines = [
-        f"{s.name}{labels_text(list(s.labels), list(s.labels.values()))} {number(s.value)}\n" for s in metric.samples
-    ]
+    lines = [f"{s.name}{labels_text(tuple(s.labels.items()))} {number(s.value)}\n" for s in metric.samples]
     chunk = Chunk("".join(lines).encode())
     return _Family(metric.samples[0].name, f"{metric.documentation} Cached once per cycle.", kind, (chunk,))
 

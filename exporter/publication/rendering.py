@@ -29,9 +29,7 @@ def family_chunks(metric: Metric[Any], publication: Publication, resting: ZeroSe
 
 def _labels(metric: Metric[Any], fixed: Labels, values: Sequence[str], more: Labels = ()) -> str:
     """The label text of one series."""
-    assert len(metric.labels) == len(values), (metric.name, values)
-    pairs = (*fixed, *zip(metric.labels, values, strict=True), *more)
-    return labels_text([name for name, _ in pairs], [value for _, value in pairs])
+    return labels_text((*fixed, *zip(metric.labels, values, strict=True), *more))
 
 
 def _sample_lines(metric: Metric[Any], fixed: Labels, sample: Sample | Distribution) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 Labels = tuple[tuple[str, str], ...]
 """Names and values."""
@@ -25,9 +24,6 @@ def number(value: float) -> str:
     return "+Inf" if value > 0 else "-Inf"
 
 
-def labels_text(names: Sequence[str], values: Sequence[str]) -> str:
+def labels_text(labels: Labels) -> str:
     """`{topic="orders",partition="0"}`; empty without labels."""
-    assert len(names) == len(values), (names, values)
-    if not names:
-        return ""
-    return "{" + ",".join(f'{name}="{escape(value)}"' for name, value in zip(names, values, strict=True)) + "}"
+    return "{" + ",".join(f'{name}="{escape(value)}"' for name, value in labels) + "}" if labels else ""

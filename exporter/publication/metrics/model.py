@@ -94,8 +94,6 @@ CACHED: Final = "Cached once per cycle."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric(Generic[Of]):
-    """One metric."""
-
     name: str
     """As queried: counters end in `_total`."""
     help: str

@@ -32,11 +32,6 @@ def _markers(counted: Counted) -> Samples:
     )
 
 
-def _decode_failures(report: LogReport) -> Samples:
-    """Every reason always has a series."""
-    return Sample(("malformed",), report.malformed), Sample(("unknown_version",), report.unknown_versions)
-
-
 def _partitions(report: LogReport) -> Samples:
     """Partitions of the log by state: current, behind, unread."""
     return (
@@ -110,7 +105,10 @@ METRICS: tuple[Metric[Any], ...] = (
         kind="counter",
         labels=("reason",),
         of=LOG,
-        values=_decode_failures,
+        values=lambda report: (
+            Sample(("malformed",), report.malformed),
+            Sample(("unknown_version",), report.unknown_versions),
+        ),
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_lag_records",

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import Protocol
 
-from exporter.evaluation.verdicts import Verdict
+from exporter.evaluation.verdicts import TransactionRow, Verdict
+from exporter.incidents.incident import Suspect
 
 PROGRAM = "kafka-transaction-exporter"
 RUNBOOKS = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
 BOOTSTRAP_UNKNOWN = "$BOOTSTRAP"
 
 
-class Suspected(Protocol):
-    """What a command names: a row of this cycle, or a suspect of an incident."""
-
-    @property
-    def verdict(self) -> Verdict: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def start_offset(self) -> int: ...
+Suspected = TransactionRow | Suspect
+"""What a command names: a row of this cycle, or a suspect of an incident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +44,6 @@ _ADVICE = {
 
 
 def advice_of(verdict: Verdict) -> Advice:
-    """The advice for the verdict of a suspect."""
     return _ADVICE[verdict]
 
 

@@ -28,9 +28,13 @@ def figures_section(publication: Publication) -> str:
     """Figures of the last cycle, or "unknown"."""
     evaluation, status = publication.evaluation, publication.status
     started = f"started {humanize_instant(publication.process.started_at_ms)}"
-    figures = [_snapshot_figure(status), _cycle_figure(status, started), _counts_figure(status, started)]
+    failed = f"{status.failed_cycles:,} failed, {status.missed_cycles:,} missed; {started}"
+    counts = ("cycles since start", f"{status.cycles:,}", failed)
+    figures = [_snapshot_figure(status), _cycle_figure(status, started), counts]
     if evaluation is not None:
-        figures += [*_coverage_figures(evaluation), _timeout_figure(evaluation), _late_figure(evaluation)]
+        older = "older than transaction.max.timeout.ms plus padding"
+        late = ("late transactions", f"{evaluation.late_count:,}", older)
+        figures += [*_coverage_figures(evaluation), _timeout_figure(evaluation), late]
     cells = "".join(
         f"<div><dt>{breakable(name)}</dt><dd>{_e(value)}<small>{breakable(note)}</small></dd></div>"
         for name, value, note in figures
@@ -52,20 +56,9 @@ def _snapshot_figure(status: ClusterStatus) -> Figure:
 def _cycle_figure(status: ClusterStatus, started: str) -> Figure:
     if status.last_cycle_succeeded is None:
         return "last cycle", "none yet", started
-    took = (
-        ""
-        if status.last_cycle_duration_seconds is None
-        else f"took {humanize_duration(_ms(status.last_cycle_duration_seconds))}"
-    )
+    seconds = status.last_cycle_duration_seconds
+    took = "" if seconds is None else f"took {humanize_duration(_ms(seconds))}"
     return "last cycle", "succeeded" if status.last_cycle_succeeded else "FAILED", took
-
-
-def _counts_figure(status: ClusterStatus, started: str) -> Figure:
-    return (
-        "cycles since start",
-        f"{status.cycles:,}",
-        f"{status.failed_cycles:,} failed, {status.missed_cycles:,} missed; {started}",
-    )
 
 
 def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
@@ -98,14 +91,6 @@ def _timeout_figure(evaluation: Evaluation) -> Figure:
     if limits.unread and not evaluation.max_timeout_is_fallback:
         notes.append(f"{humanize_count(len(limits.unread), 'broker')} unread")
     return "transaction.max.timeout.ms", humanize_duration(evaluation.max_timeout_ms), "; ".join(notes)
-
-
-def _late_figure(evaluation: Evaluation) -> Figure:
-    return (
-        "late transactions",
-        f"{evaluation.late_count:,}",
-        "older than transaction.max.timeout.ms plus padding",
-    )
 
 
 def verdicts_section(evaluation: Evaluation) -> str:

@@ -49,9 +49,10 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
     others = evaluation.suspect_count - hanging
     if hanging:
+        more = (f"{humanize_count(others, 'more suspect transaction')}.",) if others else ()
         markers = "its marker" if hanging == 1 else "their markers"
         title = f"{humanize_count(hanging, 'transaction')} hanging: proved, no coordinator will write {markers}"
-        return Summary(level=Level.BAD, title=title, notes=(*_other_suspects(others), *notes))
+        return Summary(level=Level.BAD, title=title, notes=(*more, *notes))
     if others:
         return Summary(level=Level.WARNING, title=f"{humanize_count(others, 'suspect transaction')}", notes=notes)
     if unread:
@@ -82,22 +83,12 @@ def _failure_notes(status: ClusterStatus) -> tuple[str, ...]:
     return (f"The last cycle failed: {status.last_failure or 'no reason was given.'}",)
 
 
-def _other_suspects(count: int) -> tuple[str, ...]:
-    return (f"{humanize_count(count, 'more suspect transaction')}.",) if count else ()
-
-
 def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
-    late = evaluation.late_count
-    limit = (
-        "the fallback, because it could not be read from any broker"
-        if evaluation.max_timeout_is_fallback
-        else "plus padding"
-    )
-    return (
-        (f"{humanize_count(late, 'transaction')} late: older than transaction.max.timeout.ms ({limit}).",)
-        if late
-        else ()
-    )
+    late = humanize_count(evaluation.late_count, "transaction")
+    fallback = "the fallback, because it could not be read from any broker"
+    limit = fallback if evaluation.max_timeout_is_fallback else "plus padding"
+    note = f"{late} late: older than transaction.max.timeout.ms ({limit})."
+    return (note,) if evaluation.late_count else ()
 
 
 def coverage_gaps(evaluation: Evaluation, shown_max: int = GAPS_SHOWN_MAX) -> tuple[str, ...]:

@@ -52,7 +52,8 @@ def _suspect(row: TransactionRow, now_ms: int, bootstrap: str) -> str:
     late = ", late" if row.is_late else ""
     first = [("age", f"{humanize_duration(row.duration_ms)} ({_START_SOURCE[row.start_source]}{late})"), *_unusual(row)]
     if row.groups:
-        first.append(("consumer groups", _groups(row, now_ms)))
+        groups = [humanize_group(group, now_ms) for group in row.groups]
+        first.append(("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX)))
     evidence = (
         ("idle", humanize_duration(row.idle_ms)),
         ("records held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
@@ -97,11 +98,6 @@ def _verdict_words(row: TransactionRow) -> str:
     return f"{words}: {row.inconclusive_reason.value}" if row.inconclusive_reason is not None else words
 
 
-def _groups(row: TransactionRow, now_ms: int) -> str:
-    """The groups with most waiting records by name, blocked ones with the time; the number of the others."""
-    return humanize_names([humanize_group(group, now_ms) for group in row.groups], shown_max=GROUPS_SHOWN_MAX)
-
-
 def _coordinator(row: TransactionRow) -> str:
     if row.coordinator is None:
         return "none lists this producer id" if row.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID else "unknown"
@@ -123,13 +119,9 @@ def others_section(publication: Publication) -> str:
         for row in publication.longest_others
     ]
     shown = f"the {len(rows)} longest of {count:,}" if len(rows) < count else f"{count:,}"
+    note = f' <span class="quiet">({shown})</span>' if rows else ""
     listed = table(("partition, transactional id", "#open for", "verdict"), rows) if rows else "<p>None.</p>"
-    title = (
-        f'Open transactions that are not suspects <span class="quiet">({shown})</span>'
-        if rows
-        else ("Open transactions that are not suspects")
-    )
-    return f'<section id="others"><h2>{title}</h2>{listed}</section>'
+    return f'<section id="others"><h2>Open transactions that are not suspects{note}</h2>{listed}</section>'
 
 
 def _id_below(row: TransactionRow) -> str:
