@@ -17,11 +17,12 @@ from functools import partial
 from exporter.commands.serve import opened
 from exporter.config.fleet import load_fleet
 from exporter.config.settings import Settings
-from exporter.cycle import Known, Reader, no_journal
+from exporter.cycle import Known, Reader
 from exporter.daemon.wiring import policy_of
 from exporter.fleet.engine import SparkEngine
 from exporter.pipeline.session import open_session
 from exporter.snapshot import Answer
+from exporter.transaction_log.journal import NO_JOURNAL
 
 MORE = {"spark.executor.memory": "1g", "spark.executor.cores": "1"}
 
@@ -40,7 +41,7 @@ def rounds(readers: Sequence[Reader], settings: Settings) -> None:
     with ThreadPoolExecutor(len(readers)) as pool:
         for _ in sys.stdin:
             began = time.perf_counter()
-            evaluations = list(pool.map(lambda reader: reader.cycle(known, no_journal), readers))
+            evaluations = list(pool.map(lambda reader: reader.cycle(known, lambda _: NO_JOURNAL), readers))
             wall_ms = (time.perf_counter() - began) * 1000
             snapshots = [evaluation.snapshot for evaluation in evaluations]
             assert all((snapshot.partitions.answer == Answer.READ).all() for snapshot in snapshots)

@@ -34,12 +34,7 @@ class Known:
     baseline: Baseline = NO_BASELINE
 
 
-def no_journal(_: Collection[int]) -> Journal:
-    """For clusters whose transaction log is not read."""
-    return NO_JOURNAL
-
-
-def run_cycle(collect: Collect, known: Known, journal_of: JournalOf = no_journal) -> Evaluation:
+def run_cycle(collect: Collect, known: Known, journal_of: JournalOf = lambda _: NO_JOURNAL) -> Evaluation:
     """Collect a snapshot and evaluate it; the result has the memory for the next cycle. Raises what `collect` raises."""
     snapshot = collect(known.memory)
     journal = journal_of(set(snapshot.open_transactions.producer_id.tolist()))

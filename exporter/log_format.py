@@ -56,7 +56,9 @@ class StructuredFormatter(logging.Formatter):
             fields["error"] = self.formatException(record.exc_info)
         if self._as_json:
             return json.dumps(fields)
-        return " ".join(f"{name}={_logfmt(value)}" for name, value in fields.items())
+        return " ".join(
+            f"{name}={value if _BARE.fullmatch(value) else json.dumps(value)}" for name, value in fields.items()
+        )
 
 
 class TextFormatter(logging.Formatter):
@@ -75,10 +77,6 @@ class TextFormatter(logging.Formatter):
             character if character.isprintable() else character.encode("unicode_escape").decode()
             for character in super().formatMessage(record)
         )
-
-
-def _logfmt(value: str) -> str:
-    return value if _BARE.fullmatch(value) else json.dumps(value)
 
 
 def formatter_of(log_format: str, *, on_terminal: bool, cluster: str | None = None) -> logging.Formatter:

@@ -65,7 +65,6 @@ def prefix_of(transactional_id: str) -> str:
 
 
 def group_of(rules: GroupRules, transactional_id: str) -> str:
-    """The name of the group."""
     return next((name for name, match in rules if is_matched(match, transactional_id)), OTHER_GROUP)
 
 

@@ -70,8 +70,6 @@ class ReloadStatus:
 
 @dataclass(frozen=True, slots=True)
 class BaselineStatus:
-    """Status of the baseline file."""
-
     made_at_ms: int | None
     """None if it could not be read."""
     failure: str | None

@@ -121,7 +121,8 @@ def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: lis
         print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
         return _worst([_status_of(judgement.standing) for judgement in judged])
     audit = audit_log(context)
-    audit.step("plan_file", **_identity(Path(options.plan_file)), transactions=len(judged), hanging=hanging)
+    digest = hashlib.sha256(contents(Path(options.plan_file), bytes_max=BYTES_MAX)).hexdigest()
+    audit.step("plan_file", path=options.plan_file, sha256=digest, transactions=len(judged), hanging=hanging)
     if hanging and not agrees(options, audit, f"Write {hanging} ABORT markers? Type yes: "):
         return ExitStatus.REFUSED
     statuses = []
@@ -174,7 +175,3 @@ def _worst(statuses: list[int] | list[ExitStatus]) -> int:
         if status in statuses:
             return status
     return ExitStatus.ANSWERED
-
-
-def _identity(path: Path) -> dict[str, str]:
-    return {"path": str(path), "sha256": hashlib.sha256(contents(path, bytes_max=BYTES_MAX)).hexdigest()}

@@ -104,8 +104,6 @@ WRITES: Final = "0 done, 1 could not run, 2 wrong usage, 5 refused, nothing was 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the command line."""
-
     module: str
     """In exporter/commands, imported when it runs: `once` must not pay for the web server."""
     help: str

@@ -77,14 +77,12 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
             diagnosis = diagnose(snapshot, read, principal=principal, local=local)
             status = ExitStatus.ANSWERED if diagnosis.can_prove_all else ExitStatus.INCOMPLETE
-    remedies = _remedies(options.acls, diagnosis, principal, settings.kafka.bootstrap)
+    remedies = (
+        strimzi_rules(diagnosis.findings)
+        if options.acls == "strimzi"
+        else acl_lines(diagnosis.findings, principal=principal, bootstrap=settings.kafka.bootstrap)
+    )
     return Examined(diagnosis=diagnosis, status=status, principal=principal, remedies=remedies)
-
-
-def _remedies(form: str, diagnosis: Diagnosis, principal: str | None, bootstrap: str) -> tuple[str, ...]:
-    if form == "strimzi":
-        return strimzi_rules(diagnosis.findings)
-    return acl_lines(diagnosis.findings, principal=principal, bootstrap=bootstrap)
 
 
 def _heading(form: str, remedies: tuple[str, ...]) -> str:

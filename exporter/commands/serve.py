@@ -57,7 +57,6 @@ def opened(cluster: ClusterSettings) -> Reader:
 
 
 def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, orders: Orders) -> Daemon:
-    """The daemon of these settings."""
     return Daemon(
         settings,
         open_reader,

@@ -50,8 +50,6 @@ class OauthSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
-    """Settings of SASL."""
-
     mechanism: str = setting(
         "kafka.sasl.mechanism", values.one_of_kind(*MECHANISMS), "The SASL mechanism, with SASL_PLAINTEXT and SASL_SSL."
     )

@@ -247,7 +247,6 @@ def _expanded(node: yaml.Node | None, known: dict[int, int]) -> int:
 
 
 def value_of(node: yaml.Node) -> Any:
-    """The value of a node."""
     return yaml.SafeLoader("").construct_object(node, deep=True)
 
 

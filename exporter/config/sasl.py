@@ -12,8 +12,6 @@ JAAS = "org.apache.kafka.common.security."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslMechanism:
-    """One mechanism."""
-
     name: str
     needs: tuple[str, ...] = ()
     """Settings that must be given."""

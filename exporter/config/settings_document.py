@@ -52,7 +52,6 @@ _SECTIONS = {
 
 
 def settings_document() -> str:
-    """The whole document."""
     sections = groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0])
     return "\n".join([_INTRODUCTION, *(_section(name, settings) for name, settings in sections)])
 

@@ -74,7 +74,6 @@ class LogFollower:
         self._said: str | None = self._failure
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def use(self, kafka: KafkaSettings) -> None:
@@ -89,7 +88,6 @@ class LogFollower:
             self._thread.join(END_SECONDS)
 
     def journal(self, producer_ids: Iterable[int]) -> Journal:
-        """The journal of these producers now."""
         with self._lock:
             return self._ledger.journal(producer_ids, self._current())
 
@@ -98,6 +96,8 @@ class LogFollower:
         with self._lock:
             current = self._current()
             with_end = [partition for partition in self._partitions if partition in self._ends]
+            # The counts of an earlier run stay while the log is read again.
+            counted = {number: max(at, self._counted_before.get(number, 0)) for number, at in self._positions.items()}
             lags = [max(self._ends[partition] - self._positions.get(partition, 0), 0) for partition in with_end]
             return LogReport(
                 counted=self._counts.counted() if self._is_caught_up else None,
@@ -110,13 +110,9 @@ class LogFollower:
                 partitions_unread=len(self._partitions) - len(with_end),
                 transactional_ids=self._ledger.transactional_ids,
                 timeouts=tuple(sorted(self._timeouts, key=lambda transaction: -transaction.at_ms)),
-                position=LogPosition(cluster_id=self._cluster_id, offsets=MappingProxyType(self._counted_positions())),
+                position=LogPosition(cluster_id=self._cluster_id, offsets=MappingProxyType(counted)),
                 failure=self._failure,
             )
-
-    def _counted_positions(self) -> dict[int, int]:
-        """The counts of an earlier run stay while the log is read again."""
-        return {partition: max(at, self._counted_before.get(partition, 0)) for partition, at in self._positions.items()}
 
     def _current(self) -> frozenset[int]:
         return frozenset(

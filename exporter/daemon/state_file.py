@@ -49,7 +49,6 @@ def state_of(document: Any) -> State:
 
 
 def document_of(state: State) -> dict[str, Any]:
-    """The document in the file."""
     memory, position = state.memory, state.log_position
     return {
         "format": FORMAT,

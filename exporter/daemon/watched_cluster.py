@@ -124,14 +124,17 @@ class WatchedCluster:
         shared, began = self._shared, self._shared.clock()
         try:
             self._take_settings()
-            evaluation = self._reader.cycle(self._known(), self._journal_of)
+            memory, policy = self._record.memory, policy_of(self.settings)
+            known = Known(memory=memory, policy=policy, baseline=shared.baseline())
+            evaluation = self._reader.cycle(known, self._journal_of)
         except ClientClosedError:
             return
         except ClusterUnavailableError as error:
             self._failed(str(error), seconds=shared.clock() - began)
             return
         seconds = shared.clock() - began
-        self._record.succeeded(evaluation, seconds=seconds, now_ms=self._now_ms(), phases=self._reader.phases)
+        now_ms = int(shared.wall_clock() * 1000)
+        self._record.succeeded(evaluation, seconds=seconds, now_ms=now_ms, phases=self._reader.phases)
         if shared.history is not None:
             shared.history.record(evaluation, self.settings.scan.interval_ms)
         self._incidents.take(evaluation, self._look_at if self.settings.show_records else None)
@@ -193,10 +196,6 @@ class WatchedCluster:
         if reconnect and self._log_reader is not None:
             self._log_reader.use(settings.kafka)
 
-    def _known(self) -> Known:
-        """The input of the next evaluation."""
-        return Known(memory=self._record.memory, policy=policy_of(self.settings), baseline=self._shared.baseline())
-
     def _journal_of(self, producer_ids: Collection[int]) -> Journal:
         """The transaction log's data on producers with an open transaction."""
         return NO_JOURNAL if self._log_reader is None else self._log_reader.journal(producer_ids)
@@ -235,9 +234,6 @@ class WatchedCluster:
     def _failed(self, sentence: str, *, seconds: float) -> None:
         self._record.failed(sentence, seconds=seconds)
         self._shared.publish(self)
-
-    def _now_ms(self) -> int:
-        return int(self._shared.wall_clock() * 1000)
 
     def render(self, process: ProcessStatus, *, partitions_elsewhere: int) -> Rendered:
         """Its lines and pages as of now. `partitions_elsewhere` are those of the other clusters, for the common limit."""

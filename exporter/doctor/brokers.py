@@ -52,12 +52,12 @@ def of_settings(snapshot: Snapshot, denied: Iterable[DenyRule]) -> Finding:
         result=f"transaction.max.timeout.ms could not be read: {humanize_names(tuple(reasons), shown_max=NAMED_MAX)}",
         consequence=f"late transactions are computed with {used}",
         grants=(Grant(operation="DescribeConfigs", resource=Resource.CLUSTER),) if is_refused else (),
-        denied_by=tuple(rule for rule in denied if is_refused and _denies_settings(rule)),
+        denied_by=tuple(
+            rule
+            for rule in denied
+            if is_refused and rule.resource is Resource.CLUSTER and rule.operation in {"All", "DescribeConfigs"}
+        ),
     )
-
-
-def _denies_settings(rule: DenyRule) -> bool:
-    return rule.resource is Resource.CLUSTER and rule.operation in {"All", "DescribeConfigs"}
 
 
 def of_clock(snapshot: Snapshot) -> Finding:

@@ -57,12 +57,7 @@ def strimzi_rules(findings: Sequence[Finding]) -> tuple[str, ...]:
     grants_by_name = [(grant, name) for grant in _missing(findings) for name in grant.names or ("",)]
     for grant, name in grants_by_name:
         lines += ["- resource:", f"    type: {_STRIMZI_TYPES[grant.resource]}"]
-        if name:
-            lines += [f"    name: {_quoted(name)}", "    patternType: literal"]
+        if name:  # of a topic, which contains no quotes
+            lines += [f'    name: "{name}"', "    patternType: literal"]
         lines += [f"  operations: [{grant.operation}]", '  host: "*"']
     return tuple(lines)
-
-
-def _quoted(name: str) -> str:
-    """A YAML string; names of topics contain no quotes."""
-    return f'"{name}"'

@@ -312,7 +312,6 @@ class Evaluation:
 
     @property
     def suspect_count(self) -> int:
-        """All suspects."""
         return len(self.suspects) + self.not_examined_count
 
     def verdict_counts(self) -> list[int]:

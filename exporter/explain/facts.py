@@ -59,7 +59,6 @@ class Facts:
 
     @cached_property
     def of_producer(self) -> tuple[PastTransaction, ...]:
-        """The past transactions of the producer id."""
         return tuple(one for one in self.past.transactions if one.producer_id == self.opened.producer_id)
 
     @cached_property

@@ -40,19 +40,17 @@ class Moment:
 
 def timeline(facts: Facts) -> tuple[Moment, ...]:
     """Every moment, by time; those of one time in the order of their log."""
+    source = f"__transaction_state-{facts.state.states[0].state_partition}" if facts.past.events else ""
     moments = [
-        *_of_coordinator(facts),
+        *(
+            Moment(at_ms=event.at_ms, clock=Clock.COORDINATOR, source=source, sentence=_event(event))
+            for event in facts.past.events
+        ),
         *_of_elections(facts),
         *map(_of_marker, facts.markers),
         *_of_batches(facts),
     ]
     return tuple(sorted(moments, key=lambda moment: moment.at_ms))
-
-
-def _of_coordinator(facts: Facts) -> Iterator[Moment]:
-    for event in facts.past.events:
-        source = f"__transaction_state-{facts.state.states[0].state_partition}"
-        yield Moment(at_ms=event.at_ms, clock=Clock.COORDINATOR, source=source, sentence=_event(event))
 
 
 def _event(event: Event) -> str:

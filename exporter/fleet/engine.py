@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -94,7 +94,6 @@ class SparkEngine:
             )
 
     def reader(self, cluster: ClusterSettings) -> SparkReader:
-        """The reader of a cluster."""
         return SparkReader(self, cluster.settings.kafka, cluster.settings.scan)
 
     def close(self) -> None:
@@ -185,10 +184,7 @@ class SparkReader:
 
 
 def _cycle(known: Known, journal: Journal, collector: Collector) -> Evaluation:
-    def journal_of(_: Collection[int]) -> Journal:
-        return journal
-
-    return run_cycle(collect_with(collector), known, journal_of)
+    return run_cycle(collect_with(collector), known, lambda _: journal)
 
 
 def _query(question: Question[T], deadline_s: float, collector: Collector) -> T:

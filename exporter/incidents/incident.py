@@ -34,8 +34,6 @@ EVENTS_MAX: Final = 500
 
 
 class EventKind(Enum):
-    """What happened."""
-
     FIRST_RECORD = "first_record"
     FIRST_SEEN = "first_seen"
     VERDICT = "verdict"

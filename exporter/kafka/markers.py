@@ -24,8 +24,6 @@ TRANSACTION_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """One marker for one partition."""
-
     topic: str
     partition: int
     producer_id: int

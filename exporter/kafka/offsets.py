@@ -50,15 +50,11 @@ async def offset_at_time(
 ) -> int | None:
     """The first offset with that timestamp or a later one, or LOG_START; None if there is none. Raises BrokerFault."""
     request = _request([partition], READ_UNCOMMITTED, timestamp_ms)
-    response = await client.request(leader, "ListOffsets", request, lambda answer: _at(answer, partition))
-    code, offset = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1) if response is None else response
+    offsets = await client.request(leader, "ListOffsets", request, lambda answer: list_offsets.decode(answer.body))
+    code, offset = offsets.get(partition, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1))
     if code != ErrorCode.NONE:
         raise BrokerFault(FaultReason.REFUSED, f"broker {leader} answers {error_name(code)}")
     return None if offset < 0 else offset
-
-
-def _at(answer: RawAnswer, partition: TopicPartition) -> tuple[int, int] | None:
-    return list_offsets.decode(answer.body).get(partition)
 
 
 async def _ask(

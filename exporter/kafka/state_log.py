@@ -38,8 +38,6 @@ class LogUnreadableError(Exception):
 
 
 class LogRecord(NamedTuple):
-    """One record as it is in the log."""
-
     partition: int
     offset: int
     written_at_ms: int

@@ -85,7 +85,6 @@ def _instant(instant_ms: int) -> str:
 
 
 def plausible(files: Iterable[HistoryFile], now_ms: int) -> tuple[HistoryFile, ...]:
-    """Files with plausible times."""
     return tuple(file for file in files if implausible_time(file, now_ms) is None)
 
 

@@ -48,8 +48,6 @@ REOPENED_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True)
 class IngestedBatch:
-    """Numbers of one batch."""
-
     files: int
     """Zero if nothing was taken because a file cannot be read."""
     files_waiting: int
@@ -244,7 +242,6 @@ def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
 
 
 def read_transactions(spark: SparkSession, tables: Tables, files: Iterable[DataFile]) -> DataFrame:
-    """`TRANSACTIONS` of these files."""
     paths = [tables.transactions.path_of(file) for file in files]
     if not paths:
         return spark.createDataFrame([], schemas.TRANSACTIONS)

@@ -43,8 +43,6 @@ EXPLANATIONS = {
 
 
 class Outcome(Enum):
-    """The outcome of a plan."""
-
     DONE = "done"
     """A marker was sent, and the transaction is gone."""
     GONE = "gone"

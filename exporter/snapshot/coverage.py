@@ -29,7 +29,6 @@ class Impact:
     """Brokers whose groups are unknown, one sentence each."""
 
     def on(self, topic: str, partition: int) -> tuple[GroupOffset, ...]:
-        """The committed offsets on one partition."""
         return self._by_partition.get((topic, partition), ())
 
     @cached_property

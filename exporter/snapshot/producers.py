@@ -50,11 +50,9 @@ class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
         return {name: getattr(self, name) for name in ENTRY_FIELDS}
 
     def one(self, index: int) -> OneEntry:
-        """One of the entries."""
         return ProducerEntry(**{name: int(column[index]) for name, column in self.columns().items()})
 
     def those(self: _Columns, rows: BoolColumn | Int64Column) -> _Columns:  # noqa: PYI019 - typing.Self is 3.11+
-        """Some of the entries."""
         columns: dict[str, Any] = {column.name: getattr(self, column.name)[rows] for column in fields(self)}
         return replace(self, **columns)
 

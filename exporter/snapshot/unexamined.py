@@ -32,7 +32,6 @@ class TransactionKeys:
         return len(self.topic)
 
     def those(self, rows: BoolColumn | Int64Column) -> TransactionKeys:
-        """Some of the keys."""
         columns = {name: getattr(self, name)[rows] for name in ("topic", "partition", "producer_id", "start_offset")}
         return replace(self, **columns)
 
@@ -99,7 +98,6 @@ class Unexamined(ProducerEntries):
 
 
 def keys_of(partitions: Partitions, open_: OpenTransactions | Unexamined) -> TransactionKeys:
-    """The keys of the transactions."""
     return TransactionKeys(
         topics=partitions.topics,
         topic_ids=partitions.topic_ids or ("",) * len(partitions.topics),

@@ -86,7 +86,6 @@ class Counts:
         self._clients: Counter[tuple[str, int]] = Counter()
 
     def count(self, event: Event) -> None:
-        """Count one event."""
         happening = event.happening
         if happening is Happening.EXPIRED:
             self._group_of.pop(event.transactional_id, None)
@@ -106,7 +105,6 @@ class Counts:
             self._group(event.transactional_id).initialized += 1
 
     def counted(self) -> Counted:
-        """The counts now."""
         groups = self._groups.items()
         return Counted(
             completed=tuple((name, o, group.completed[o]) for name, group in groups for o in Outcome),

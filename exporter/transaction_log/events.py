@@ -37,8 +37,6 @@ class Happening(Enum):
 
 
 class Outcome(Enum):
-    """Outcome of a transaction."""
-
     COMMITTED = "commit"
     ABORTED = "abort"
     """By its client; or the log cannot show by whom, as with a fence from transaction version 2 on."""

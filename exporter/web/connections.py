@@ -98,7 +98,6 @@ class Listener(socket.socket):
             self._drop(peer)
 
     def drop_all(self) -> None:
-        """Drops all connections."""
         for peer in list(self._peers.values()):
             self._drop(peer)
 

@@ -83,7 +83,6 @@ class WebServer:
 
     @property
     def connections(self) -> int:
-        """Open connections."""
         return self._listening.peers
 
     def close(self) -> None:

@@ -48,7 +48,10 @@ async def ask_followers(client: ClusterClient, topology: Topology, transactions:
         for transaction in transactions
         if (row := topology.row(*transaction.partition)) is not None
     }
-    followers = {row: _followers(topology, row) for row in wanted.values()}
+    followers = {
+        row: tuple(broker for broker in topology.replicas.of(row) if broker != topology.leader[row])
+        for row in wanted.values()
+    }
     seen: dict[tuple[int, int], _Producers | None] = {}
     producer_ids = frozenset(transaction.entry.producer_id for transaction in transactions)
     for turn in range(max((len(brokers) for brokers in followers.values()), default=0)):
@@ -69,10 +72,6 @@ async def ask_followers(client: ClusterClient, topology: Topology, transactions:
         if unclear:
             silent[transaction] = unclear
     return Followers(diverged=diverged, silent=silent)
-
-
-def _followers(topology: Topology, row: int) -> tuple[int, ...]:
-    return tuple(broker for broker in topology.replicas.of(row) if broker != topology.leader[row])
 
 
 _Producers = Mapping[int, OneEntry]

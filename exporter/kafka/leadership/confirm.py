@@ -12,10 +12,9 @@ grow, so the broker led in all the time in between. docs/proof.md says why both 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from exporter.kafka.client.connections import Address
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.leadership.quorum import QuorumView, Touch, quorum_through
@@ -49,7 +48,8 @@ class Claim:
         """How the metadata of `broker` contradicts; None if it agrees, is older, or does not show the topic."""
         if view.row(self.topic, self.partition) is None:
             # Invisible without DESCRIBE is not a contradiction; missing is one: it was deleted, or never known there.
-            return None if self._is_hidden(view) else f"broker {broker} does not know {self.topic}-{self.partition}"
+            is_hidden = view.topic_errors.get(self.topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return None if is_hidden else f"broker {broker} does not know {self.topic}-{self.partition}"
         topic_id = view.topic_id_of(self.topic)
         if self.topic_id and topic_id and topic_id != self.topic_id:
             return f"on broker {broker}, {self.topic} is another topic with the same name"
@@ -61,9 +61,6 @@ class Claim:
     def is_agreed(self, view: Topology) -> bool:
         """True if the metadata names the same leader at the same epoch."""
         return view.leader_of(self.topic, self.partition) == (self.leader, self.leader_epoch)
-
-    def _is_hidden(self, view: Topology) -> bool:
-        return view.topic_errors.get(self.topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mapping[TopicPartition, str]:
@@ -125,12 +122,9 @@ async def metadata_of_all(client: ClusterClient, topics: tuple[str, ...]) -> dic
         client.brokers = addresses
         responses = await client.gather(_metadata(client, broker, topics) for broker in missing)
         views.update(zip(missing, responses, strict=True))
-        addresses = {**_brokers_of(views[broker] for broker in missing), **addresses}
+        for view in filter(None, responses):
+            addresses = {**view.brokers, **addresses}
     return views
-
-
-def _brokers_of(views: Iterable[Topology | None]) -> dict[int, Address]:
-    return {broker: address for view in views if view is not None for broker, address in view.brokers.items()}
 
 
 async def _metadata(client: ClusterClient, broker: int, topics: tuple[str, ...]) -> Topology | None:

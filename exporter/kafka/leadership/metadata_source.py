@@ -38,7 +38,7 @@ async def checked_topology(client: ClusterClient) -> tuple[Topology, str | None]
     topology = await client.topology()
     why: str | None = None
     while client.source is not None and client.source not in client.out_of_touch:
-        broker = _source(client, topology)
+        broker = next((broker for broker, address in topology.brokers.items() if address == client.source), None)
         if broker is not None:
             against = await _against(client, topology, broker)
             if against is None:
@@ -62,10 +62,6 @@ async def _find_out_of_touch(client: ClusterClient, topology: Topology, but: int
     client.out_of_touch.update(
         topology.brokers[broker] for broker, view in zip(others, views, strict=True) if view.touch is Touch.OUT_OF_TOUCH
     )
-
-
-def _source(client: ClusterClient, topology: Topology) -> int | None:
-    return next((broker for broker, address in topology.brokers.items() if address == client.source), None)
 
 
 async def _from_another(client: ClusterClient, topology: Topology) -> Topology | None:

@@ -56,12 +56,10 @@ class ListedTransactions:
         return len(self.producer_id)
 
     def transactional_id(self, index: int) -> str:
-        """The transactional id of one transaction."""
         size, at = length(self.body, int(self.id_at[index]))
         return str(self.body[at : at + size], "utf-8", "replace")
 
     def state_of(self, index: int) -> TransactionState:
-        """The state of one transaction."""
         return _STATES[int(self.state[index])]
 
     def is_in(self, states: Collection[TransactionState]) -> BoolColumn:

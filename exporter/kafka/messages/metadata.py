@@ -80,12 +80,10 @@ class MetadataAnswer:
 
 def request(topics: tuple[str, ...] | None) -> RawRequest:
     """Request `topics`, or every visible topic. Never creates one."""
-    names = b"\0" if topics is None else uvarint(len(topics) + 1) + b"".join(_by_name(topic) for topic in topics)
+    names = b"\0"
+    if topics is not None:
+        names = uvarint(len(topics) + 1) + b"".join(_NO_TOPIC_ID + compact(topic) + b"\0" for topic in topics)
     return RawRequest(METADATA, names + _OPTIONS + b"\0")
-
-
-def _by_name(topic: str) -> bytes:
-    return _NO_TOPIC_ID + compact(topic) + b"\0"
 
 
 def decode(body: memoryview) -> MetadataAnswer:
