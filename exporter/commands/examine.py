@@ -13,11 +13,11 @@ from exporter.commands.progress import Progress
 from exporter.config.settings import Settings
 from exporter.cycle import Known, run_cycle
 from exporter.daemon.wiring import policy_of
-from exporter.evaluation.memory import Memory, TransactionKey
+from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scan import Progress as Report
 from exporter.kafka.collect.scope import EVERYTHING, Scope
-from exporter.snapshot import Snapshot
+from exporter.snapshot import Snapshot, TransactionKey
 
 REREAD_SECONDS = 1.0
 

@@ -24,7 +24,6 @@ from exporter.kafka.collect.first_records import first_records
 from exporter.kafka.collect.origin import Limits
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.lookups import KafkaRequestError
-from exporter.snapshot.origin import OpenedAt
 
 MEGABYTE = 1_048_576
 
@@ -102,22 +101,15 @@ def _open_at(settings: Settings, collector: Collector, topic: str, partition: in
             f"no transaction is open on {topic}-{partition} at start offset {start_offset}; open ones start at: {offsets}; "
             "for one that has ended, name its incident: --incident",
         )
-    opened = OpenedAt(row.topic, row.partition, row.producer_id, row.start_offset)
-    return Wanted(opened=opened, verdict=row.verdict, transactional_id=row.transactional_id)
+    return Wanted(opened=row.key, verdict=row.verdict, transactional_id=row.transactional_id)
 
 
 def _of_suspect(settings: Settings, collector: Collector, suspect: Suspect) -> Wanted:
-    opened = OpenedAt(suspect.topic, suspect.partition, suspect.key.producer_id, suspect.start_offset)
     verdict = None
     if suspect.ended_at_ms is None:
         rows = _rows(settings, collector, suspect.topic, suspect.partition)
         verdict = next((row.verdict for row in rows if row.start_offset == suspect.start_offset), None)
-    return Wanted(
-        opened=opened,
-        verdict=verdict,
-        transactional_id=suspect.transactional_id,
-        is_remembered=suspect.transactional_id is not None,
-    )
+    return Wanted.of(suspect, verdict)
 
 
 def _rows(settings: Settings, collector: Collector, topic: str, partition: int) -> tuple[TransactionRow, ...]:

@@ -14,9 +14,9 @@ from exporter.commands.report import complain, complain_of_gaps
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_duration
-from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.snapshot import TransactionKey
 
 HOME, END_LINE, END_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 """Overwriting line by line, and clearing what is left below, does not flicker."""

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 
 from exporter.config.settings import ScanSettings
 from exporter.cycle import Reader
-from exporter.evaluation.memory import TransactionKey
 from exporter.explain.causes import Cause, Conclusion, cause_of
 from exporter.explain.read import Wanted, read_facts
 from exporter.incidents.follow import unexplained
 from exporter.incidents.incident import Incidents
 from exporter.kafka.collect.origin import Limits
 from exporter.kafka.errors import BrokerFault, ClientClosedError, ClusterUnavailableError
-from exporter.snapshot.origin import OpenedAt
+from exporter.snapshot import TransactionKey
 
 log = logging.getLogger("exporter")
 
@@ -44,12 +43,7 @@ class Explainer:
         if suspect is None or self._tries[suspect.key] >= TRIES_MAX:
             return {}
         self._tries[suspect.key] += 1
-        wanted = Wanted(
-            opened=OpenedAt(suspect.topic, suspect.partition, suspect.key.producer_id, suspect.start_offset),
-            verdict=suspect.verdict,
-            transactional_id=suspect.transactional_id,
-            is_remembered=suspect.transactional_id is not None,
-        )
+        wanted = Wanted.of(suspect, suspect.verdict)
         try:
             facts = self._reader.query(
                 lambda client: read_facts(client, wanted, Limits(bytes_left=READ_MAX_BYTES)),

@@ -10,7 +10,6 @@ from pathlib import Path
 from exporter.daemon import kept_file
 from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.humanize import humanize_names
-from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation
 from exporter.files import MEGABYTE, Signature, ending, signature
 from exporter.incidents.document import document, incidents_of
@@ -19,6 +18,7 @@ from exporter.incidents.incident import NO_INCIDENTS, Incident, Incidents
 from exporter.incidents.operator_steps import Steps, steps_of, with_steps
 from exporter.kafka.collect.first_records import FirstRecord
 from exporter.publication.page.humanize import humanize_instant
+from exporter.snapshot import TransactionKey
 
 log = logging.getLogger("exporter")
 

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from exporter.daemon import kept_file
-from exporter.evaluation.memory import GroupKey, Memory, Remembered, TransactionKey
+from exporter.evaluation.memory import GroupKey, Memory, Remembered
 from exporter.files import MEGABYTE
+from exporter.snapshot import TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 FORMAT = "kafka-transaction-exporter state"

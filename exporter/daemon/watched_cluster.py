@@ -22,7 +22,6 @@ from exporter.daemon.explainer import Explainer, in_one_line
 from exporter.daemon.incidents_file import AuditReader, IncidentsFile, in_words
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.wiring import policy_of, publish_options_of
-from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation
 from exporter.incidents.incident import Incidents
 from exporter.kafka.collect.first_records import first_records
@@ -33,8 +32,7 @@ from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page, render_page
 from exporter.publication.page.paths import url_of
 from exporter.publication.publication import Publication
-from exporter.snapshot import Snapshot
-from exporter.snapshot.origin import OpenedAt
+from exporter.snapshot import Snapshot, TransactionKey
 from exporter.status import HistoryStatus, ProcessStatus
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 from exporter.transaction_log.report import LogPosition, LogReport
@@ -223,10 +221,9 @@ class WatchedCluster:
 
     def _look_at(self, keys: Sequence[TransactionKey]) -> Mapping[TransactionKey, str]:
         """What to say of their first records."""
-        opened = [OpenedAt(key.topic, key.partition, key.producer_id, key.start_offset) for key in keys]
         deadline_s = self.settings.scan.deadline_ms / 1000
         try:
-            records = self._reader.query(lambda client: first_records(client, opened), deadline_s=deadline_s)
+            records = self._reader.query(lambda client: first_records(client, keys), deadline_s=deadline_s)
         except ClientClosedError:
             return {}
         return {key: in_words(record) for key, record in zip(keys, records, strict=True)}

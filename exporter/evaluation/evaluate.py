@@ -15,7 +15,7 @@ import numpy as np
 from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
 from exporter.evaluation.evidence import Evidence, gather, is_another_start
-from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined, TransactionKey
+from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
 from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.rules import verdict_of
 from exporter.evaluation.unexamined import judge_unexamined, still_possible
@@ -30,7 +30,7 @@ from exporter.evaluation.verdicts import (
     UnexaminedColumns,
     Verdict,
 )
-from exporter.snapshot import ENDED_STATES, UNKNOWN_OFFSET, Int64Column, Ownership, Snapshot
+from exporter.snapshot import ENDED_STATES, UNKNOWN_OFFSET, Int64Column, Ownership, Snapshot, TransactionKey
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.evaluation.memory import Memory, Remembered
 from exporter.snapshot import (
     STATE_TOPIC,
     ClockSource,
@@ -20,6 +20,7 @@ from exporter.snapshot import (
     Ownership,
     SecondRead,
     Snapshot,
+    TransactionKey,
     TransactionState,
     ownership,
 )

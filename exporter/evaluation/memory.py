@@ -9,22 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from exporter.snapshot import BoolColumn, Int32Column, Int64Column, TransactionKeys
+from exporter.snapshot import BoolColumn, Int32Column, Int64Column, TransactionKey, TransactionKeys
 from exporter.snapshot.unexamined import NO_KEYS
-
-
-class TransactionKey(NamedTuple):
-    """An open transaction on one partition, for as long as it stays open.
-
-    The epoch is not part of the key: a newer epoch that writes into an open transaction does not change its start offset.
-    """
-
-    topic: str
-    partition: int
-    producer_id: int
-    start_offset: int
-    topic_id: str = ""
-    """"" from brokers without topic ids, and in state files of versions before 0.3."""
 
 
 class GroupKey(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined, TransactionKey
+from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
 from exporter.evaluation.verdicts import UnexaminedColumns, Verdict
-from exporter.snapshot import Answer, Int64Column, Partitions, Snapshot, TransactionKeys
+from exporter.snapshot import Answer, Int64Column, Partitions, Snapshot, TransactionKey, TransactionKeys
 from exporter.snapshot.unexamined import keys_of, partition_keys
 
 _NEVER = -1
@@ -63,34 +63,17 @@ def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
 
 def _as_columns(transactions: Mapping[TransactionKey, Remembered]) -> SeenUnexamined:
     """The memory of transactions that were examined: up to the limit, and unread ones of one day."""
-    topics: dict[tuple[str, str], int] = {}
-    rows = [
-        (
-            topics.setdefault((key.topic, key.topic_id), len(topics)),
-            key.partition,
-            key.producer_id,
-            key.start_offset,
-            transaction.first_seen_ms,
-            transaction.last_seen_ms,
-            transaction.producer_epoch,
-            transaction.coordinator_start_ms,
-        )
-        for key, transaction in transactions.items()
+    facts = [
+        (known.first_seen_ms, known.last_seen_ms, known.producer_epoch, known.coordinator_start_ms)
+        for known in transactions.values()
     ]
-    table = np.array(rows, dtype=np.int64).reshape(-1, 8)
+    table = np.array(facts, dtype=np.int64).reshape(-1, 4)
     return SeenUnexamined(
-        keys=TransactionKeys(
-            topics=tuple(topic for topic, _ in topics),
-            topic_ids=tuple(topic_id for _, topic_id in topics),
-            topic=table[:, 0].astype(np.int32),
-            partition=table[:, 1].astype(np.int32),
-            producer_id=table[:, 2],
-            start_offset=table[:, 3],
-        ),
-        first_seen_ms=table[:, 4],
-        last_seen_ms=table[:, 5],
-        producer_epoch=table[:, 6].astype(np.int32),
-        coordinator_start_ms=table[:, 7],
+        keys=TransactionKeys.of(transactions),
+        first_seen_ms=table[:, 0],
+        last_seen_ms=table[:, 1],
+        producer_epoch=table[:, 2].astype(np.int32),
+        coordinator_start_ms=table[:, 3],
     )
 
 

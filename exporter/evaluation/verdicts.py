@@ -9,8 +9,8 @@ import numpy as np
 
 from exporter.baseline import Usual
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.memory import Memory, TransactionKey
-from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, Snapshot
+from exporter.evaluation.memory import Memory
+from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, Snapshot, TransactionKey
 
 
 class Kind(Enum):

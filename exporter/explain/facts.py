@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from exporter.evaluation.verdicts import Verdict
-from exporter.snapshot.origin import LoggedBatch, LoggedMarker, OpenedAt, PartitionLogs, Protection
+from exporter.snapshot import TransactionKey
+from exporter.snapshot.origin import LoggedBatch, LoggedMarker, PartitionLogs, Protection
 from exporter.transaction_log.past import Past, PastTransaction, StateRead, past_of
 
 CLOCKS_APART_MS = 1000
@@ -17,7 +18,7 @@ CLOCKS_APART_MS = 1000
 class Facts:
     """What was read. Instants in milliseconds."""
 
-    opened: OpenedAt
+    opened: TransactionKey
     verdict: Verdict | None
     """None if the transaction is not open any more."""
     logs: PartitionLogs

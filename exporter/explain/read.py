@@ -7,23 +7,30 @@ from dataclasses import dataclass, replace
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.facts import Facts
+from exporter.incidents.incident import Suspect
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.origin import Limits, read_partition_logs
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.collect.state_history import read_state_history
-from exporter.snapshot.origin import OpenedAt
+from exporter.snapshot import TransactionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """The transaction to explain."""
 
-    opened: OpenedAt
+    opened: TransactionKey
     verdict: Verdict | None
     """None if it is not open any more."""
     transactional_id: str | None = None
     is_remembered: bool = False
     """True if an incident, not a coordinator, names the transactional id."""
+
+    @classmethod
+    def of(cls, suspect: Suspect, verdict: Verdict | None) -> Wanted:
+        """A suspect of an incident."""
+        name = suspect.transactional_id
+        return cls(opened=suspect.key, verdict=verdict, transactional_id=name, is_remembered=name is not None)
 
 
 async def read_facts(client: ClusterClient, wanted: Wanted, limits: Limits) -> Facts:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.incidents.incident import Event, EventKind, Incident, Incidents, Suspect
+from exporter.snapshot import TransactionKey
 
 FORMAT: Final = "kafka-transaction-exporter incidents"
 VERSION: Final = 1

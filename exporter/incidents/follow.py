@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Evaluation, OutcomeEvidence, StartSource, TransactionRow, Verdict
 from exporter.incidents.incident import (
     EVENTS_MAX,
@@ -20,7 +19,7 @@ from exporter.incidents.incident import (
     Suspect,
     by_time,
 )
-from exporter.snapshot import Answer
+from exporter.snapshot import Answer, TransactionKey
 
 _BEGAN = {
     StartSource.COORDINATOR: "began, by its coordinator",

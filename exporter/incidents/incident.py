@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from enum import Enum
 from typing import Final
 
-from exporter.evaluation.memory import TransactionKey
 from exporter.evaluation.verdicts import Verdict
+from exporter.snapshot import TransactionKey
 
 JOINED_SECONDS: Final = 600
 """A suspect that begins within this time after the previous one belongs to its incident.

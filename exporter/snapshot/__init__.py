@@ -50,5 +50,5 @@ from exporter.snapshot.transactions import (
     TransactionState,
     ownership,
 )
-from exporter.snapshot.unexamined import TransactionKeys, Unexamined
+from exporter.snapshot.unexamined import TransactionKey, TransactionKeys, Unexamined
 from exporter.snapshot.whole import Snapshot

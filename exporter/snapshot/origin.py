@@ -5,16 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
-
-
-class OpenedAt(NamedTuple):
-    """An open transaction, or one that was open."""
-
-    topic: str
-    partition: int
-    producer_id: int
-    start_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

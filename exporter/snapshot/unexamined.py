@@ -5,7 +5,9 @@ Their leaders show them open; the exporter sent no request about those that woul
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +17,23 @@ from exporter.snapshot.producers import BoolColumn, Int32Column, Int64Column, Pr
 _TOPIC_SHIFT = 32
 
 
+class TransactionKey(NamedTuple):
+    """An open transaction on one partition, for as long as it stays open.
+
+    The epoch is not part of the key: a newer epoch that writes into an open transaction does not change its start offset.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    start_offset: int
+    topic_id: str = ""
+    """"" from brokers without topic ids, and in state files of versions before 0.3."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransactionKeys:
-    """Identity of N open transactions while they stay open."""
+    """N of them, as columns."""
 
     topics: tuple[str, ...]
     topic_ids: tuple[str, ...]
@@ -30,6 +46,21 @@ class TransactionKeys:
 
     def __len__(self) -> int:
         return len(self.topic)
+
+    @classmethod
+    def of(cls, keys: Iterable[TransactionKey]) -> TransactionKeys:
+        """In the same order."""
+        topics: dict[tuple[str, str], int] = {}
+        rows = [(topics.setdefault((key.topic, key.topic_id), len(topics)), *key[1:4]) for key in keys]
+        table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        return cls(
+            topics=tuple(topic for topic, _ in topics),
+            topic_ids=tuple(topic_id for _, topic_id in topics),
+            topic=table[:, 0].astype(np.int32),
+            partition=table[:, 1].astype(np.int32),
+            producer_id=table[:, 2],
+            start_offset=table[:, 3],
+        )
 
     def those(self, rows: BoolColumn | Int64Column) -> TransactionKeys:
         columns = {name: getattr(self, name)[rows] for name in ("topic", "partition", "producer_id", "start_offset")}

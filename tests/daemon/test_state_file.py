@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
 from exporter.daemon.state_file import State
-from exporter.evaluation.memory import GroupKey, Memory, Remembered, TransactionKey
+from exporter.evaluation.memory import GroupKey, Memory, Remembered
+from exporter.snapshot import TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)

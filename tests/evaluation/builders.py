@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.memory import Remembered, TransactionKey
+from exporter.evaluation.memory import Remembered
 from exporter.snapshot import (
     Answer,
     BrokerCoverage,
@@ -25,6 +25,7 @@ from exporter.snapshot import (
     Snapshot,
     StatePartitionProof,
     StateTopic,
+    TransactionKey,
     TransactionState,
     ownership,
 )

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, LONGEST_OTHERS_MAX, all_rows, evaluate
-from exporter.evaluation.memory import Memory, Remembered, TransactionKey
+from exporter.evaluation.memory import Memory, Remembered
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
-from exporter.snapshot import TIMEOUT_MS_TWO_PHASE_COMMIT, ClockSource, IdVisibility, SecondRead, Snapshot
+from exporter.snapshot import (
+    TIMEOUT_MS_TWO_PHASE_COMMIT,
+    ClockSource,
+    IdVisibility,
+    SecondRead,
+    Snapshot,
+    TransactionKey,
+)
 from tests.evaluation.builders import (
     MINUTE_MS,
     MONOTONIC_MS,

@@ -6,16 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.facts import Facts
-from exporter.snapshot import TransactionState
-from exporter.snapshot.origin import (
-    Elsewhere,
-    LoggedBatch,
-    LoggedMarker,
-    OpenedAt,
-    PartitionLog,
-    PartitionLogs,
-    Protection,
-)
+from exporter.snapshot import TransactionKey, TransactionState
+from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, PartitionLog, PartitionLogs, Protection
 from exporter.transaction_log.past import LoggedState, StateRead
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 
@@ -149,7 +141,7 @@ class History:
             records_read=len(self.states),
         )
         return Facts(
-            opened=OpenedAt(*HERE, PRODUCER, start_offset),
+            opened=TransactionKey(*HERE, PRODUCER, start_offset),
             verdict=verdict,
             logs=PartitionLogs(own=log, elsewhere=(), markers=tuple(self.elsewhere), entry=entry),
             state=state,

@@ -27,7 +27,7 @@ from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, ClusterClient, Lat
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.collect.broker_configs import max_timeout
 from exporter.kafka.collect.complete import Stopwatch, complete
-from exporter.kafka.collect.examined import Seen, SeenTransaction
+from exporter.kafka.collect.examined import Seen
 from exporter.kafka.collect.scan import LeaderScan, Progress, scan_leaders
 from exporter.kafka.collect.scan_requests import ScanRequests
 from exporter.kafka.collect.scope import EVERYTHING, Scope
@@ -35,7 +35,15 @@ from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, Source, checked_topology
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import TopicWatch, about_source
-from exporter.snapshot import ClockSource, Int32Column, MaxTimeout, Snapshot, TransactionKeys, Visibility
+from exporter.snapshot import (
+    ClockSource,
+    Int32Column,
+    MaxTimeout,
+    Snapshot,
+    TransactionKey,
+    TransactionKeys,
+    Visibility,
+)
 from exporter.snapshot.unexamined import NO_KEYS
 from exporter.status import ApiStatistics
 
@@ -118,7 +126,7 @@ class Collector:
     def collect(
         self,
         *,
-        seen_before: Collection[SeenTransaction] | None = (),
+        seen_before: Collection[TransactionKey] | None = (),
         seen_unexamined: TransactionKeys = NO_KEYS,
         scope: Scope = EVERYTHING,
         progress: Progress | None = None,

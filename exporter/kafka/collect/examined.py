@@ -19,27 +19,25 @@ from exporter.snapshot import (
     ACTIVE_STATES,
     COMPLETING_STATES,
     BoolColumn,
+    TransactionKey,
     TransactionKeys,
     TransactionState,
     Unexamined,
 )
 from exporter.snapshot.unexamined import NO_KEYS
 
-SeenTransaction = tuple[str, int, int, int, str]
-"""(topic, partition, producer id, start offset, topic id)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """Transactions that earlier cycles have seen open."""
 
-    keys: Collection[SeenTransaction] | None = ()
+    keys: Collection[TransactionKey] | None = ()
     """Examined ones; None treats every transaction as seen."""
     unexamined: TransactionKeys = NO_KEYS
 
-    def has(self, key: SeenTransaction) -> bool:
+    def has(self, key: TransactionKey) -> bool:
         """Also matches a missing topic id: from an older state file, or from brokers without topic ids."""
-        return self.keys is None or key in self.keys or (*key[:4], "") in self.keys
+        return self.keys is None or key in self.keys or key._replace(topic_id="") in self.keys
 
 
 def set_aside(reading: CollectionState, seen: Seen, limit: int) -> None:
@@ -90,24 +88,8 @@ def _was_seen(keys: TransactionKeys, seen: Seen) -> BoolColumn:
     if seen.keys is None:
         return np.ones(len(keys), dtype=np.bool_)
     found: BoolColumn = keys.places_in(seen.unexamined) >= 0
-    found |= keys.places_in(_as_columns(seen.keys)) >= 0
+    found |= keys.places_in(TransactionKeys.of(seen.keys)) >= 0
     return found
-
-
-def _as_columns(keys: Collection[SeenTransaction]) -> TransactionKeys:
-    """At most as many as were examined."""
-    topics = {(topic, topic_id): 0 for topic, _, _, _, topic_id in keys}
-    topics = {name: index for index, name in enumerate(topics)}
-    rows = [(topics[key[0], key[4]], *key[1:4]) for key in keys]
-    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-    return TransactionKeys(
-        topics=tuple(topic for topic, _ in topics),
-        topic_ids=tuple(topic_id for _, topic_id in topics),
-        topic=table[:, 0].astype(np.int32),
-        partition=table[:, 1].astype(np.int32),
-        producer_id=table[:, 2],
-        start_offset=table[:, 3],
-    )
 
 
 def _listed(entries: Entries, listings: Sequence[Listing]) -> tuple[BoolColumn, BoolColumn]:

@@ -12,7 +12,7 @@ from exporter.kafka.collect.pieces import read_piece
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, MalformedAnswerError
 from exporter.kafka.lookups import KafkaRequestError, leader_of
 from exporter.kafka.messages.log_batches import Batch, batches_from
-from exporter.snapshot.origin import OpenedAt
+from exporter.snapshot import TransactionKey
 
 PATIENCE_S = 2.0
 """For each request: a cycle follows."""
@@ -32,12 +32,12 @@ class FirstRecord:
     """Why it, or its headers, could not be read, as a phrase; empty if all was."""
 
 
-async def first_records(client: ClusterClient, opened: Sequence[OpenedAt]) -> list[FirstRecord]:
+async def first_records(client: ClusterClient, opened: Sequence[TransactionKey]) -> list[FirstRecord]:
     """The first record of each transaction; one that cannot be read says why."""
     return list(await client.gather(_first_record(client, transaction) for transaction in opened))
 
 
-async def _first_record(client: ClusterClient, opened: OpenedAt) -> FirstRecord:
+async def _first_record(client: ClusterClient, opened: TransactionKey) -> FirstRecord:
     found: list[FirstRecord] = []
 
     def take(records: bytes) -> None:
@@ -52,7 +52,7 @@ async def _first_record(client: ClusterClient, opened: OpenedAt) -> FirstRecord:
         return FirstRecord(unread=str(fault))
 
 
-def of_records(records: bytes, opened: OpenedAt) -> FirstRecord:
+def of_records(records: bytes, opened: TransactionKey) -> FirstRecord:
     """The record at the start offset. Raises MalformedAnswerError."""
     for batch in batches_from(records, opened.start_offset):
         if batch.base_offset != opened.start_offset or batch.producer_id != opened.producer_id:

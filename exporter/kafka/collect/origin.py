@@ -18,8 +18,8 @@ from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES
 from exporter.kafka.messages.log_batches import Batch, batches_from, markers_in
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, Answer
-from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, OpenedAt, PartitionLog, PartitionLogs
+from exporter.snapshot import NO_LEADER, Answer, TransactionKey
+from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, PartitionLog, PartitionLogs
 
 LOOK_BACK_MS = 20 * 60 * 1000
 """Before the first record: more than Kafka's longest transaction by default (transaction.max.timeout.ms, 15 minutes)."""
@@ -47,7 +47,7 @@ class PieceReader:
     """Takes the pieces of one log in order."""
 
     log: PartitionLog
-    opened: OpenedAt
+    opened: TransactionKey
     next_offset: int
     before: deque[LoggedBatch] = field(default_factory=lambda: deque(maxlen=KEPT_MAX))
     after: list[LoggedBatch] = field(default_factory=list)
@@ -128,7 +128,7 @@ class PieceReader:
 
 
 async def read_partition_logs(
-    client: ClusterClient, topology: Topology, opened: OpenedAt, limits: Limits
+    client: ClusterClient, topology: Topology, opened: TransactionKey, limits: Limits
 ) -> PartitionLogs:
     """Everything on partitions. Faults are in the result; raises BrokerFault only if the partition has no leader."""
     leader, leader_epoch = topology.leader_of(opened.topic, opened.partition)
@@ -173,7 +173,7 @@ async def read_partition_logs(
     )
 
 
-async def _own_log(client: ClusterClient, empty: PartitionLog, opened: OpenedAt, limits: Limits) -> PartitionLog:
+async def _own_log(client: ClusterClient, empty: PartitionLog, opened: TransactionKey, limits: Limits) -> PartitionLog:
     """From LOOK_BACK_MS before the first record on, as far as the limits allow."""
     name = (opened.topic, opened.partition)
     log_start = await offset_at_time(client, empty.leader, name, LOG_START)
@@ -195,7 +195,7 @@ async def _own_log(client: ClusterClient, empty: PartitionLog, opened: OpenedAt,
 
 
 async def _markers_near(
-    client: ClusterClient, topology: Topology, opened: OpenedAt, place: Elsewhere, around_ms: int, limits: Limits
+    client: ClusterClient, topology: Topology, opened: TransactionKey, place: Elsewhere, around_ms: int, limits: Limits
 ) -> PartitionLog:
     leader, leader_epoch = topology.leader_of(place.topic, place.partition)
     log = PartitionLog(topic=place.topic, partition=place.partition, leader=leader, leader_epoch=leader_epoch)
@@ -211,7 +211,7 @@ async def _markers_near(
 
 
 async def _read(
-    client: ClusterClient, log: PartitionLog, opened: OpenedAt, begin: int, limits: Limits, *, bytes_max: int
+    client: ClusterClient, log: PartitionLog, opened: TransactionKey, begin: int, limits: Limits, *, bytes_max: int
 ) -> PartitionLog:
     """Piece by piece to the high watermark, to AFTER_BYTES after the start offset, or until a limit is reached."""
     reader = PieceReader(log, opened, begin)

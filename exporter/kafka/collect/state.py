@@ -16,6 +16,7 @@ from exporter.snapshot import (
     Impact,
     Int8Column,
     MaxTimeout,
+    TransactionKey,
     Unexamined,
 )
 from exporter.snapshot.unexamined import ALL_EXAMINED
@@ -46,11 +47,11 @@ class CollectionState:
         """One entry, as its followers are queried about it."""
         return OpenAtLeader(self.partition(entry), self.entries.one(entry))
 
-    def key(self, entry: int) -> tuple[str, int, int, int, str]:
-        """(topic, partition, producer id, start offset, topic id) of one entry: its identity over cycles."""
+    def key(self, entry: int) -> TransactionKey:
+        """Its identity over cycles."""
         topic, partition = self.partition(entry)
         producer_id, start = int(self.entries.producer_id[entry]), int(self.entries.current_txn_start_offset[entry])
-        return topic, partition, producer_id, start, self.topology.topic_id_of(topic)
+        return TransactionKey(topic, partition, producer_id, start, self.topology.topic_id_of(topic))
 
     def partition(self, entry: int) -> tuple[str, int]:
         """(topic, partition) of one entry."""

@@ -9,10 +9,10 @@ from exporter.daemon.incidents_file import in_words
 from exporter.kafka.collect import first_records
 from exporter.kafka.collect.first_records import FirstRecord, of_records
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.snapshot.origin import OpenedAt
+from exporter.snapshot import TransactionKey
 from tests.kafka.collect.test_end_markers import batch
 
-OPENED = OpenedAt("orders", 1, 7, 0)
+OPENED = TransactionKey("orders", 1, 7, 0)
 GZIP = 1
 
 
@@ -57,7 +57,7 @@ def test_a_large_compressed_batch_is_not_decompressed(monkeypatch: pytest.Monkey
     [(batch(5), OPENED), (batch(0, producer_id=8), OPENED), (b"", OPENED)],
     ids=["gone", "another producer's", "empty"],
 )
-def test_another_record_is_not_taken_for_it(log: bytes, opened: OpenedAt) -> None:
+def test_another_record_is_not_taken_for_it(log: bytes, opened: TransactionKey) -> None:
     read = of_records(log, opened)
 
     assert read.timestamp_ms == -1

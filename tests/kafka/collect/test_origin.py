@@ -12,14 +12,14 @@ from exporter.kafka.collect import origin, state_history
 from exporter.kafka.collect.origin import PieceReader
 from exporter.kafka.collect.state_history import StatePartition
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.snapshot import TransactionState
-from exporter.snapshot.origin import OpenedAt, PartitionLog
+from exporter.snapshot import TransactionKey, TransactionState
+from exporter.snapshot.origin import PartitionLog
 from exporter.transaction_log.records import Tombstone, TransactionRecord
 from tests.kafka.collect.test_end_markers import ABORT, COMMIT, batch
 from tests.transaction_log.builders import EMPTY
 from tests.transaction_log.test_records import key_of, value_of
 
-OPENED = OpenedAt("orders", 3, 7, 4)
+OPENED = TransactionKey("orders", 3, 7, 4)
 GZIP = 1
 
 

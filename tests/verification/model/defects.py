@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from exporter.commands import recover
 from exporter.evaluation import evidence, rules
-from exporter.evaluation.memory import TransactionKey
 from exporter.kafka import coordinator_proof
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect import collector, complete, verify
@@ -20,7 +19,7 @@ from exporter.kafka.topology import Topology
 from exporter.recovery import carry_out
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.plan import Plan
-from exporter.snapshot import IdVisibility, Snapshot
+from exporter.snapshot import IdVisibility, Snapshot, TransactionKey
 from tests.verification.model.drive import replaced
 from tests.verification.model.lies import LIES, Lie
 
