@@ -148,7 +148,7 @@ FAULTS: Final = (
         'logging.getLogger("kafka").setLevel(quiet)',
         "tests/real_brokers/test_canary_handshake.py",
     ),
-    Fault("log_format.py", "return value if _BARE.fullmatch(value) else json.dumps(value)", "return value"),
+    Fault("log_format.py", "{value if _BARE.fullmatch(value) else json.dumps(value)}", "{value}"),
     # daemon, history, pipeline, fleet
     Fault(
         "daemon/reload.py", "if self._digest_all() == self._digests else", "if self._digest_all() != self._digests else"

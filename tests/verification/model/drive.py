@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from types import SimpleNamespace
 from typing import Any
 
-from exporter.commands import abort_planned, force_terminate
+from exporter.commands import abort_planned, consent, force_terminate
 from exporter.commands import recover as recover_command
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge
@@ -108,7 +108,7 @@ class Exporter:
         def command() -> int:
             with (
                 replaced(abort_planned, "load", lambda _path: plan),
-                replaced(abort_planned, "_identity", lambda _path: {}),
+                replaced(abort_planned, "contents", lambda _path, **_: b""),
             ):
                 return int(abort_planned.abort_planned(_context(None), self._means(POLICY)))
 
@@ -134,7 +134,7 @@ class Exporter:
             return command(self.collector)
 
         def command() -> int:
-            with replaced(force_terminate, "with_collector", with_collector):
+            with replaced(consent, "with_collector", with_collector):
                 return int(force_terminate.run(context, SimpleNamespace()))  # type: ignore[arg-type]
 
         return self._run(command)
