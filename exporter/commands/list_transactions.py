@@ -17,7 +17,7 @@ from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import describe
-from exporter.kafka.lookups import Listings, list_all
+from exporter.kafka.lookups import list_all
 from exporter.snapshot import ACTIVE_STATES, CoordinatorTransaction, TransactionState
 
 HEADINGS = {
@@ -52,13 +52,13 @@ def _list(
     found = [(result.cluster, *result.value) for result in results if result.value is not None]
     rows = [
         {"cluster": cluster.name, **row} if settings.clusters else row
-        for cluster, _, transactions in found
+        for cluster, transactions, _ in found
         for row in listed(one for one in transactions if pattern.fullmatch(one.transactional_id))
     ]
     if found:
         headings = {"cluster": "Cluster", **HEADINGS} if settings.clusters else HEADINGS
         print(in_format(options.format, headings, rows))
-    missing = [f"{named(cluster)}{gap}" for cluster, listings, _ in found for gap in listings.gaps]
+    missing = [f"{named(cluster)}{gap}" for cluster, _, gaps in found for gap in gaps]
     return status_of(results, is_incomplete=complain_of_gaps(missing))
 
 
@@ -77,23 +77,19 @@ def listed(transactions: Iterable[CoordinatorTransaction]) -> list[Row]:
 
 async def _ask(
     client: ClusterClient, longer_than_ms: int | None, wanted: tuple[TransactionState, ...]
-) -> tuple[Listings, tuple[CoordinatorTransaction, ...]]:
-    """The listing; with a duration only those active transactions that have run for longer.
+) -> tuple[tuple[CoordinatorTransaction, ...], list[str]]:
+    """The listing, and what is missing; with a duration only those active transactions that have run for longer.
 
     The protocol's own duration filter ignores the state, so idle and finished ids pass it; this filter excludes them.
     """
     if longer_than_ms is None or longer_than_ms < 0:
-        listings = await list_all(client, wanted)
-        return listings, listings.transactions
+        return await list_all(client, wanted)
     active = ACTIVE_STATES & set(wanted) if wanted else ACTIVE_STATES
     if not active:  # ended transactions have no duration; and a request without states would list all
-        return Listings((), ()), ()
-    listings = await list_all(client, tuple(active))
-    described, unclear = await describe(client, listings.transactions)
+        return (), []
+    found, gaps = await list_all(client, tuple(active))
+    described, unclear = await describe(client, found)
     if unclear:
-        gap = f"{len(unclear)} transactions changed or were not described, so their durations are unknown"
-        listings = Listings(listings.transactions, (*listings.gaps, gap))
-    now_ms = time.time() * 1000
-    return listings, tuple(
-        transaction for transaction in described if 0 <= transaction.start_time_ms < now_ms - longer_than_ms
-    )
+        gaps.append(f"{len(unclear)} transactions changed or were not described, so their durations are unknown")
+    began_before_ms = time.time() * 1000 - longer_than_ms
+    return tuple(transaction for transaction in described if 0 <= transaction.start_time_ms < began_before_ms), gaps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from exporter.config import values
 from exporter.evaluation.verdicts import Verdict
@@ -12,17 +13,30 @@ INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 INTERVAL_MS_MIN = 100
 
 
-def number(minimum: int, maximum: int) -> Callable[[str], int]:
-    """Parses a number that fits into the field of Kafka's protocol."""
-    within = values.whole_number(minimum, maximum)
+T = TypeVar("T")
 
-    def parse(text: str) -> int:
+
+def argument(parse: Callable[[Any], T]) -> Callable[[str], T]:
+    """The parser of a setting's value, with argparse's error."""
+
+    def parsed(text: str) -> T:
         try:
-            return int(within(text))
+            return parse(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
 
-    return parse
+    return parsed
+
+
+def number(minimum: int, maximum: int) -> Callable[[str], Any]:
+    """Parses a number that fits into the field of Kafka's protocol."""
+    return argument(values.whole_number(minimum, maximum))
+
+
+duration = argument(values.duration_ms)
+"""In milliseconds."""
+web_address = argument(values.page_url)
+"""A URL of http or https, without user and password: other users see the command line."""
 
 
 def interval(text: str) -> int:
@@ -31,22 +45,6 @@ def interval(text: str) -> int:
     if milliseconds < INTERVAL_MS_MIN:
         raise argparse.ArgumentTypeError(f"must be {INTERVAL_MS_MIN} ms at least")
     return milliseconds
-
-
-def duration(text: str) -> int:
-    """In milliseconds."""
-    try:
-        return values.duration_ms(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def web_address(text: str) -> str | None:
-    """A URL of http or https, without user and password: other users see the command line."""
-    try:
-        return values.page_url(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def verdict(text: str) -> Verdict:

@@ -46,10 +46,14 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def add_fleet(parser: argparse.ArgumentParser) -> None:
     """Which clusters a command is about."""
+    add_clusters(parser)
+    parser.add_argument("--cluster", metavar="NAME", help="only the cluster of this name in that file")
+
+
+def add_clusters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clusters", metavar=FILE, default=argparse.SUPPRESS, help="a fleet's file: clusters with their own settings"
     )
-    parser.add_argument("--cluster", metavar="NAME", help="only the cluster of this name in that file")
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
@@ -71,12 +75,7 @@ def add_incident(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "id", nargs="?", metavar="ID", help="its id, as on the page and in the log; without one all are listed"
     )
-    parser.add_argument(
-        "--format",
-        choices=("markdown", "json"),
-        default="markdown",
-        help="markdown: to paste into a post-mortem. Default: markdown",
-    )
+    add_format(parser, "markdown", "json", purpose="markdown: to paste into a post-mortem. Default: markdown")
 
 
 def add_explain(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +83,7 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     add_scope(which, required=False)
     which.add_argument("--start-offset", type=number(0, INT64_MAX), metavar="OFFSET")
     which.add_argument("--incident", metavar="ID", help="an incident that `serve` on this machine has followed")
-    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
+    add_format(parser, "text", "markdown", "json")
     parser.add_argument(
         "--max-megabytes",
         type=number(1, 10_000),
@@ -126,15 +125,13 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def add_once(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("table", "json", "prometheus"), default="table", help="default: table")
+    add_format(parser, "table", "json", "prometheus")
 
 
 def add_doctor(parser: argparse.ArgumentParser) -> None:
     """Its `--cluster` is older than fleets, and works without a name."""
-    parser.add_argument(
-        "--clusters", metavar=FILE, default=argparse.SUPPRESS, help="a fleet's file: clusters with their own settings"
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    add_clusters(parser)
+    add_format(parser, "text", "json")
     parser.add_argument(
         "--acls",
         choices=("kafka-acls", "strimzi"),
@@ -330,8 +327,10 @@ def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
     parser.add_argument("--partition", type=number(0, INT32_MAX), required=required, metavar="NUMBER")
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", choices=("table", "json", "csv"), default="table", help="default: table")
+def add_format(parser: argparse.ArgumentParser, *forms: str, purpose: str = "") -> None:
+    """The first one is the default; without any, those of rows."""
+    choices = forms or ("table", "json", "csv")
+    parser.add_argument("--format", choices=choices, default=choices[0], help=purpose or f"default: {choices[0]}")
 
 
 def add_consent(parser: argparse.ArgumentParser) -> None:

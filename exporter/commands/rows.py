@@ -67,14 +67,10 @@ def as_csv(rows: Sequence[Row], keys: Sequence[str]) -> str:
 
     Text that a terminal or a spreadsheet would execute is made harmless; JSON keeps every character.
     """
-    return "\n".join(_csv_line(cells) for cells in [keys, *([row.get(key) for key in keys] for row in rows)])
-
-
-def _csv_line(cells: Sequence[Any]) -> str:
     text = io.StringIO()
-    # With \r\n as the line end, every version of the library quotes a cell with either character.
-    csv.writer(text, lineterminator="\r\n").writerow(map(_csv_cell, cells))
-    return text.getvalue().removesuffix("\r\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows(map(_csv_cell, cells) for cells in [keys, *([row.get(key) for key in keys] for row in rows)])
+    return text.getvalue().removesuffix("\n")
 
 
 def _csv_cell(value: Any) -> Any:

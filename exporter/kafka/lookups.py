@@ -99,16 +99,10 @@ async def describe_at(client: ClusterClient, coordinator: int, transactional_id:
     raise KafkaRequestError(str(answer), f"coordinator {coordinator} responded with {answer} for {transactional_id!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class Listings:
-    """Transactions that the coordinators listed, and what is missing, one sentence each."""
-
-    transactions: tuple[CoordinatorTransaction, ...]
-    gaps: tuple[str, ...]
-
-
-async def list_all(client: ClusterClient, states: tuple[TransactionState, ...] = ()) -> Listings:
-    """Every coordinator's transactions in `states`, or in any."""
+async def list_all(
+    client: ClusterClient, states: tuple[TransactionState, ...] = ()
+) -> tuple[tuple[CoordinatorTransaction, ...], list[str]]:
+    """Every coordinator's transactions in `states`, or in any, and what is missing, one sentence each."""
     topology = await client.topology()
     listings = await list_transactions(client, coordinators_of(topology), states=states)
     rows = topology.rows_of(STATE_TOPIC)
@@ -118,4 +112,4 @@ async def list_all(client: ClusterClient, states: tuple[TransactionState, ...] =
     ]
     if not rows:
         gaps.append(f"{STATE_TOPIC} does not exist or is not visible, so every broker was queried")
-    return Listings(tuple(transaction for listing in listings for transaction in listing.transactions), tuple(gaps))
+    return tuple(transaction for listing in listings for transaction in listing.transactions), gaps
