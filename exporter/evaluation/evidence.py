@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypedDict
 
 import numpy as np
 
@@ -187,7 +186,8 @@ def _evidence(
     transaction = answers.of(key.producer_id, was_asked=was_asked)
     producer_epoch = int(open_.producer_epoch[row])
     owned = ownership(transaction, (key.topic, key.partition), producer_epoch)
-    now = snapshot.cluster_time_ms
+    now, is_clock_sure = snapshot.cluster_time_ms, snapshot.clock_source is ClockSource.CONTROLLER
+    found = snapshot.end_markers
     watched_ms = _watched_ms(remembered, snapshot.monotonic_ms)
     if owned is Ownership.OWNED and transaction is not None and is_another_start(remembered, transaction):
         watched_ms = 0
@@ -197,7 +197,7 @@ def _evidence(
         ownership=owned,
         transaction=transaction,
         coordinator_age_ms=_coordinator_age_ms(transaction, now),
-        is_clock_sure=snapshot.clock_source is ClockSource.CONTROLLER,
+        is_clock_sure=is_clock_sure,
         is_clock_behind=answers.is_clock_behind,
         was_seen_before=remembered is not None,
         watched_ms=watched_ms,
@@ -212,7 +212,15 @@ def _evidence(
         silent_replicas=open_.silent_replicas[row] if open_.silent_replicas else (),
         unconfirmed=_unconfirmed(proof, key, transaction) or (open_.unconfirmed[row] if open_.unconfirmed else None),
         last_timestamp_ms=int(open_.last_timestamp[row]),
-        **_search_for_end(snapshot, key.producer_id, int(open_.last_timestamp[row])),
+        end_markers=() if found is None else tuple(m for m in found.markers if m.producer_id == key.producer_id),
+        was_searched=found is not None,
+        unsearched=() if found is None else (*_of(key.producer_id, found.unread), *snapshot.visibility.gaps),
+        lost=()
+        if found is None
+        else (
+            *_of(key.producer_id, found.lost),
+            *_forgotten(found.producers_kept_ms, int(open_.last_timestamp[row]), now if is_clock_sure else None),
+        ),
         remembered=remembered,
         logged=logged,
     )
@@ -249,30 +257,8 @@ def _unconfirmed(
     return proof.why_unconfirmed(STATE_TOPIC, transaction.state_partition)
 
 
-class _SearchForEnd(TypedDict):
-    end_markers: tuple[EndMarker, ...]
-    was_searched: bool
-    unsearched: tuple[str, ...]
-    lost: tuple[str, ...]
-
-
-def _search_for_end(snapshot: Snapshot, producer_id: int, last_timestamp_ms: int) -> _SearchForEnd:
-    found = snapshot.end_markers
-    now_ms = snapshot.cluster_time_ms if snapshot.clock_source is ClockSource.CONTROLLER else None
-    if found is None:
-        return _SearchForEnd(end_markers=(), was_searched=False, unsearched=(), lost=())
-    return _SearchForEnd(
-        end_markers=tuple(marker for marker in found.markers if marker.producer_id == producer_id),
-        was_searched=True,
-        unsearched=(
-            *(sentence for producer, sentence in found.unread if producer == producer_id),
-            *snapshot.visibility.gaps,
-        ),
-        lost=(
-            *(sentence for producer, sentence in found.lost if producer == producer_id),
-            *_forgotten(found.producers_kept_ms, last_timestamp_ms, now_ms),
-        ),
-    )
+def _of(producer_id: int, sentences: Iterable[tuple[int, str]]) -> Iterator[str]:
+    return (sentence for producer, sentence in sentences if producer == producer_id)
 
 
 def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) -> tuple[str, ...]:
