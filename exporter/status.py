@@ -22,12 +22,12 @@ class ApiStatistics:
 
     api: str
     """Kafka's name: `DescribeProducers`."""
-    requests: int
-    failures: int
+    requests: int = 0
+    failures: int = 0
     """Requests without a usable response: refused, lost, timed out, not understood."""
-    seconds_total: float
+    seconds_total: float = 0.0
     """Sum of the latencies of requests with a response."""
-    latency_counts: tuple[int, ...]
+    latency_counts: tuple[int, ...] = (0,) * (len(LATENCY_BUCKETS_SECONDS) + 1)
     """Those requests by latency: one more than LATENCY_BUCKETS_SECONDS, not cumulative, the last is +Inf."""
 
 
@@ -35,19 +35,16 @@ def total(parts: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
     """The sum of several clients' counts, by API."""
     sums: dict[str, ApiStatistics] = {}
     for part in parts:
-        sums[part.api] = _plus(sums.get(part.api, _none_of(part.api)), part, 1)
+        sums[part.api] = _plus(sums.get(part.api, ApiStatistics(api=part.api)), part, 1)
     return tuple(sums[api] for api in sorted(sums))
 
 
 def since(before: Iterable[ApiStatistics], after: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
     """One client's counts between two readings."""
     earlier = {statistics.api: statistics for statistics in before}
-    return tuple(_plus(statistics, earlier.get(statistics.api, _none_of(statistics.api)), -1) for statistics in after)
-
-
-def _none_of(api: str) -> ApiStatistics:
-    counts = (0,) * (len(LATENCY_BUCKETS_SECONDS) + 1)
-    return ApiStatistics(api=api, requests=0, failures=0, seconds_total=0.0, latency_counts=counts)
+    return tuple(
+        _plus(statistics, earlier.get(statistics.api, ApiStatistics(api=statistics.api)), -1) for statistics in after
+    )
 
 
 def _plus(first: ApiStatistics, second: ApiStatistics, sign: int) -> ApiStatistics:

@@ -100,18 +100,6 @@ def whole_number(minimum: int, maximum: int) -> Parser:
     return parse
 
 
-def one_of(*choices: str) -> Parser:
-    """One of `choices`, upper and lower case alike."""
-
-    def parse(value: Any) -> str:
-        for choice in choices:
-            if str(value).lower() == choice.lower():
-                return choice
-        raise ValueError("must be one of " + ", ".join(choices))
-
-    return parse
-
-
 def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
     """`host:port[,host:port...]`, or a YAML list of such; IPv6 addresses in brackets."""
     if "@" in str(value):  # not shown: the part before it is a user and a password
@@ -245,8 +233,13 @@ def whole_number_kind(minimum: int, maximum: int) -> Kind:
 
 
 def one_of_kind(*choices: str) -> Kind:
-    """`one_of`, with its schema, which accepts the choices only as written here."""
-    return Kind(
-        one_of(*choices),
-        {"type": "string", "enum": [*choices, *sorted({choice.lower() for choice in choices} - {*choices})]},
-    )
+    """One of `choices`, upper and lower case alike; the schema accepts only those as written here, and lower case."""
+
+    def parse(value: Any) -> str:
+        for choice in choices:
+            if str(value).lower() == choice.lower():
+                return choice
+        raise ValueError("must be one of " + ", ".join(choices))
+
+    lower = sorted({choice.lower() for choice in choices} - {*choices})
+    return Kind(parse, {"type": "string", "enum": [*choices, *lower]})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.incidents.incident import Event, EventKind, Incident, Incidents, Suspect
 from exporter.snapshot import TransactionKey
 
+T = TypeVar("T")
 FORMAT: Final = "kafka-transaction-exporter incidents"
 VERSION: Final = 1
 _BY_LABEL: Final = {verdict.label: verdict for verdict in Verdict}
@@ -117,22 +118,14 @@ def _suspect(document: Mapping[str, Any]) -> Suspect:
     )
 
 
-def _number(document: Mapping[str, Any], name: str) -> int:
-    value = document[name]
-    if type(value) is not int:
-        raise TypeError(f"{name} is not a number")
-    return value
+def _typed(kind: type[T], words: str) -> Callable[[Mapping[str, Any], str], T]:
+    def typed(document: Mapping[str, Any], name: str) -> T:
+        value = document[name]
+        if type(value) is not kind:
+            raise TypeError(f"{name} is not {words}")
+        return value
+
+    return typed
 
 
-def _text(document: Mapping[str, Any], name: str) -> str:
-    value = document[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is not a text")
-    return value
-
-
-def _list(document: Mapping[str, Any], name: str) -> list[Any]:
-    value = document[name]
-    if not isinstance(value, list):
-        raise TypeError(f"{name} is not a list")
-    return value
+_number, _text, _list = _typed(int, "a number"), _typed(str, "a text"), _typed(list, "a list")

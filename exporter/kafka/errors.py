@@ -73,14 +73,8 @@ class BrokerFault(Exception):
         return self.sentence
 
 
-@dataclass
 class ClusterUnavailableError(Exception):
     """No broker returned the cluster's metadata: the cycle has no data."""
-
-    sentence: str
-
-    def __str__(self) -> str:
-        return self.sentence
 
 
 class ClientClosedError(Exception):

@@ -61,12 +61,9 @@ class Ledger:
 
     def journal(self, producer_ids: Iterable[int], read_to_end: Collection[int]) -> Journal:
         """The data on these producer ids; `read_to_end` are the partitions of the log that are read to their end."""
-        found = {}
-        for producer_id in producer_ids:
-            logged = self._logged(producer_id, read_to_end)
-            if logged is not None:
-                found[producer_id] = logged
-        return Journal(MappingProxyType(found))
+        found = {producer_id: self._logged(producer_id, read_to_end) for producer_id in producer_ids}
+        known = {producer_id: logged for producer_id, logged in found.items() if logged is not None}
+        return Journal(MappingProxyType(known))
 
     def forget(self, log_partition: int) -> None:
         """Forget a partition of the log: its next record does not follow the previous one."""
