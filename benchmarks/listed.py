@@ -9,7 +9,7 @@ import numpy as np
 from exporter.config.loading import load
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.collect.scan_requests import Rows
 from exporter.kafka.topology import Topology
@@ -39,8 +39,8 @@ def collector_at(address: str) -> Collector:
         "scan.interval": "60s",
         "scan.deadline": "50s",
     }
-    settings = load(file=None, environment={}, flags=flags)
-    return open_collector(settings.kafka, settings.scan)
+    settings = load(file=None, environment={}, flags=flags).settings
+    return Collector.opened(settings.kafka, settings.scan)
 
 
 def listed(address: str, topics: list[str]) -> Listed:

@@ -15,7 +15,7 @@ settings = load(
     file=None,
     environment={},
     flags={"kafka.bootstrap.servers": bootstrap, "transaction_log.enabled": "true", "transaction_log.lookback": "1d"},
-)
+).settings
 for _ in sys.stdin:
     wall, cpu = time.perf_counter(), time.process_time()
     reader = LogFollower(settings.kafka, settings.transaction_log, counted_before=LogPosition())

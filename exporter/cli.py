@@ -25,7 +25,7 @@ from exporter.commands.context import Configured, Context
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import chosen, load_fleet
 from exporter.config.java_properties import from_java
-from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
+from exporter.config.loading import ConfigurationError, Loaded, load
 from exporter.config.settings import Settings
 from exporter.files import read_text
 from exporter.log_format import formatter_of
@@ -119,7 +119,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
     file = None if config_file is None else (config_file, _text(config_file))
     java = {} if java_file is None else from_java(java_file, _text(java_file))
     if clusters_file is None:
-        loaded = load_with_sources(file=file, java=java, environment=environment, flags=flags)
+        loaded = load(file=file, java=java, environment=environment, flags=flags)
         if given.get("cluster"):
             raise ConfigurationError([f"--cluster {given['cluster']} needs --clusters, the file that has this name"])
     else:

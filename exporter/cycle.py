@@ -67,33 +67,12 @@ class Reader(Protocol):
         """End a running cycle, and the connections."""
 
 
-class EmbeddedReader:
+class EmbeddedReader(Collector):
     """Reads a cluster in this process."""
 
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
-
-    @property
-    def phases(self) -> tuple[tuple[str, float], ...]:
-        return self._collector.phases
-
     def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
-        return run_cycle(collect_with(self._collector), known, journal_of)
-
-    def query(self, question: Question[T], *, deadline_s: float) -> T:
-        return self._collector.query(question, deadline_s=deadline_s)
-
-    def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
-        self._collector.use(kafka, scan, reconnect=reconnect)
-
-    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
-        self._collector.recall(cluster_id, topics)
-
-    def statistics(self) -> tuple[ApiStatistics, ...]:
-        return self._collector.statistics()
-
-    def close(self) -> None:
-        self._collector.close()
+        """One cycle. Raises ClusterUnavailableError and ClientClosedError."""
+        return run_cycle(collect_with(self), known, journal_of)
 
 
 def collect_with(collector: Collector) -> Collect:

@@ -12,7 +12,7 @@ from exporter.commands.report import NO_RESPONSE, complain
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.kafka.client.credentials import CredentialsError
-from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.collect.collector import Collector
 
 T = TypeVar("T")
 CLUSTERS_MAX: Final = 32
@@ -52,7 +52,7 @@ def status_of(results: Sequence[Result[T]], *, is_incomplete: bool) -> ExitStatu
 
 def _result(cluster: ClusterSettings, read: Callable[[ClusterSettings, Collector], T]) -> Result[T]:
     try:
-        with closing(open_collector(cluster.settings.kafka, cluster.settings.scan)) as collector:
+        with closing(Collector.opened(cluster.settings.kafka, cluster.settings.scan)) as collector:
             return Result(cluster, read(cluster, collector))
     except (*NO_RESPONSE, CredentialsError) as error:
         return Result(cluster, failure=str(error))

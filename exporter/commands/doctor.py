@@ -22,7 +22,7 @@ from exporter.doctor.protection import of_protection
 from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
 from exporter.evaluation.humanize import printable
 from exporter.kafka.client.principal import principal_of
-from exporter.kafka.collect.collector import open_collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.errors import ClusterUnavailableError
@@ -64,7 +64,7 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
     principal = options.principal or principal_of(settings.kafka)
     state_path = context.state_path(common, settings.kafka)
     local = tuple(local_findings(settings, state_path=state_path))
-    with closing(open_collector(settings.kafka, settings.scan)) as collector:
+    with closing(Collector.opened(settings.kafka, settings.scan)) as collector:
         try:
             snapshot = collector.collect()
             read = collector.query(preconditions)

@@ -11,7 +11,7 @@ from exporter.commands.arguments import PROGRAM
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.humanize import printable
-from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
 
@@ -44,7 +44,7 @@ def visible_topics(collector: Collector) -> tuple[str, ...]:
 
 def with_collector(settings: Settings, command: Callable[[Collector], int]) -> int:
     """Run `command` on its own collector; a cluster or broker that does not respond is one sentence and status 1."""
-    with closing(open_collector(settings.kafka, settings.scan)) as collector:
+    with closing(Collector.opened(settings.kafka, settings.scan)) as collector:
         try:
             return command(collector)
         except NO_RESPONSE as error:

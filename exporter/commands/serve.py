@@ -24,7 +24,6 @@ from exporter.daemon.reload import Reloader
 from exporter.daemon.scheduler import Order, Orders
 from exporter.daemon.watched_cluster import Recorder
 from exporter.doctor.local import lacking_package
-from exporter.kafka.collect.collector import open_collector
 from exporter.storage.places import place_of
 from exporter.web.auth import Authenticator
 from exporter.web.config_file import WebFile
@@ -53,7 +52,7 @@ def run(context: Context, settings: Settings) -> int:
 
 def opened(cluster: ClusterSettings) -> Reader:
     """The reader of a cluster in this process. Raises CredentialsError."""
-    return EmbeddedReader(open_collector(cluster.settings.kafka, cluster.settings.scan))
+    return EmbeddedReader.opened(cluster.settings.kafka, cluster.settings.scan)
 
 
 def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, orders: Orders) -> Daemon:

@@ -21,7 +21,7 @@ from typing import Final
 
 import yaml
 
-from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load_with_sources, settings_below
+from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load, settings_below
 from exporter.config.settings import ClusterSettings
 
 ROOT: Final = "clusters"
@@ -47,7 +47,7 @@ def load_fleet(
     loaded: dict[str, Loaded] = {}
     for name, block in blocks.items():
         try:
-            loaded[name] = load_with_sources(file=file, java=java, environment=environment, flags=flags, cluster=block)
+            loaded[name] = load(file=file, java=java, environment=environment, flags=flags, cluster=block)
         except ConfigurationError as error:
             problems += [problem for problem in error.problems if problem not in problems]
     if any(cluster.settings.cluster_name is not None for cluster in loaded.values()):

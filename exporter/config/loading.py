@@ -74,25 +74,12 @@ def load(
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     java: Mapping[str, Written] = MappingProxyType({}),
-    read: ReadText = read_text,
-) -> Settings:
-    """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
-
-    Raises ConfigurationError with every problem found.
-    """
-    return load_with_sources(file=file, environment=environment, flags=flags, java=java, read=read).settings
-
-
-def load_with_sources(
-    *,
-    file: tuple[str, str] | None,
-    environment: Mapping[str, str],
-    flags: Mapping[str, str],
-    java: Mapping[str, Written] = MappingProxyType({}),
     cluster: Mapping[str, Written] = MappingProxyType({}),
     read: ReadText = read_text,
 ) -> Loaded:
-    """Like `load`, with the origin of each value; `cluster` is for one cluster, and overrides all others.
+    """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
+
+    The later of them override the earlier; `cluster` is for one cluster, and overrides all others.
 
     Raises ConfigurationError with every problem found.
     """

@@ -64,7 +64,7 @@ def settings_of_options(options: Mapping[str, str]) -> Settings:
     file = None if config is None else (config, read_text(Path(config)))
     path = options.get(CLUSTERS)
     if path is None:
-        return load(file=file, environment={}, flags=flags)
+        return load(file=file, environment={}, flags=flags).settings
     clusters = (path, read_text(Path(path)))
     return load_fleet(clusters, file=file, flags=flags).settings
 

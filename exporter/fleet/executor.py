@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
 from exporter.files import signature
-from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.collect.collector import Collector
 from exporter.status import ApiStatistics, since
 
 IDLE_SECONDS_MAX = 600.0
@@ -48,7 +48,7 @@ class Clients:
         ]
         key = pickle.dumps((kafka, scan, files))
         if key not in self._clients:
-            self._clients[key] = open_collector(kafka, scan), now_s
+            self._clients[key] = Collector.opened(kafka, scan), now_s
             self._clients[key][0].recall(*recalled)
         self._clients[key] = self._clients[key][0], now_s
         return self._clients[key][0]

@@ -32,7 +32,7 @@ from tests.commands.scenes import ODD_ID, context_of, every_kind, hang, live, no
 from tests.commands.test_terminal import Terminal
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
-SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"})
+SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"}).settings
 
 
 def context(*arguments: str) -> Context:
@@ -82,7 +82,7 @@ def test_options_that_do_not_go_together(arguments: list[str]) -> None:
 def test_command_and_status_page_go_by_the_same_settings() -> None:
     """Only an option that is given changes them; a time of 0 is never reached."""
     flags = {"kafka.bootstrap.servers": "a:1", "verdicts.stuck_after": "7m", "verdicts.overdue_slack": "8s"}
-    settings = load(file=None, environment={}, flags=flags)
+    settings = load(file=None, environment={}, flags=flags).settings
 
     assert policy(settings) == policy_of(settings)
     assert policy(settings, stuck_after_ms=1000) == replace(policy_of(settings), stuck_after_ms=1000)

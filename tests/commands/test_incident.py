@@ -14,7 +14,7 @@ from exporter.daemon.incidents_file import IncidentsFile
 from tests.commands.scenes import context_of
 from tests.daemon.test_incidents_file import hanging
 
-SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"})
+SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"}).settings
 ID = "20270115T080000000Z"
 
 
@@ -84,7 +84,7 @@ def test_a_damaged_file_is_an_error_and_stays_where_the_daemon_has_it(
 
 def test_where_the_page_is_known_it_is_linked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = {"kafka.bootstrap.servers": "localhost:1", "publish.external_url": "https://ktx.example.org/"}
-    linked = load(file=None, environment={}, flags=flags)
+    linked = load(file=None, environment={}, flags=flags).settings
     url = f"https://ktx.example.org/incidents/{ID}"
     assert run(context_of(folder, ["incident", ID]), linked) == ExitStatus.ANSWERED
     assert f"\n<{url}>\n" in capsys.readouterr().out

@@ -15,7 +15,7 @@ SERVERS = "kafka:\n  bootstrap.servers: broker:9092\n"
 
 
 def load_yaml(text: str, **environment: str) -> Settings:
-    return load(file=("config.yaml", text), environment=environment, flags={})
+    return load(file=("config.yaml", text), environment=environment, flags={}).settings
 
 
 def problems_of(text: str, environment: dict[str, str] | None = None, flags: dict[str, str] | None = None) -> list[str]:
@@ -26,7 +26,7 @@ def problems_of(text: str, environment: dict[str, str] | None = None, flags: dic
 
 def test_defaults_need_only_a_broker() -> None:
     """A broker's address is the one thing that must be set; the rest is as documented."""
-    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1,[::1]:2"})
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1,[::1]:2"}).settings
 
     assert settings.kafka.bootstrap_servers == (("a", 1), ("::1", 2))
     assert (settings.scan.interval_ms, settings.scan.deadline_ms) == (30_000, 25_000)
@@ -37,8 +37,10 @@ def test_defaults_need_only_a_broker() -> None:
 
 def test_the_deadline_follows_the_interval() -> None:
     """A shorter interval alone is enough; where both are set, both count."""
-    short = load(file=("config.yaml", SERVERS + "scan: {interval: 15s}\n"), environment={}, flags={})
-    both = load(file=("config.yaml", SERVERS + "scan: {interval: 15s, deadline: 14s}\n"), environment={}, flags={})
+    short = load(file=("config.yaml", SERVERS + "scan: {interval: 15s}\n"), environment={}, flags={}).settings
+    both = load(
+        file=("config.yaml", SERVERS + "scan: {interval: 15s, deadline: 14s}\n"), environment={}, flags={}
+    ).settings
 
     assert (short.scan.deadline_ms, both.scan.deadline_ms) == (12_500, 14_000)
 
@@ -69,7 +71,7 @@ def test_file_environment_and_flags_win_in_that_order() -> None:
         "HOME": "/nowhere",
     }
 
-    settings = load(file=("config.yaml", text), environment=environment, flags={"scan.deadline": "7s"})
+    settings = load(file=("config.yaml", text), environment=environment, flags={"scan.deadline": "7s"}).settings
 
     assert (settings.scan.interval_ms, settings.scan.deadline_ms, settings.log_level) == (20_000, 7000, "error")
 
@@ -216,9 +218,9 @@ def test_a_file_that_is_not_a_mapping_is_refused(text: str, problem: str) -> Non
 
 def test_an_empty_file_is_as_good_as_none() -> None:
     """A file of comments alone changes nothing."""
-    with_file = load(file=("c.yaml", "# nothing\n"), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
+    with_file = load(file=("c.yaml", "# nothing\n"), environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings
 
-    assert with_file == load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"})
+    assert with_file == load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings
 
 
 @pytest.mark.parametrize(
@@ -346,7 +348,9 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         load(file=("config.yaml", "scan:\n  interval:\n"), environment={}, flags={"kafka.bootstrap.servers": "a:1"})
     assert failure.value.problems == ("config.yaml:2: scan.interval has no value: remove it to use the default",)
     assert (
-        load(file=("c.yaml", "baseline.file:"), environment={}, flags={"kafka.bootstrap.servers": "a:1"}).baseline.file
+        load(
+            file=("c.yaml", "baseline.file:"), environment={}, flags={"kafka.bootstrap.servers": "a:1"}
+        ).settings.baseline.file
         is None
     )
 

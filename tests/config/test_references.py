@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config.loading import ConfigurationError, Loaded, load_with_sources
+from exporter.config.loading import ConfigurationError, Loaded, load
 from tests.config.sasl import sasl_of
 
 BROKER = "kafka:\n  bootstrap.servers: a:1\n"
@@ -20,7 +20,7 @@ def loaded(text: str, files: dict[str, str | bytes] | None = None, **environment
             raise FileNotFoundError(2, "No such file or directory")
         return content if isinstance(content, str) else content.decode()
 
-    return load_with_sources(file=("config.yaml", text), environment=environment, flags={}, read=read)
+    return load(file=("config.yaml", text), environment=environment, flags={}, read=read)
 
 
 def problems(text: str, files: dict[str, str | bytes] | None = None, **environment: str) -> list[str]:
@@ -133,6 +133,6 @@ def test_a_secret_and_its_file_exclude_each_other() -> None:
 def test_a_secret_is_shown_as_its_reference_only_where_that_is_all(written: str, shown: str | None) -> None:
     """Text next to the reference is a part of the secret."""
     text = f"{SASL}  sasl.password: '{written}'\n"
-    loaded = load_with_sources(file=("config.yaml", text), environment={"IT": "s3cret"}, flags={})
+    loaded = load(file=("config.yaml", text), environment={"IT": "s3cret"}, flags={})
 
     assert loaded.written["kafka.sasl.password"].reference == shown

@@ -11,7 +11,7 @@ import yaml
 
 from exporter.commands.config import dump
 from exporter.config.example_file import example_file
-from exporter.config.loading import environment_name, flag_name, load, load_with_sources
+from exporter.config.loading import environment_name, flag_name, load
 from exporter.config.settings import SETTINGS
 from exporter.config.settings_schema import settings_schema
 
@@ -57,7 +57,9 @@ def test_the_schema_refuses_what_the_program_refuses(text: str) -> None:
 def test_the_example_is_good_and_holds_every_setting() -> None:
     """Unchanged, and with every commented value taken in."""
     text = example_file()
-    assert load(file=("config.yaml", text), environment={}, flags={}).kafka.bootstrap_servers == (("localhost", 9092),)
+    assert load(file=("config.yaml", text), environment={}, flags={}).settings.kafka.bootstrap_servers == (
+        ("localhost", 9092),
+    )
     taken_in = "\n".join(
         line.replace("# ", "", 1) if line.startswith(("# ", "  # ")) and line.rstrip().endswith(":") else line
         for line in text.splitlines()
@@ -72,9 +74,7 @@ def test_a_dump_can_be_loaded_and_shows_no_secret() -> None:
         "  sasl.username: ${env:WHO}\n  sasl.password: c4nary\nscan.interval: 20s\n"
     )
     environment = {"WHO": "somebody", environment_name("scan.deadline"): "7s"}
-    loaded = load_with_sources(
-        file=("config.yaml", text), environment=environment, flags={"publish.suspects_limit": "3"}
-    )
+    loaded = load(file=("config.yaml", text), environment=environment, flags={"publish.suspects_limit": "3"})
 
     dumped = dump(loaded)
 
@@ -95,5 +95,5 @@ def test_a_dump_can_be_loaded_and_shows_no_secret() -> None:
         file=("dump.yaml", dumped),
         environment={"WHO": "somebody", environment_name("kafka.sasl.password"): "c4nary"},
         flags={},
-    )
+    ).settings
     assert again == loaded.settings

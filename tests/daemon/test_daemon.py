@@ -15,10 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import load
 from exporter.config.settings import Settings
-from exporter.cycle import EmbeddedReader
+from exporter.cycle import JournalOf, Known, collect_with, run_cycle
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Order, Orders
+from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import BrokerContact, Preconditions, SecondRead, Snapshot, StateTopic, TransactionKeys
@@ -41,7 +42,7 @@ class Clock:
 
 
 class Script:
-    """A Collector that returns the next scripted snapshot, or raises the next scripted error."""
+    """A reader that returns the next scripted snapshot, or raises the next scripted error."""
 
     def __init__(self, *results: Snapshot | Exception) -> None:
         self.results = list(results)
@@ -63,6 +64,9 @@ class Script:
         if isinstance(result, Exception):
             raise result
         return result
+
+    def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
+        return run_cycle(collect_with(cast("Collector", self)), known, journal_of)
 
     def query(self, question: Any, *, deadline_s: float) -> Any:
         assert deadline_s > 0
@@ -94,12 +98,8 @@ def down() -> ClusterUnavailableError:
 
 
 def daemon_on(script: Script, clock: Clock, state: Path | None = None) -> Daemon:
-    settings = load(file=None, environment={}, flags=FLAGS)
-    return Daemon(settings, lambda _: scripted(script), state_path_of=lambda _: state, wall_clock=clock, clock=clock)
-
-
-def scripted(script: Script) -> EmbeddedReader:
-    return EmbeddedReader(cast("Collector", script))
+    settings = load(file=None, environment={}, flags=FLAGS).settings
+    return Daemon(settings, lambda _: script, state_path_of=lambda _: state, wall_clock=clock, clock=clock)
 
 
 def cycle(daemon: Daemon) -> None:
@@ -122,8 +122,8 @@ def values(daemon: Daemon) -> dict[str, float]:
 @pytest.mark.parametrize(("name", "heading"), [("payments", "payments"), ("", "cluster-1")])
 def test_the_page_has_the_cluster_s_name(name: str, heading: str) -> None:
     """The setting, with the id next to it; the id alone without one. Metrics have no such label."""
-    settings = load(file=None, environment={}, flags={**FLAGS, "cluster.name": name})
-    daemon = Daemon(settings, lambda _: scripted(Script(healthy())))
+    settings = load(file=None, environment={}, flags={**FLAGS, "cluster.name": name}).settings
+    daemon = Daemon(settings, lambda _: Script(healthy()))
     cycle(daemon)
 
     page = get(daemon, "/")[1]
@@ -330,7 +330,7 @@ class Reloads:
 
 def settings_with(**flags: str) -> Settings:
     named = {name.replace("__", "."): value for name, value in flags.items()}
-    return load(file=None, environment={}, flags={**FLAGS, **named})
+    return load(file=None, environment={}, flags={**FLAGS, **named}).settings
 
 
 def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +346,7 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
     orders = Orders()
     daemon = Daemon(
         settings_with(),
-        lambda _: scripted(collector),
+        lambda _: collector,
         reloader=cast("Reloader", reloads),
         orders=orders,
         wall_clock=clock,
@@ -375,7 +375,7 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
 def test_a_clock_that_was_set_back_does_not_stop_the_loop(*, stepped_s: float, is_anew: bool) -> None:
     """The schedule restarts from the present time of day; a clock set forward only brings a cycle early."""
     clock, wall = Clock(), Clock()
-    daemon = Daemon(settings_with(), lambda _: scripted(Script()), wall_clock=wall, clock=clock)
+    daemon = Daemon(settings_with(), lambda _: Script(), wall_clock=wall, clock=clock)
     scheduler = BackgroundScheduler(timezone="UTC")
     scheduler.start(paused=True)
     daemon.scheduler.schedule(scheduler)
@@ -400,7 +400,7 @@ def test_orders_are_followed_until_the_one_to_stop() -> None:
     reloads = Reloads(None)
     daemon = Daemon(
         settings_with(reload__watch_interval="10ms"),
-        lambda _: scripted(Script(*[healthy()] * 50)),
+        lambda _: Script(*[healthy()] * 50),
         reloader=cast("Reloader", reloads),
         orders=orders,
         wall_clock=clock,
@@ -422,7 +422,7 @@ def test_a_loop_whose_scheduler_has_died_is_not_alive(monkeypatch: pytest.Monkey
     monkeypatch.setattr(BackgroundScheduler, "_main_loop", BackgroundScheduler._process_jobs)
     orders = Orders()
     settings = settings_with(scan__interval="50ms", scan__deadline="40ms")
-    daemon = Daemon(settings, lambda _: scripted(Script(healthy())), orders=orders)
+    daemon = Daemon(settings, lambda _: Script(healthy()), orders=orders)
     thread = threading.Thread(target=daemon.run)
     thread.start()
     try:

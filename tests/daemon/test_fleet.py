@@ -17,11 +17,9 @@ from exporter.commands.context import Context
 from exporter.commands.serve import _state_path
 from exporter.config.fleet import load_fleet
 from exporter.config.settings import ClusterSettings, Settings
-from exporter.cycle import EmbeddedReader
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Order, Orders
-from exporter.kafka.collect.collector import Collector
 from exporter.log_format import formatter_of
 from exporter.snapshot import Snapshot
 from tests.daemon.test_daemon import Reloads, Script, cycle, down, get, hang
@@ -47,11 +45,11 @@ class Scripts:
         self.scripts: Mapping[str, Script] = scripts
         self.closed: list[str] = []
 
-    def __call__(self, cluster: ClusterSettings) -> EmbeddedReader:
+    def __call__(self, cluster: ClusterSettings) -> Script:
         name = str(cluster.name)
         script = self.scripts[name]
         script.close = lambda: self.closed.append(name)  # type: ignore[method-assign]
-        return EmbeddedReader(cast("Collector", script))
+        return script
 
 
 def healthy(cluster_id: str, partitions: int = 1) -> Snapshot:

@@ -90,7 +90,7 @@ class Logs:
 
 
 def reader_of(logs: Logs, counted_before: LogPosition | None = None) -> LogFollower:
-    settings = load(file=None, environment={}, flags=FLAGS)
+    settings = load(file=None, environment={}, flags=FLAGS).settings
     return LogFollower(
         settings.kafka,
         settings.transaction_log,
@@ -254,7 +254,7 @@ def test_another_cluster_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None
     reader = reader_of(logs)
     reader.start()
     assert first.drained.wait(PATIENCE_S)
-    reader.use(load(file=None, environment={}, flags=FLAGS).kafka)
+    reader.use(load(file=None, environment={}, flags=FLAGS).settings.kafka)
     assert again.drained.wait(PATIENCE_S)
     report = reader.report()
     reader.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config.loading import Loaded, load_with_sources
+from exporter.config.loading import Loaded, load
 from exporter.daemon.reload import Reloader
 from tests.config.sasl import sasl_of
 
@@ -30,7 +30,7 @@ class Files:
         )
 
     def load(self) -> Loaded:
-        return load_with_sources(file=(str(self.yaml), self.yaml.read_text()), environment={}, flags={})
+        return load(file=(str(self.yaml), self.yaml.read_text()), environment={}, flags={})
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.kafka.scene import scene
 
 def cluster_at(port: int, **flags: str) -> ClusterSettings:
     named = {name.replace("__", "."): value for name, value in flags.items()}
-    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": f"{HOST}:{port}", **named})
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": f"{HOST}:{port}", **named}).settings
     return ClusterSettings(name="one", settings=settings)
 
 

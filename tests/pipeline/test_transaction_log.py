@@ -155,7 +155,9 @@ def test_what_cannot_be_decoded_is_a_row_of_its_kind(spark: SparkSession) -> Non
 )
 def test_java_s_client_gets_the_settings_of_the_others(text: str, options: dict[str, str]) -> None:
     """Under its own names, quoted as JAAS reads it."""
-    kafka = load(file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}).kafka
+    kafka = load(
+        file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}
+    ).settings.kafka
 
     given = java_client_options(kafka)
 
@@ -185,7 +187,9 @@ COMMON = {"kafka.bootstrap.servers", "kafka.client.id", "kafka.request.timeout.m
 )
 def test_what_it_does_not_support_is_reported(text: str, sentence: str) -> None:
     """Rather than left out."""
-    kafka = load(file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}).kafka
+    kafka = load(
+        file=("c.yaml", f"kafka:\n  bootstrap.servers: a:1\n  {text}\n"), environment={}, flags={}
+    ).settings.kafka
 
     with pytest.raises(LogJobError) as caught:
         java_client_options(kafka)
@@ -194,7 +198,7 @@ def test_what_it_does_not_support_is_reported(text: str, sentence: str) -> None:
 
 def positions(cluster: KafkaCluster) -> tuple[str, dict[int, int]]:
     """The cluster's id, and where its log begins."""
-    kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).kafka
+    kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).settings.kafka
     log = StateLog(kafka, since_ms=0, positions={})
     try:
         return log.cluster_id, dict(log.positions)
@@ -210,7 +214,7 @@ def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
     cluster = make_cluster("4.3.1", properties=HASTY)
     topic = cluster.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
     options = java_client_options(
-        load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).kafka
+        load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).settings.kafka
     )
     table, checkpoint = Tables(tmp_path).transaction_log, tmp_path / "checkpoint"
     expected: Counter[str] = Counter()

@@ -32,7 +32,7 @@ def settings_of(bootstrap: str) -> Settings:
         file=None,
         environment={},
         flags={"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": str(REQUEST_TIMEOUT_MS)},
-    )
+    ).settings
 
 
 def context_of(folder: Path, *arguments: str) -> Context:

@@ -38,7 +38,7 @@ def reading(
     lines = [f"kafka.bootstrap.servers: '{bootstrap}'", "transaction_log.enabled: true"]
     lines.append(f"transaction_log.groups: [{{name: {MINE}, match: '{prefix}.*'}}]")
     lines += [f"kafka.{name.replace('__', '.')}: '{value}'" for name, value in kafka.items()]
-    settings = load(file=("test.yaml", "\n".join(lines)), environment={}, flags={})
+    settings = load(file=("test.yaml", "\n".join(lines)), environment={}, flags={}).settings
     reader = LogFollower(settings.kafka, settings.transaction_log, counted_before=counted_before or LogPosition())
     reader.start()
     try:

@@ -106,7 +106,7 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
 @pytest.mark.slow
 def test_positions_that_are_not_offsets_of_the_log_are_a_gap(cluster: KafkaCluster) -> None:
     """Cut off by a new leader: it goes on at the end, says so once for each partition, and reads what comes."""
-    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap})
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).settings
     begun_ms = int(time.time() * 1000)
     log = StateLog(settings.kafka, since_ms=0, positions=dict.fromkeys(range(5), 100_000))
     try:

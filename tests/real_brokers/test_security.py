@@ -139,7 +139,11 @@ def test_librdkafka_comes_in_the_same_way(cluster: SecureCluster, tokens: TokenE
     bootstrap, settings = WAYS[way](cluster, tokens)
     flags = {f"kafka.{name}": value for name, value in {"bootstrap.servers": bootstrap, **settings}.items()}
     consumer = Consumer(
-        {**librdkafka_properties(load(file=None, environment={}, flags=flags).kafka), "group.id": "g", "log_level": 0}
+        {
+            **librdkafka_properties(load(file=None, environment={}, flags=flags).settings.kafka),
+            "group.id": "g",
+            "log_level": 0,
+        }
     )
     try:
         consumer.poll(0)  # serves the fetching of a token

@@ -6,7 +6,7 @@ from exporter.config.loading import load
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
-from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.collect.collector import Collector
 
 REQUEST_TIMEOUT_MS = 5000
 
@@ -16,8 +16,8 @@ class Watch:
 
     def __init__(self, bootstrap: str, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
         flags = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": str(request_timeout_ms)}
-        settings = load(file=None, environment={}, flags=flags)
-        self.collector: Collector = open_collector(settings.kafka, settings.scan)
+        settings = load(file=None, environment={}, flags=flags).settings
+        self.collector: Collector = Collector.opened(settings.kafka, settings.scan)
         self.memory = Memory()
 
     def __enter__(self) -> Watch:

@@ -36,7 +36,7 @@ def test_the_doctor_writes_to_the_store(bucket: Bucket, monkeypatch: pytest.Monk
     """And leaves nothing there; it says what is wrong before a first cycle would."""
     bucket.place("baselines.json").write_bytes(b"{}")
     flags = {"history.directory": str(bucket.place("history")), "baseline.file": str(bucket.place("baselines.json"))}
-    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:9092", **flags})
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:9092", **flags}).settings
     before = {finding.check: finding for finding in local_findings(settings, state_path=None)}
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     after = {finding.check: finding for finding in local_findings(settings, state_path=None)}

@@ -52,7 +52,7 @@ def served(folder: Path, text: str) -> Iterator[WebServer]:
         "publish.listen_address": "127.0.0.1:0",
         "publish.web_config_file": str(folder / "web.yml"),
     }
-    with web_server(load(file=None, environment={}, flags=flags))(routes()) as server:
+    with web_server(load(file=None, environment={}, flags=flags).settings)(routes()) as server:
         yield server
 
 

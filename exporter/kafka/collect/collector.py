@@ -48,6 +48,7 @@ from exporter.snapshot.unexamined import NO_KEYS
 from exporter.status import ApiStatistics
 
 T = TypeVar("T")
+_Collector = TypeVar("_Collector", bound="Collector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +59,6 @@ class CollectOptions:
     request_timeout_s: float
     transactions_limit: int = TRANSACTIONS_LIMIT
     topics: TopicFilter = NO_FILTER
-
-
-def open_collector(
-    kafka: KafkaSettings, scan: ScanSettings, *, wall_clock: Callable[[], float] = time.time
-) -> Collector:
-    """A collector for the cluster of these settings. It does not connect yet. Raises CredentialsError."""
-    options = client_options(kafka)
-    PROCESS.limit_bytes = scan.receive_limit_bytes
-    connections = Connections(options, client_id=kafka.client_id)
-    collect_options = _collect_options(kafka, scan)
-    return Collector(connections, _bootstrap(kafka), collect_options, tokens=_tokens(options), wall_clock=wall_clock)
 
 
 def _tokens(options: Mapping[str, Any]) -> ClientCredentials | None:
@@ -122,6 +112,21 @@ class Collector:
         self._cycles = 0
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
+
+    @classmethod
+    def opened(  # noqa: PYI019 - typing.Self is 3.11+
+        cls: type[_Collector],
+        kafka: KafkaSettings,
+        scan: ScanSettings,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> _Collector:
+        """For the cluster of these settings. It does not connect yet. Raises CredentialsError."""
+        options = client_options(kafka)
+        PROCESS.limit_bytes = scan.receive_limit_bytes
+        connections = Connections(options, client_id=kafka.client_id)
+        collect_options = _collect_options(kafka, scan)
+        return cls(connections, _bootstrap(kafka), collect_options, tokens=_tokens(options), wall_clock=wall_clock)
 
     def collect(
         self,

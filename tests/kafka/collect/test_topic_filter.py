@@ -9,7 +9,7 @@ import pytest
 
 from exporter.config.loading import load
 from exporter.evaluation.gaps import gaps
-from exporter.kafka.collect.collector import Collector, open_collector
+from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
 from exporter.snapshot import STATE_TOPIC, Answer, Snapshot
 from tests.kafka.fake_broker import FakeCluster
@@ -28,8 +28,8 @@ def collector(cluster: FakeCluster, *, include: str = "", exclude: str = "") -> 
             **({"scan.topics.include": include} if include else {}),
             **({"scan.topics.exclude": exclude} if exclude else {}),
         },
-    )
-    with closing(open_collector(settings.kafka, settings.scan)) as made:
+    ).settings
+    with closing(Collector.opened(settings.kafka, settings.scan)) as made:
         yield made
 
 

@@ -70,7 +70,7 @@ def test_other_credentials_that_see_fewer_topics_are_reported() -> None:
         collector.collect()
         model.hidden_topics = {(1, "u")}
         servers = ",".join(f"127.0.0.1:{port}" for port in cluster.ports.values())
-        settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": servers})
+        settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": servers}).settings
         collector.use(settings.kafka, settings.scan, reconnect=True)
         assert collector.collect().visibility.hidden_topics == ("u",)
 

@@ -118,7 +118,7 @@ def _parquet(table: str) -> bytes:
 
 def _settings(text: str) -> object:
     flags = {"kafka.bootstrap.servers": "broker:9092"}
-    return load(file=("config.yaml", text), environment={}, flags=flags, read=_nothing_is_there)
+    return load(file=("config.yaml", text), environment={}, flags=flags, read=_nothing_is_there).settings
 
 
 def _nothing_is_there(path: Path) -> str:

@@ -13,7 +13,7 @@ from exporter.config.loading import environment_name, load
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
-from exporter.kafka.collect.collector import open_collector
+from exporter.kafka.collect.collector import Collector
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import PASSWORD
 from tests.verification.situations.java_tool import PATIENCE_S, JavaAnswer, find_hanging
@@ -47,8 +47,10 @@ class Watch:
                 "kafka.sasl.username": user,
             }
             environment[environment_name("kafka.sasl.password")] = PASSWORD
-        settings = load(file=None, environment=environment, flags=flags)
-        self._collector = open_collector(settings.kafka, settings.scan, wall_clock=lambda: time.time() + clock_ahead_s)
+        settings = load(file=None, environment=environment, flags=flags).settings
+        self._collector = Collector.opened(
+            settings.kafka, settings.scan, wall_clock=lambda: time.time() + clock_ahead_s
+        )
         self._policy = policy or Policy()
         self._memory = Memory()
 

@@ -17,7 +17,6 @@ from examples.workload.planting import plant_hang, plant_producers
 from exporter.config.loading import load
 from exporter.cycle import EmbeddedReader
 from exporter.daemon.daemon import Daemon
-from exporter.kafka.collect.collector import open_collector
 from exporter.web.routes import Request
 from tests.brokers.cluster import MeasuredCluster
 from tests.brokers.maven import BrokersUnavailable
@@ -48,9 +47,9 @@ def main() -> int:
 
 
 def _run(bootstrap: str) -> int:
-    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": bootstrap})
-    collector = open_collector(settings.kafka, settings.scan)
-    daemon = Daemon(settings, lambda _: EmbeddedReader(collector))
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": bootstrap}).settings
+    reader = EmbeddedReader.opened(settings.kafka, settings.scan)
+    daemon = Daemon(settings, lambda _: reader)
     try:
         for _ in range(WARM_UP):
             daemon.jobs[None].cycle()
@@ -63,7 +62,7 @@ def _run(bootstrap: str) -> int:
         last = Resources.of(os.getpid())
         published = b"".join(daemon.routes.answer(Request(method="GET", path="/metrics", headers={})).chunks).decode()
     finally:
-        collector.close()
+        reader.close()
     failed = (
         f"kafka_transaction_exporter_cycles_total {CYCLES}\n" not in published or "_failed_total 0" not in published
     )
