@@ -82,13 +82,13 @@ class ObjectPath:
 
     def exists(self) -> bool:
         """True for an object, and for a folder with one. Raises StoreError, as all that follow."""
-        return bool(self._info().type != _types().NotFound)
+        return bool(self._info().type.name != "NotFound")
 
     def is_dir(self) -> bool:
-        return bool(self._info().type == _types().Directory)
+        return bool(self._info().type.name == "Directory")
 
     def is_file(self) -> bool:
-        return bool(self._info().type == _types().File)
+        return bool(self._info().is_file)
 
     def _info(self) -> Any:
         with self.faults():
@@ -99,7 +99,7 @@ class ObjectPath:
         if self.status is not None:
             return self.status
         info = self._info()
-        if info.type != _types().File:
+        if not info.is_file:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
         return ObjectStatus(info.size, info.mtime_ns)
 
@@ -143,9 +143,9 @@ class ObjectPath:
         """Remove the folder with all of its objects, the deepest first: what is on a disk in the end wants that."""
         with self.faults():
             for info in self._listed():
-                if info.type == _types().File:
+                if info.is_file:
                     self._system.delete_file(info.path)
-            folders = [info.path for info in self._listed() if info.type == _types().Directory]
+            folders = [info.path for info in self._listed() if info.type.name == "Directory"]
             for path in (*sorted(folders, key=len, reverse=True), self._arrow_path):
                 with suppress(FileNotFoundError):
                     self._system.delete_dir(path)
@@ -172,7 +172,7 @@ class ObjectPath:
         with self.faults():
             infos = self._listed()
         for info in infos:
-            if info.type == _types().File and fnmatchcase(info.base_name, pattern):
+            if info.is_file and fnmatchcase(info.base_name, pattern):
                 key = info.path.partition("/")[2]
                 yield replace(self._at(key), status=ObjectStatus(info.size, info.mtime_ns))
 
@@ -231,12 +231,6 @@ class OpenObject(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def _types() -> Any:
-    from pyarrow.fs import FileType  # noqa: PLC0415
-
-    return FileType
 
 
 def _system_of(location: Location) -> Any:
