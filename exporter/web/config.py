@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -159,19 +159,15 @@ class _Reader:
 
     def client_auth(self, node: yaml.Node | None) -> ClientAuth:
         value = "" if node is None else str(value_of(node))
-        known: dict[str, ClientAuth] = {
-            "": "NoClientCert",
-            "NoClientCert": "NoClientCert",
-            "VerifyClientCertIfGiven": "VerifyClientCertIfGiven",
-            "RequireAndVerifyClientCert": "RequireAndVerifyClientCert",
-        }
+        if node is None or not value:
+            return "NoClientCert"
+        known: tuple[ClientAuth, ...] = get_args(ClientAuth)
         if value in known:
-            return known[value]
-        assert node is not None
+            return known[known.index(value)]
         if value in {"RequestClientCert", "RequireAnyClientCert"}:
             self.problem(node, f"client_auth_type {value} takes certificates unverified, which is not supported")
         else:
-            self.problem(node, f"client_auth_type must be one of {', '.join(filter(None, known))}, not {value}")
+            self.problem(node, f"client_auth_type must be one of {', '.join(known)}, not {value}")
         return "NoClientCert"
 
     def cipher(self, name: str, parts: Mapping[str, yaml.Node]) -> str:
