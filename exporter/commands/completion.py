@@ -12,8 +12,8 @@ from argcomplete.shell_integration import shellcode
 
 from exporter.commands.arguments import PROGRAM, SHORT
 from exporter.commands.context import Context
+from exporter.commands.option_types import KNOWN_STATES
 from exporter.commands.options import DIRECTORY, FILE, STATES, VERDICT
-from exporter.commands.states import KNOWN_STATES
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.verdicts import Verdict

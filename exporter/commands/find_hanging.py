@@ -15,9 +15,9 @@ from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.everywhere import HEADINGS, MINUTE_MS, printed_everywhere, status_everywhere
 from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.names import meant
+from exporter.commands.option_types import UNKNOWN
 from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
 from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, plain
-from exporter.commands.states import UNKNOWN, states
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import with_summary
 from exporter.commands.watch import watch
@@ -83,10 +83,6 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
             return "--watch cannot be combined with --exit-code or --plan-file: it has no single result"
         if options.format == "csv":
             return "--watch prints tables or JSON, not CSV"
-    try:
-        states(options.states, or_unknown=True)
-    except ValueError as error:
-        return str(error)
     return None
 
 
@@ -132,7 +128,7 @@ def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[Transact
         evaluation,
         show_all=options.all,
         at_least_ms=options.max_transaction_timeout * MINUTE_MS,
-        states=states(options.states, or_unknown=True),
+        states=options.states,
     )
 
 

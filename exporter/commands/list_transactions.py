@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 import time
 from collections.abc import Iterable
 from operator import attrgetter
 
 from exporter.commands.clusters import named, on_each, status_of
 from exporter.commands.context import Context
-from exporter.commands.report import complain, complain_of_gaps
+from exporter.commands.report import complain_of_gaps
 from exporter.commands.rows import Row, in_format
-from exporter.commands.states import states
-from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import describe
@@ -31,20 +27,7 @@ HEADINGS = {
 def run(context: Context, settings: Settings) -> int:
     """Print the listing; returns the exit status."""
     options = context.options
-    try:
-        pattern = re.compile(options.transactional_id_pattern or ".*", re.DOTALL)
-    except re.error as error:
-        return complain(f"--transactional-id-pattern is not a regular expression: {error}", ExitStatus.WRONG_USAGE)
-    try:
-        wanted = tuple(TransactionState.of(name) for name in states(options.states))
-    except ValueError as error:
-        return complain(str(error), ExitStatus.WRONG_USAGE)
-    return _list(options, settings, pattern, wanted)
-
-
-def _list(
-    options: argparse.Namespace, settings: Settings, pattern: re.Pattern[str], wanted: tuple[TransactionState, ...]
-) -> int:
+    wanted = tuple(map(TransactionState.of, options.states))
     results = on_each(
         settings,
         lambda _, collector: collector.query(lambda client: _ask(client, options.duration_filter, wanted)),
@@ -53,7 +36,9 @@ def _list(
     rows = [
         {"cluster": cluster.name, **row} if settings.clusters else row
         for cluster, transactions, _ in found
-        for row in listed(one for one in transactions if pattern.fullmatch(one.transactional_id))
+        for row in listed(
+            one for one in transactions if options.transactional_id_pattern.fullmatch(one.transactional_id)
+        )
     ]
     if found:
         headings = {"cluster": "Cluster", **HEADINGS} if settings.clusters else HEADINGS

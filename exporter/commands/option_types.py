@@ -1,17 +1,21 @@
-"""Parses values of options: numbers of Kafka's protocol, durations, verdicts. A wrong one is argparse's error."""
+"""Parses values of options: numbers of Kafka's protocol, durations, states, verdicts. A wrong one is argparse's error."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from exporter.config import values
 from exporter.evaluation.verdicts import Verdict
+from exporter.snapshot import TransactionState
 
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 INTERVAL_MS_MIN = 100
-
+KNOWN_STATES = tuple(state.value for state in TransactionState if state is not TransactionState.UNKNOWN)
+UNKNOWN = "-"
+"""Shown in a table if no coordinator returned a state."""
 
 T = TypeVar("T")
 
@@ -45,6 +49,28 @@ def interval(text: str) -> int:
     if milliseconds < INTERVAL_MS_MIN:
         raise argparse.ArgumentTypeError(f"must be {INTERVAL_MS_MIN} ms at least")
     return milliseconds
+
+
+def states(*known: str) -> Callable[[str], tuple[str, ...]]:
+    """Parses some of the `known` states, such as `Ongoing,PrepareCommit`."""
+
+    def parsed(text: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in text.split(",") if name.strip())
+        wrong = [name for name in names if name not in known]
+        if wrong or not names:
+            named = f"names {wrong[0]!r}, a state that does not exist" if wrong else "names no state"
+            raise argparse.ArgumentTypeError(f"{named}; the states are {', '.join(known)}")
+        return names
+
+    return parsed
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Of whole ids; an empty one matches all of them."""
+    try:
+        return re.compile(text or ".*", re.DOTALL)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"is not a regular expression: {error}") from error
 
 
 def verdict(text: str) -> Verdict:

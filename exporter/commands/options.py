@@ -9,9 +9,13 @@ from exporter.commands.option_types import (
     INT16_MAX,
     INT32_MAX,
     INT64_MAX,
+    KNOWN_STATES,
+    UNKNOWN,
     duration,
     interval,
     number,
+    pattern,
+    states,
     verdict,
     web_address,
 )
@@ -194,6 +198,8 @@ def add_find_hanging_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="print every open transaction, not only suspects")
     parser.add_argument(
         "--states",
+        type=states(*KNOWN_STATES, UNKNOWN),
+        default=(),
         metavar=STATES,
         help="only transactions in these states at their coordinator; - for those without a coordinator",
     )
@@ -224,9 +230,19 @@ def add_list(parser: argparse.ArgumentParser) -> None:
         help="only active transactions that have run for longer than this",
     )
     parser.add_argument(
-        "--transactional-id-pattern", metavar="REGEX", help="only transactional ids that match it fully"
+        "--transactional-id-pattern",
+        type=pattern,
+        default="",
+        metavar="REGEX",
+        help="only transactional ids that match it fully",
     )
-    parser.add_argument("--states", metavar=STATES, help="only transactions in these states, such as Ongoing")
+    parser.add_argument(
+        "--states",
+        type=states(*KNOWN_STATES),
+        default=(),
+        metavar=STATES,
+        help="only transactions in these states, such as Ongoing",
+    )
     add_format(parser)
 
 

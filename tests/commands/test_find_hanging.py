@@ -18,7 +18,6 @@ from exporter.commands.document import TRANSACTION_KEYS
 from exporter.commands.examine import Judge, policy
 from exporter.commands.find_hanging import printed, run, selected, wrong_usage
 from exporter.commands.rows import as_csv, as_json, as_table
-from exporter.commands.states import states
 from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
 from exporter.config.loading import load
 from exporter.daemon.wiring import policy_of
@@ -52,16 +51,29 @@ def context(*arguments: str) -> Context:
 )
 def test_states_choose_rows_by_what_the_coordinator_has(written: str | None, ids: list[str | None]) -> None:
     """A dash means no coordinator, as in the table."""
-    rows = selected(every_kind(), show_all=True, states=states(written, or_unknown=True))
+    options = context(*([] if written is None else [f"--states={written}"])).options
+
+    rows = selected(every_kind(), show_all=True, states=options.states)
 
     assert [row.transactional_id for row in rows] == ids
 
 
 @pytest.mark.parametrize("written", ["ongoing", "Ongoing,Ongoin", "-", ",", ""])
-def test_states_that_do_not_exist_are_reported(written: str) -> None:
+def test_states_that_do_not_exist_are_reported(written: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With those that there are; a dash only where it means something."""
-    with pytest.raises(ValueError, match="the states are Empty, Ongoing"):
-        states(written)
+    with pytest.raises(SystemExit, match="2"):
+        context_of(Path("/nowhere"), ["list", f"--states={written}"])
+    assert "the states are Empty, Ongoing" in capsys.readouterr().err
+
+
+def test_a_pattern_that_is_no_regular_expression_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """By its option; without one, or with an empty one, every id is meant."""
+    with pytest.raises(SystemExit, match="2"):
+        context_of(Path("/nowhere"), ["list", "--transactional-id-pattern", "("])
+    assert "--transactional-id-pattern: is not a regular expression" in capsys.readouterr().err
+    for arguments in ([], ["--transactional-id-pattern", ""]):
+        options = context_of(Path("/nowhere"), ["list", *arguments]).options
+        assert options.transactional_id_pattern.fullmatch("any\nid")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +83,6 @@ def test_states_that_do_not_exist_are_reported(written: str) -> None:
         ["--watch", "--exit-code"],
         ["--watch", "2s", "--plan-file", "f"],
         ["--watch", "--format", "csv"],
-        ["--states", "Sleeping"],
     ],
 )
 def test_options_that_do_not_go_together(arguments: list[str]) -> None:
