@@ -38,9 +38,15 @@ log = logging.getLogger("exporter")
 def run(context: Context, settings: Settings) -> int:
     """Serve until stopped; returns the exit status."""
     limit_arenas()
-    server_of = checked_server(settings, _impossible(context, settings))
-    if server_of is None:
+    try:
+        server_of = web_server(settings)
+    except ConfigurationError as error:
+        for sentence in error.problems:
+            complain(sentence)
         return ExitStatus.COULD_NOT_RUN
+    problem = _impossible(context, settings)
+    if problem is not None:
+        return complain(problem)
     if context.options.engine == "spark":
         from exporter.commands.serve_spark import serve_by_spark  # noqa: PLC0415 - Spark is an extra
 
@@ -83,20 +89,6 @@ def follow_signals(orders: Orders) -> None:
     """SIGTERM and SIGINT stop the daemon, SIGHUP reloads the settings."""
     for number, order in ((signal.SIGTERM, Order.STOP), (signal.SIGINT, Order.STOP), (signal.SIGHUP, Order.RELOAD)):
         signal.signal(number, lambda *_, order=order: orders.put(order))
-
-
-def checked_server(settings: Settings, problem: str | None) -> Callable[[Routes], WebServer] | None:
-    """The web server of these settings; None, with a line for each problem, if there is one."""
-    try:
-        server_of = web_server(settings)
-    except ConfigurationError as error:
-        for sentence in error.problems:
-            complain(sentence)
-        return None
-    if problem is not None:
-        complain(problem)
-        return None
-    return server_of
 
 
 def reloader_of(configured: Configured) -> Reloader:
