@@ -16,7 +16,7 @@ from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdic
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.markers import Marker
 from exporter.recovery.partition import Coordinated, Look
-from exporter.recovery.plan_file import PlannedAbort
+from exporter.recovery.plan_file import PlannedAbort, named
 from exporter.snapshot import OneEntry, TransactionState
 
 NO_COORDINATOR_EPOCH = 0
@@ -194,17 +194,7 @@ def document(plan: Plan) -> dict[str, Any]:
     row, marker = plan.row, plan.marker
     return {
         "action": plan.action.value,
-        "topic": row.topic,
-        "partition": row.partition,
-        "start_offset": row.start_offset,
-        "producer_id": row.producer_id,
-        "producer_epoch": row.producer_epoch,
-        "coordinator_epoch": row.coordinator_epoch,
-        "last_sequence": row.last_sequence,
-        "last_timestamp_ms": row.last_timestamp_ms,
-        "topic_id": row.topic_id,
-        "transactional_id": row.transactional_id,
-        "verdict": row.verdict.label,
+        **named(row),
         "outcome_evidence": row.outcome_evidence.value,
         "outcome_seen": list(row.outcome_seen),
         "reason": row.reason,

@@ -84,19 +84,18 @@ def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionR
                 "cluster_id": cluster_id,
                 "taken_at_ms": taken_at_ms,
                 "transactions": [
-                    {
-                        **{field.name: getattr(row, field.name) for field in fields(PlannedAbort)},
-                        "verdict": row.verdict.label,
-                        "evidence": dict(evidence),
-                    }
-                    for row, evidence in rows
-                    if row.verdict.is_hanging
+                    {**named(row), "evidence": dict(evidence)} for row, evidence in rows if row.verdict.is_hanging
                 ],
             },
             indent=2,
         )
         + "\n"
     )
+
+
+def named(row: TransactionRow) -> dict[str, Any]:
+    """What a plan says of a transaction: the keys of `PlannedAbort`."""
+    return {**{field.name: getattr(row, field.name) for field in fields(PlannedAbort)}, "verdict": row.verdict.label}
 
 
 def load(path: Path) -> PlanFile:
@@ -197,7 +196,7 @@ def _integer(minimum: int, maximum: int) -> Check:
     return check
 
 
-def _of(kind: type, words: str) -> Check:
+def _of(kind: type | tuple[type, ...], words: str) -> Check:
     def check(value: Any) -> Any:
         if not isinstance(value, kind):
             raise ValueError(f"must be {words}")  # noqa: TRY004 - a check's one error
@@ -220,10 +219,6 @@ def _verdict(value: Any) -> Verdict:
     raise ValueError(f"must be a verdict that is a proof: {proofs}")
 
 
-def _text_or_null(value: Any) -> Any:
-    return None if value is None else _of(str, "a string or null")(value)
-
-
 _PLAN: Mapping[str, Check] = {
     "format": _of(str, "a string"),
     "version": _integer(VERSION, VERSION),
@@ -242,7 +237,7 @@ _ENTRY: Mapping[str, Check] = {
     "last_sequence": _integer(-1, INT32_MAX),
     "last_timestamp_ms": _integer(-INT64_MAX - 1, INT64_MAX),
     "topic_id": _of(str, "a string"),
-    "transactional_id": _text_or_null,
+    "transactional_id": _of((str, type(None)), "a string or null"),
     "verdict": _verdict,
     "evidence": _of(dict, "an object"),
 }
