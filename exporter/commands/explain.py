@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
-from exporter.commands.names import meant
+from exporter.commands.incident import incident_named
 from exporter.commands.report import complain, complain_of_gaps, with_collector
 from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.daemon.incidents_file import load, path_beside
 from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.humanize import printable
@@ -40,26 +39,11 @@ def run(context: Context, settings: Settings) -> int:
         return complain("--topic needs --partition and --start-offset", ExitStatus.WRONG_USAGE)
     suspects: tuple[Suspect, ...] = ()
     if options.incident is not None:
-        found = _suspects(context, settings, options.incident)
-        if isinstance(found, str):
-            return complain(found)
-        suspects = found
+        try:
+            suspects = incident_named(context, settings, options.incident).suspects
+        except KeptFileError as error:
+            return complain(str(error))
     return with_collector(settings, lambda collector: _explain(context, settings, collector, suspects))
-
-
-def _suspects(context: Context, settings: Settings, name: str) -> tuple[Suspect, ...] | str:
-    """Those of the incident, or why they are unknown."""
-    path = path_beside(context.state_path(settings, settings.kafka))
-    if path is None or not path.exists():
-        return "no incident is known on this machine: run this where `serve` runs, with the same settings"
-    try:
-        incidents = load(path)
-    except KeptFileError as error:
-        return str(error)
-    incident = incidents.named(name)
-    if incident is None:
-        return f"no incident {name} is known{meant(name, [known.id for known in incidents.all])}"
-    return incident.suspects
 
 
 def _explain(context: Context, settings: Settings, collector: Collector, suspects: tuple[Suspect, ...]) -> int:

@@ -22,23 +22,13 @@ from exporter.publication.page.paths import url_of
 def run(context: Context, settings: Settings) -> int:
     """Print it; returns the exit status."""
     options = context.options
-    path = path_beside(context.state_path(settings, settings.kafka))
-    if path is None or not path.exists():
-        where = "there is no state directory" if path is None else f"{path} does not exist"
-        return complain(
-            f"no incident is known on this machine: {where}; run this where `serve` runs, with the same settings"
-        )
     try:
-        incidents = load(path)
+        if options.id is None:
+            print(_list_of(_followed(context, settings), options.format))
+            return ExitStatus.ANSWERED
+        incident = incident_named(context, settings, options.id)
     except KeptFileError as error:
         return complain(str(error))
-    if options.id is None:
-        print(_list_of(incidents, options.format))
-        return ExitStatus.ANSWERED
-    incident = incidents.named(options.id)
-    if incident is None:
-        hint = meant(options.id, [known.id for known in incidents.all]) or ": `ktx incident` lists them"
-        return complain(f"no incident {options.id} is known{hint}")
     url = url_of(settings.publish.external_url, None, incident.id)
     incident = AuditReader(context.audit_path).added_to(incident)
     print(
@@ -47,6 +37,26 @@ def run(context: Context, settings: Settings) -> int:
         else markdown(incident, url)
     )
     return ExitStatus.ANSWERED
+
+
+def _followed(context: Context, settings: Settings) -> Incidents:
+    path = path_beside(context.state_path(settings, settings.kafka))
+    if path is None or not path.exists():
+        where = "there is no state directory" if path is None else f"{path} does not exist"
+        raise KeptFileError(
+            f"no incident is known on this machine: {where}; run this where `serve` runs, with the same settings"
+        )
+    return load(path)
+
+
+def incident_named(context: Context, settings: Settings, name: str) -> Incident:
+    """One that the daemon has followed. Raises KeptFileError with the reason if there is none."""
+    incidents = _followed(context, settings)
+    incident = incidents.named(name)
+    if incident is None:
+        hint = meant(name, [known.id for known in incidents.all]) or ": `ktx incident` lists them"
+        raise KeptFileError(f"no incident {name} is known{hint}")
+    return incident
 
 
 def _list_of(incidents: Incidents, form: str) -> str:
