@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -54,8 +54,7 @@ def open_session(
         # There are many small files: opening one does not cost as much as 4 MB.
         .config("spark.sql.files.openCostInBytes", str(256 * 1024))
     )
-    for name, value in more.items():
-        builder = builder.config(name, value)
+    builder = builder.config(map=dict(more))
     if master is None:
         session = builder.getOrCreate()
     else:
@@ -66,16 +65,15 @@ def open_session(
             .config("spark.driver.extraJavaOptions", f"-XX:+UseParallelGC {write_log4j(Path(temporary))}")
             .config("spark.local.dir", temporary)
             .config("spark.sql.warehouse.dir", f"{temporary}/warehouse")
+            .config(map=_where(master, memory))
         )
-        for name, value in _where(master, memory).items():
-            builder = builder.config(name, value)
         with without_notices():
             session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def _where(master: str, memory: str) -> dict[str, str]:
+def _where(master: str, memory: str) -> dict[str, Any]:
     """In one process nothing listens outside the machine; the workers of a cluster must reach the driver."""
     if master.startswith("local"):
         return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
