@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -61,35 +63,20 @@ def transaction(row: TransactionRow) -> dict[str, Any]:
     return {key: value_of(row) for key, value_of in _TRANSACTION.items()}
 
 
+def _same(*names: str) -> Mapping[str, Callable[[TransactionRow], Any]]:
+    """Keys under which a row has the value itself."""
+    return {name: attrgetter(name) for name in names}
+
+
 _TRANSACTION: Mapping[str, Callable[[TransactionRow], Any]] = {
-    "topic": lambda row: row.topic,
-    "partition": lambda row: row.partition,
-    "producer_id": lambda row: row.producer_id,
-    "producer_epoch": lambda row: row.producer_epoch,
-    "coordinator_epoch": lambda row: row.coordinator_epoch,
-    "start_offset": lambda row: row.start_offset,
-    "last_sequence": lambda row: row.last_sequence,
-    "last_timestamp_ms": lambda row: row.last_timestamp_ms,
-    "start_timestamp_ms": lambda row: row.start_timestamp_ms,
+    **_same("topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch", "start_offset"),
+    **_same("last_sequence", "last_timestamp_ms", "start_timestamp_ms"),
     "start_source": lambda row: row.start_source.label,
-    "duration_ms": lambda row: row.duration_ms,
-    "idle_ms": lambda row: row.idle_ms,
+    **_same("duration_ms", "idle_ms"),
     "late": lambda row: row.is_late,
-    "transactional_id": lambda row: row.transactional_id,
-    "coordinator": lambda row: row.coordinator,
-    "coordinator_state": lambda row: row.coordinator_state,
-    "coordinator_producer_epoch": lambda row: row.coordinator_producer_epoch,
-    "timeout_ms": lambda row: row.timeout_ms,
-    "last_stable_offset_lag": lambda row: row.last_stable_offset_lag,
-    "groups": lambda row: [
-        {
-            "group": group.group,
-            "committed_offset": group.committed_offset,
-            "waiting_records": group.waiting_records,
-            "blocked_since_ms": group.blocked_since_ms,
-        }
-        for group in row.groups
-    ],
+    **_same("transactional_id", "coordinator", "coordinator_state", "coordinator_producer_epoch", "timeout_ms"),
+    **_same("last_stable_offset_lag"),
+    "groups": lambda row: [asdict(group) for group in row.groups],
     "outcome_evidence": lambda row: row.outcome_evidence.value,
     "outcome_seen": lambda row: list(row.outcome_seen),
     "verdict": lambda row: row.verdict.label,
