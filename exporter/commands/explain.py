@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 
 from exporter.commands.context import Context
@@ -53,16 +54,7 @@ def _explain(context: Context, settings: Settings, collector: Collector, suspect
         if suspects
         else [_open_at(settings, collector, options.topic, options.partition, options.start_offset)]
     )
-    explanations = [
-        _explained(
-            collector,
-            one,
-            megabytes=options.max_megabytes,
-            seconds=options.max_seconds,
-            headers=_headers(collector, one) if options.show_records else None,
-        )
-        for one in wanted
-    ]
+    explanations = [_explained(options, collector, one) for one in wanted]
     if options.format == "json":
         documents = [document(one) for one in explanations]
         print(as_json(documents if suspects else documents[0]))
@@ -108,12 +100,11 @@ def _headers(collector: Collector, wanted: Wanted) -> tuple[str, ...] | None:
     return None if record.unread else record.headers
 
 
-def _explained(
-    collector: Collector, wanted: Wanted, *, megabytes: int, seconds: float, headers: tuple[str, ...] | None
-) -> Explanation:
+def _explained(options: argparse.Namespace, collector: Collector, wanted: Wanted) -> Explanation:
     """Raises BrokerFault and ClusterUnavailableError."""
-    limit = megabytes * MEGABYTE
+    limit = options.max_megabytes * MEGABYTE
     limits = Limits(bytes_left=limit)
-    facts = collector.query(lambda client: read_facts(client, wanted, limits), deadline_s=seconds)
-    facts = replace(facts, headers=headers)
+    facts = collector.query(lambda client: read_facts(client, wanted, limits), deadline_s=options.max_seconds)
+    if options.show_records:
+        facts = replace(facts, headers=_headers(collector, wanted))
     return explain(facts, bytes_read=limit - limits.bytes_left, bytes_limit=limit)

@@ -15,7 +15,7 @@ from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.everywhere import HEADINGS, MINUTE_MS, printed_everywhere, status_everywhere
 from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.names import meant
-from exporter.commands.option_types import UNKNOWN
+from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
 from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
 from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, plain
 from exporter.commands.status import ExitStatus
@@ -29,7 +29,6 @@ from exporter.files import made
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.plan_file import written
-from exporter.snapshot import TransactionState
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -149,9 +148,8 @@ def selected(
     return tuple(row for row in rows if not states or _state(row) in states)
 
 
-def _state(row: TransactionRow) -> str:
-    is_known = row.coordinator_state not in {None, TransactionState.UNKNOWN.value}
-    return row.coordinator_state if is_known and row.coordinator_state is not None else UNKNOWN
+def _state(row: TransactionRow) -> str | None:
+    return row.coordinator_state if row.coordinator_state in KNOWN_STATES else UNKNOWN
 
 
 def printed(

@@ -96,9 +96,8 @@ def _take(record: LogRecord, ledger: Ledger, found: _Found) -> None:
     try:
         decoded = decode(record.key, record.value)
     except MalformedRecordError:
-        found.undecoded += 1
-        return
-    if isinstance(decoded, UnknownVersion):
+        decoded = None
+    if decoded is None or isinstance(decoded, UnknownVersion):
         found.undecoded += 1
         return
     events = ledger.take(record.partition, decoded, record.written_at_ms)

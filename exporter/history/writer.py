@@ -156,7 +156,8 @@ class History:
             self._unsure = []
             self._tidy_up()
         except (OSError, pa.ArrowException) as error:
-            self._failed(str(error) if isinstance(error, StoreError) else f"{self._settings.directory}: {_why(error)}")
+            why = getattr(error, "strerror", None) or error
+            self._failed(str(error) if isinstance(error, StoreError) else f"{self._settings.directory}: {why}")
         else:
             self._failed(None)
 
@@ -327,7 +328,3 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
 
 def _day(instant_ms: int) -> str:
     return datetime.fromtimestamp(instant_ms / 1000, timezone.utc).strftime("%Y-%m-%d")
-
-
-def _why(error: BaseException) -> str:
-    return str(getattr(error, "strerror", None) or error)

@@ -19,7 +19,7 @@ from exporter.incidents.incident import (
     Suspect,
     by_time,
 )
-from exporter.snapshot import Answer, TransactionKey
+from exporter.snapshot import TransactionKey
 
 _BEGAN = {
     StartSource.COORDINATOR: "began, by its coordinator",
@@ -63,14 +63,12 @@ def with_sentences(incidents: Incidents, sentences: Mapping[TransactionKey, str]
     """With a line about the first record of each of these transactions."""
     if not sentences:
         return incidents
-    return replace(incidents, all=tuple(_with_sentences(incident, sentences, now_ms) for incident in incidents.all))
 
+    def events(incident: Incident) -> list[Event]:
+        about = [suspect for suspect in incident.suspects if suspect.key in sentences]
+        return [Event(now_ms, EventKind.FIRST_RECORD, f"{one.name}: {sentences[one.key]}") for one in about]
 
-def _with_sentences(incident: Incident, sentences: Mapping[TransactionKey, str], now_ms: int) -> Incident:
-    about = [(suspect, sentences[suspect.key]) for suspect in incident.suspects if suspect.key in sentences]
-    return _with_events(
-        incident, [Event(now_ms, EventKind.FIRST_RECORD, f"{suspect.name}: {sentence}") for suspect, sentence in about]
-    )
+    return replace(incidents, all=tuple(_with_events(incident, events(incident)) for incident in incidents.all))
 
 
 def unexplained(incidents: Incidents) -> list[Suspect]:
@@ -179,17 +177,11 @@ def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Eve
         if key.topic in evaluation.snapshot.visibility.hidden_topics or not evaluation.snapshot.is_complete:
             return before, []
         sentence = f"{before.name} does not exist any more"
-    elif not _was_read(key, evaluation) or _is_unexamined(key, evaluation):
+    elif not partitions.is_read(key.topic, key.partition) or _is_unexamined(key, evaluation):
         return before, []
     else:
         sentence = f"{before.name}: the transaction from offset {key.start_offset} is no longer open"
     return replace(before, ended_at_ms=now_ms), [Event(now_ms, EventKind.ENDED, sentence)]
-
-
-def _was_read(key: TransactionKey, evaluation: Evaluation) -> bool:
-    partitions = evaluation.snapshot.partitions
-    at = (partitions.topic == partitions.topics.index(key.topic)) & (partitions.partition == key.partition)
-    return bool((partitions.answer[at] == int(Answer.READ)).any())
 
 
 def _is_unexamined(key: TransactionKey, evaluation: Evaluation) -> bool:
