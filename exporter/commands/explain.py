@@ -18,14 +18,13 @@ from exporter.evaluation.humanize import printable
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.explain.document import Explanation, document, explain, markdown, text
 from exporter.explain.read import Wanted, read_facts
+from exporter.files import MEGABYTE
 from exporter.incidents.incident import Suspect
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.first_records import first_records
 from exporter.kafka.collect.origin import Limits
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.lookups import KafkaRequestError
-
-MEGABYTE = 1_048_576
 
 
 def run(context: Context, settings: Settings) -> int:

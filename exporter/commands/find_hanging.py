@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from exporter.commands.clusters import on_each
-from exporter.commands.colour import paint_for
 from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.everywhere import HEADINGS, MINUTE_MS, printed_everywhere, status_everywhere
@@ -17,7 +16,7 @@ from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.names import meant
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
 from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
-from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, plain
+from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, paint_for, plain
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import with_summary
 from exporter.commands.watch import watch

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 
 from exporter import __version__
 from exporter.commands.clusters import on_each
-from exporter.commands.colour import paint_for
 from exporter.commands.context import Context
 from exporter.commands.document import document
 from exporter.commands.everywhere import printed_everywhere, status_everywhere
 from exporter.commands.examine import Judge
 from exporter.commands.report import complain_of_gaps, with_collector
-from exporter.commands.rows import as_json
+from exporter.commands.rows import as_json, paint_for
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import summary, with_summary
 from exporter.config.settings import ClusterSettings, Settings

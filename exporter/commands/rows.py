@@ -1,14 +1,17 @@
-"""Prints rows as a table, as CSV or as JSON, with the same data in each."""
+"""Prints rows as a table, as CSV or as JSON, with the same data in each; a terminal shows tables in colour."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from exporter.commands.context import Context
 from exporter.evaluation.humanize import printable
+from exporter.evaluation.verdicts import Verdict
 
 CELL_MAX = 249
 """Maximum characters of a cell in a table, as in the longest topic name: one id of 32,000 would widen every line."""
@@ -16,11 +19,29 @@ _FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
 Row = Mapping[str, Any]
 Paint = Callable[[Row, str], str]
 """Colours a line of a table for the terminal, given its row."""
+RED, YELLOW, RESET = "\x1b[31m", "\x1b[33m", "\x1b[0m"
+_COLOURS = {
+    verdict.label: RED if verdict.is_hanging else YELLOW
+    for verdict in Verdict
+    if verdict.is_hanging or verdict.is_suspect
+}
+"""Red for transactions proved to hang, yellow for other suspects."""
 
 
 def plain(_: Row, line: str) -> str:
     """No colour."""
     return line
+
+
+def paint_for(context: Context) -> Paint:
+    """By verdict if standard output is a terminal with colour, otherwise none."""
+    return by_verdict if context.may_colour and sys.stdout.isatty() else plain
+
+
+def by_verdict(row: Row, line: str) -> str:
+    """`line` in the colour of its row's verdict."""
+    colour = _COLOURS.get(row["verdict"])
+    return line if colour is None else f"{colour}{line}{RESET}"
 
 
 def in_format(

@@ -10,6 +10,7 @@ from exporter.config.settings import ScanSettings
 from exporter.cycle import Reader
 from exporter.explain.causes import Cause, Conclusion, cause_of
 from exporter.explain.read import Wanted, read_facts
+from exporter.files import MEGABYTE
 from exporter.incidents.follow import unexplained
 from exporter.incidents.incident import Incidents
 from exporter.kafka.collect.origin import Limits
@@ -18,7 +19,6 @@ from exporter.snapshot import TransactionKey
 
 log = logging.getLogger("exporter")
 
-MEGABYTE = 1_048_576
 NO_CAUSE = "none"
 READ_MAX_BYTES = 16 * MEGABYTE
 """Of the logs, for one transaction."""

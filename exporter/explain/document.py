@@ -13,9 +13,9 @@ from exporter.explain.causes import Conclusion, cause_of
 from exporter.explain.facts import Facts
 from exporter.explain.prevention import prevention
 from exporter.explain.timeline import Moment, timeline
+from exporter.files import MEGABYTE
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MEGABYTE = 1_048_576
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ def _producer(facts: Facts) -> str:
 def _cost(explanation: Explanation) -> str:
     state = explanation.facts.state
     return (
-        f"Read {explanation.bytes_read / _MEGABYTE:.1f} MB of logs, at most {explanation.bytes_limit / _MEGABYTE:.0f} "
+        f"Read {explanation.bytes_read / MEGABYTE:.1f} MB of logs, at most {explanation.bytes_limit / MEGABYTE:.0f} "
         f"(--max-megabytes); {humanize_count(state.records_read, 'record')} in "
         f"{humanize_count(state.partitions_read, 'partition')} of __transaction_state; nothing was written."
     )

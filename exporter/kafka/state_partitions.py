@@ -30,12 +30,14 @@ from exporter.snapshot import (
     StateTopic,
 )
 
+_OFFLINE, _UNANSWERED = "state_partition_offline", "coordinator_unanswered"
 _PROBE_FAILURES = {
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: None,
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional_ids_hidden",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "loading",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "loading",
-    ErrorCode.NOT_COORDINATOR: "coordinator_moved",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.name: None,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name: "transactional_ids_hidden",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.name: "loading",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE.name: "loading",
+    ErrorCode.NOT_COORDINATOR.name: "coordinator_moved",
+    _OFFLINE: _OFFLINE,
 }
 
 
@@ -134,21 +136,14 @@ async def probe(client: ClusterClient, leaders: tuple[tuple[int, int], ...]) -> 
     for (leader, _), probe_id in zip(leaders, ids, strict=True):
         by_broker[leader].append(probe_id)
     asked = [broker for broker in by_broker if broker != NO_LEADER]
-    answers: dict[str, CoordinatorTransaction | str] = dict.fromkeys(
-        by_broker.get(NO_LEADER, ()), "state_partition_offline"
-    )
+    answers: dict[str, CoordinatorTransaction | str] = dict.fromkeys(by_broker.get(NO_LEADER, ()), _OFFLINE)
     for answer in await client.gather(describe_ids(client, broker, by_broker[broker]) for broker in asked):
         answers.update(answer)
     return tuple(_probe_failure(answers.get(probe_id)) for probe_id in ids)
 
 
 def _probe_failure(answer: CoordinatorTransaction | str | None) -> str | None:
-    if answer == "state_partition_offline":
-        return "state_partition_offline"
-    for code, failure in _PROBE_FAILURES.items():
-        if answer == code.name:
-            return failure
-    return "coordinator_unanswered"
+    return _PROBE_FAILURES.get(answer, _UNANSWERED) if isinstance(answer, str) else _UNANSWERED
 
 
 def claim_of(proof: StatePartitionProof, topic_id: str) -> Claim:

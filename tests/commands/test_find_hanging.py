@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from exporter.commands.colour import RED, RESET, YELLOW, by_verdict, paint_for
 from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.commands.examine import Judge, policy
 from exporter.commands.find_hanging import printed, run, selected, wrong_usage
-from exporter.commands.rows import as_csv, as_json, as_table
+from exporter.commands.rows import RED, RESET, YELLOW, as_csv, as_json, as_table, by_verdict, paint_for
 from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
 from exporter.config.loading import load
 from exporter.daemon.wiring import policy_of
