@@ -103,7 +103,12 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
         )
     rows = _rows(options, evaluation)
     print(shown(evaluation))
-    _tell_unwaited(len(completing(evaluation)))
+    unwaited = len(completing(evaluation))
+    if unwaited:
+        complain(
+            f"{unwaited} {'transaction is' if unwaited == 1 else 'transactions are'} completing and not stuck so far; "
+            "this command did not wait for their end; --all shows them"
+        )
     is_incomplete = complain_of_gaps(gaps_of(evaluation.snapshot))
     if options.plan_file is not None and not _write_plan(Path(options.plan_file), evaluation, rows):
         return ExitStatus.COULD_NOT_RUN
@@ -111,14 +116,6 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
         return ExitStatus.INCOMPLETE
     is_hanging = any(row.verdict.is_hanging for row in rows)
     return ExitStatus.HANGING if options.exit_code and is_hanging else ExitStatus.ANSWERED
-
-
-def _tell_unwaited(count: int) -> None:
-    if count:
-        complain(
-            f"{count} {'transaction is' if count == 1 else 'transactions are'} completing and not stuck so far; this "
-            "command did not wait for their end; --all shows them"
-        )
 
 
 def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[TransactionRow, ...]:

@@ -9,13 +9,8 @@ from pyspark.sql import types as t
 
 from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column, Greatest, Kind
 
-_TEXT, _INTEGER, _LONG, _FLAG, _INSTANT = (
-    t.StringType(),
-    t.IntegerType(),
-    t.LongType(),
-    t.BooleanType(),
-    t.TimestampType(),
-)
+_TEXT, _INTEGER, _LONG = t.StringType(), t.IntegerType(), t.LongType()
+_FLAG, _INSTANT = t.BooleanType(), t.TimestampType()
 _TEXTS: Final = t.ArrayType(_TEXT)
 _TYPES: Final = {
     Kind.TEXT: _TEXT,
