@@ -31,10 +31,10 @@ _Decoded = TypeVar("_Decoded")
 
 def decoded(body: memoryview, api: str, fields: Fields, decode: Callable[[memoryview], _Decoded]) -> _Decoded:
     """The result of `decode` for `body`, or for `body` without tagged fields. Raises MalformedAnswerError."""
-    with reading(api, body):
-        try:
-            return decode(body)
-        except UNREADABLE:
+    try:
+        return decode(body)
+    except UNREADABLE:
+        with reading(api, body):
             return decode(memoryview(untagged(body.tobytes(), fields)))
 
 
