@@ -5,8 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-# Three workers on two cores: tests also wait for sockets and brokers. A fourth has brokers of its own, which cost more than it gains.
-PYTEST := $(BIN)/pytest -n 3
+# Four workers on two cores: tests also wait for sockets and brokers.
+PYTEST := $(BIN)/pytest -n 4
 CODE := $(wildcard exporter tests examples benchmarks grafana alerts helm docs)
 UV_VERSION := 0.13.9
 
@@ -17,7 +17,7 @@ MAKEFLAGS += --no-builtin-rules
 # Some containers forbid bytecode: each of five pytest processes would then rewrite 257 files again, 3 s of processor each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install check test test-all test-helm demo demo-pipeline docs bench bench-all bench-fleet bench-pipeline bench-baselines soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools engine release-tools java clean constraints
+.PHONY: help install house check test test-all test-helm demo demo-pipeline docs bench bench-all bench-fleet bench-pipeline bench-baselines soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools engine release-tools java clean constraints
 
 help:
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,11 +44,14 @@ demo-pipeline: java install  ## a minute of its history, then the pipeline with 
 
 ##@ After a change
 
-check: lint types contracts  ## lint, types, contracts, and tests that start no other program
+check: house  ## lint, types, contracts, and tests that start no other program
 	$(PYTEST)
 
-test: tools lint types contracts  ## the same, and tests on brokers, Spark, Prometheus, Helm, a browser
+test: tools house  ## the same, and tests on brokers, Spark, Prometheus, Helm, a browser
 	$(PYTEST) -m "not slow"
+
+house: install
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync lint types contracts
 
 lint: install  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -73,7 +76,7 @@ docs: install  ## the documentation as a site (build/site/), a dead link fails i
 
 ##@ Before a release
 
-test-all: tools kerberos engine release-tools lint types contracts  ## every test, also more Kafka versions, Kerberos, an API server
+test-all: tools kerberos engine release-tools house  ## every test, also more Kafka versions, Kerberos, an API server
 	@$(BIN)/python -m tests.tools api-server || echo "The tests on an API server are skipped."
 	@$(MAKE) docs || echo "The tests of the documentation's site fail, or are skipped before Python 3.11."
 	$(PYTEST) -m ""

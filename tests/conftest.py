@@ -178,16 +178,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def compiling_spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """The same session, which compiles and plans queries as that of users does."""
-    for name in SPARK_INTERPRETS:
-        spark.conf.unset(name)
-    yield spark
-    for name, value in SPARK_INTERPRETS.items():
-        spark.conf.set(name, value)
-
-
-@pytest.fixture
 def fresh_name() -> Callable[[str], str]:
     """Names that no other test of any run has used: topics, transactional ids."""
     return lambda stem: f"{stem}-{os.getpid()}-{next(numbers)}"

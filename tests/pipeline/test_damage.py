@@ -66,7 +66,7 @@ FOOTER = "Parquet magic bytes not found in footer"
 @pytest.mark.parametrize(
     ("table", "damage", "why"),
     [
-        (OBSERVATIONS, truncated, FOOTER),
+        pytest.param(OBSERVATIONS, truncated, FOOTER, marks=SLOW),
         pytest.param(OBSERVATIONS, no_parquet, FOOTER, marks=SLOW),
         pytest.param(OBSERVATIONS, of_others, "has no column", marks=SLOW),
         pytest.param(OBSERVATIONS, broken_inside, "", marks=SLOW),

@@ -182,20 +182,19 @@ def test_what_a_killed_run_has_left_is_removed(spark: SparkSession, made: Path, 
 
 @pytest.mark.parametrize("is_first", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_of_two_pipelines_that_begin_with_the_same_state_one_takes_the_files(
-    spark: SparkSession, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_first: bool
+    spark: SparkSession, made: Path, copy: Path, monkeypatch: pytest.MonkeyPatch, *, is_first: bool
 ) -> None:
     """The other is refused with that reason, and its next run has nothing to do: nothing is lost or there twice."""
-    history = Path(shutil.copytree(made / "history", tmp_path / "history"))
-    tables = Tables(tmp_path / "tables")
-    if not is_first:
-        taken(spark, history, tables)
+    history, tables = copy / "history", Tables(copy / "tables")
+    if is_first:
+        shutil.rmtree(copy / "tables")
     at = DAY_S * DAYS
-    cases.write_file(history, "c", "more", [{"at": at, "open": [{"start_offset": 99}]}, {"at": at + 60}])
+    cases.write_file(history, "c", "more", [{"at": at, "open": [{"start_offset": 99, "started": at}]}, {"at": at + 60}])
     commit = Tables.commit
 
     def late(itself: Tables, *arguments: Any, **options: Any) -> None:
         monkeypatch.setattr(Tables, "commit", commit)
-        assert ingest_batch(lambda: spark, history, Tables(tmp_path / "tables"), now_ms=cases.NOW_MS) is not None
+        assert ingest_batch(lambda: spark, history, Tables(copy / "tables"), now_ms=cases.NOW_MS) is not None
         commit(itself, *arguments, **options)
 
     monkeypatch.setattr(Tables, "commit", late)
@@ -203,9 +202,9 @@ def test_of_two_pipelines_that_begin_with_the_same_state_one_takes_the_files(
         ingest_batch(lambda: spark, history, tables, now_ms=cases.NOW_MS)
 
     assert ingest_batch(lambda: spark, history, tables, now_ms=cases.NOW_MS) is None
-    alone = Tables(tmp_path / "alone")
-    taken(spark, history, alone)
-    assert rows(spark, tables) == rows(spark, alone)
+    added = [row for row in rows(spark, tables)["c"] if row not in rows(spark, Tables(made / "tables"))["c"]]
+    assert [partition["start_offset"] for row in added for partition in row["partitions"]] == [99]
+    assert len(rows(spark, tables)["c"]) == 2 * DAYS + 1
 
 
 def test_a_state_that_is_damaged_is_an_error_with_its_path(copy: Path) -> None:
@@ -218,7 +217,7 @@ def test_a_state_that_is_damaged_is_an_error_with_its_path(copy: Path) -> None:
         tables.current()
 
 
-def test_a_run_makes_everything_and_learns_once_a_day(compiling_spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_path: Path) -> None:
     """Transactions, incidents, baselines, in the folder that was asked for; baselines again after a day."""
     write_days(tmp_path / "history", 1)
     now_ms, lines = [cases.NOW_MS], list[str]()
@@ -227,7 +226,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(compiling_spark: SparkSess
 
     def open_spark() -> SparkSession:
         started.append(lines[-1] if lines else "")
-        return compiling_spark
+        return spark
 
     jobs = Jobs(open_spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], lines.append)
     jobs.run()
@@ -242,9 +241,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(compiling_spark: SparkSess
         *("incidents", "compact"),
         *("incidents", "baselines", "report", "compact"),
     ]
-    (incident,) = compiling_spark.read.parquet(
-        *map(tables.incidents.path_of, tables.incidents.snapshot().files)
-    ).collect()
+    (incident,) = spark.read.parquet(*map(tables.incidents.path_of, tables.incidents.snapshot().files)).collect()
     assert incident["worst_verdict"] == "hanging_not_in_transaction"
     document = json.loads(tables.baselines.read_text())
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)

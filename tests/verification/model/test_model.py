@@ -291,7 +291,7 @@ def test_a_placement_that_is_left_out_is_the_same_schedule_as_a_later_one(situat
         assert this._replace(schedule=Schedule()) == that._replace(schedule=Schedule()), f"{position}: {event}"
 
 
-@pytest.fixture(scope="module", params=[2_500, pytest.param(19_000, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[1_500, pytest.param(19_000, marks=pytest.mark.slow)])
 def reached(request: pytest.FixtureRequest) -> Reached:
     """What the same schedules reach in every run: so many with all events at all moments, and those of writes."""
     processes = 2
