@@ -50,7 +50,7 @@ check: house  ## lint, types, contracts, and tests that start no other program
 test: tools house  ## the same, and tests on brokers, Spark, Prometheus, Helm, a browser
 	$(PYTEST) -m "not slow"
 
-house: install
+house: install  ## lint, types and contracts at the same time
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync lint types contracts
 
 lint: install  ## ruff: rules and format
