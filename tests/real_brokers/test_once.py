@@ -121,7 +121,7 @@ def test_an_incomplete_snapshot_is_status_4_and_says_what_is_missing(make_cluste
 
     assert run.returncode == 4
     assert "lonely-0" in run.stderr
-    assert "partitions read" in run.stdout
+    assert "0 of 1 partition read" in run.stdout
 
 
 def test_wrong_usage_is_status_2_and_wrong_settings_are_status_1(tmp_path: Path) -> None:
