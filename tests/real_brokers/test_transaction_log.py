@@ -29,6 +29,17 @@ QUICK: Properties = {
     "transactional.id.expiration.ms": 6000,
     "transaction.remove.expired.transaction.cleanup.interval.ms": 300,
 }
+STATES = (
+    TransactionState.EMPTY,
+    TransactionState.ONGOING,
+    TransactionState.PREPARE_COMMIT,
+    TransactionState.PREPARE_ABORT,
+    TransactionState.COMPLETE_COMMIT,
+    TransactionState.COMPLETE_ABORT,
+    TransactionState.DEAD,
+    TransactionState.PREPARE_EPOCH_FENCE,
+)
+"""By their numbers in Kafka's TransactionState.java."""
 DUMP = {"4.3.1": "org.apache.kafka.tools.DumpLogSegments", "3.9.1": "kafka.tools.DumpLogSegments"}
 
 
@@ -101,7 +112,7 @@ def _said(key: str, payload: str | None) -> dict[str, Any]:
         return {
             "name": name,
             "producer": (data["producerId"], data["producerEpoch"]),
-            "status": TransactionState(data["transactionStatus"]),
+            "status": STATES[data["transactionStatus"]],
             "partitions": partitions,
             "last_update_ms": data["transactionLastUpdateTimestampMs"],
             "timeout_ms": data["transactionTimeoutMs"],
