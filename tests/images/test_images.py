@@ -90,7 +90,7 @@ def test_the_image_has_no_shell_and_no_installer(exporter_image: str) -> None:
 def test_everything_but_spark_is_in_the_image(exporter_image: str) -> None:
     """Each module is imported, Parquet is written, public authorities are known; whatever user it is."""
     for user in ("--user=65532:65532", ANY_USER):
-        assert python(exporter_image, USES, user) == ["['py4j', 'pyspark']", "2", "True"]
+        assert python(exporter_image, USES, user) == ["['deltalake', 'py4j', 'pyspark']", "2", "True"]
 
 
 @contextmanager
