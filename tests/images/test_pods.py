@@ -134,7 +134,8 @@ def test_a_typo_in_the_brokers_replaces_no_working_pod(exporter_image: str, tmp_
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}{ready}", timeout=10)
 
-    assert refused.value.code == 503
+    with refused.value:  # holds the connection
+        assert refused.value.code == 503
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
 
 
