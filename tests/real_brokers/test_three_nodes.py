@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +68,8 @@ def test_a_broker_that_dies_costs_its_own_partitions_only(make_cluster: MakeClus
         assert "timed_out" in paused.snapshot.partitions.reasons
         status, output = doctor(cluster, tmp_path)
         assert (status, "Hangs can be proved on all" in output) == (4, False)
-        assert f"missing  brokers           broker at {HOST}:{cluster.broker(3).port}" in output
+        # A limit once the controller has given it up: then no partition has it as its leader.
+        assert re.search(rf"(?m)^(missing|limited) +brokers +broker at {HOST}:{cluster.broker(3).port} ", output)
         cluster.broker(3).resume()
         cluster.wait_until_serving()
         assert unread_topics(watch.cycle()) == set()
