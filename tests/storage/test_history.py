@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import signal
@@ -25,6 +26,9 @@ from tests.storage.conftest import Bucket
 from tests.storage.fault_proxy import Fault, FaultProxy
 from tests.storage.server import SECRET_KEY
 from tests.waiting import until
+
+PATIENCE_S = 240
+HOUR_MS = 60 * 60 * 1000
 
 
 def history(bucket: Bucket, *, now_ms: int = NOW_MS, **changes: Any) -> History:
@@ -175,6 +179,15 @@ def program(bucket: Bucket, at_ms: int) -> subprocess.Popen[str]:
     return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def one_more(pair: list[subprocess.Popen[str]], bucket: Bucket) -> int:
+    """A cycle of each of these programs; how many files of cycles are there now."""
+    for running in pair:
+        assert running.stdin is not None
+        running.stdin.write("cycle\n")
+        running.stdin.flush()
+    return len(files(bucket, CYCLES))
+
+
 def test_a_silent_store_does_not_hold_up_the_end(bucket: Bucket, proxy: FaultProxy) -> None:
     """The process ends within the seconds that the writer may take, although a request is under way; no secret is shown."""
     proxy.weather = lambda *_: Fault(delay_s=60)
@@ -197,21 +210,19 @@ def test_two_writers_that_are_killed_lose_and_double_no_acknowledged_row(bucket:
     """Twenty times SIGKILL in mid-write on a slow store: what is there is whole, and no cycle is there twice."""
     proxy.weather = lambda *_: Fault(delay_s=0.02)
     for kill in range(20):
-        pair = [program(bucket, NOW_MS + kill * 60_000 + number) for number in range(2)]
+        pair = [program(bucket, NOW_MS + kill * HOUR_MS + number) for number in range(2)]
         for running in pair:
             assert running.stdout is not None
             assert running.stdout.readline() == "started\n"
-        for _ in range(10):
-            for running in pair:
-                assert running.stdin is not None
-                running.stdin.write("cycle\n")
-                running.stdin.flush()
-            time.sleep(0.05 + kill / 400)
+        enough = len(files(bucket, CYCLES)) + 2
+        until(functools.partial(one_more, pair, bucket), enough.__le__, patience_s=PATIENCE_S, pause_s=0.05)
+        one_more(pair, bucket)
+        time.sleep(kill / 100)
         for running in pair:
             os.kill(running.pid, signal.SIGKILL)
             running.communicate()
     covered, seen = counted(bucket, CYCLES), counted(bucket, OBSERVATIONS)
 
-    assert len(covered) > 20
+    assert len(covered) >= 40
     assert set(covered.values()) == {1}
     assert {instant: seen[instant] for instant in covered} == dict.fromkeys(covered, 5)
