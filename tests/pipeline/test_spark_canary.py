@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ import pytest
 from examples.workload.producers import run_transaction
 from tests.brokers.maven import spark_kafka_jars
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
-from tests.real_brokers.exporting import command
 
 CANARY = "c4nary"
 LOUD = """
@@ -27,6 +27,14 @@ logger.sql.level = debug
 logger.kafka.name = org.apache.kafka
 logger.kafka.level = debug
 """
+LOUDLY = """
+import sys
+from exporter.pipeline import spark_output
+spark_output.LOG4J, spark_output._QUIET = sys.argv.pop(1), ()
+from exporter.cli import main
+sys.exit(main())
+"""
+"""The program, whose own settings of Spark's log, errors only, are replaced: they go before those of Spark's folder."""
 
 
 @pytest.mark.slow
@@ -37,7 +45,6 @@ def test_spark_shows_no_password(tmp_path: Path, mechanism: str) -> None:
     for folder in (spark, events):
         folder.mkdir()
     (spark / "spark-defaults.conf").write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file:{events}\n")
-    (spark / "log4j2.properties").write_text(LOUD)
     cluster = SecureCluster("4.3.1", Certificates.made_in(tmp_path / "certificates"))
     with cluster:
         cluster.add_scram_users()
@@ -47,7 +54,8 @@ def test_spark_shows_no_password(tmp_path: Path, mechanism: str) -> None:
             f"  sasl.mechanism: {mechanism}\n  sasl.username: {USER}\n  sasl.password: ${{env:MINE}}\n"
         )
         made = subprocess.run(
-            command(
+            [
+                *(sys.executable, "-c", LOUDLY, LOUD),
                 "pipeline",
                 "transaction-log",
                 f"--tables={tables}",
@@ -55,7 +63,7 @@ def test_spark_shows_no_password(tmp_path: Path, mechanism: str) -> None:
                 f"--config.file={tmp_path / 'config.yaml'}",
                 "--master=local[2]",
                 "--memory=512m",
-            ),
+            ],
             capture_output=True,
             text=True,
             timeout=300,
