@@ -15,7 +15,7 @@ from examples.workload.producers import run_transaction
 from examples.workload.wire import Wire, metadata, open_wire
 from tests.brokers import maven
 from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import PORTS, KafkaCluster, free_ports
+from tests.brokers.cluster import PORTS, SHARES, KafkaCluster, free_ports
 from tests.conftest import MakeCluster
 from tests.waiting import until
 
@@ -33,6 +33,17 @@ def answers(broker: Broker) -> bool:
 def process_lives(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_no_two_workers_find_the_same_port_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the search and the start of what listens there, another worker would take it."""
+    found = []
+    for worker in ("gw0", "gw1", "gw15"):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+        found += [frozenset(port % SHARES for port in free_ports(40))]
+
+    assert all(len(residues) == 1 for residues in found)
+    assert len(frozenset().union(*found)) == 3
 
 
 def test_a_booted_cluster_serves_transactions(broker: KafkaCluster, make_topic: Callable[..., str]) -> None:
