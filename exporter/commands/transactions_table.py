@@ -11,7 +11,6 @@ from exporter.commands.rows import Paint, Row, as_table, plain
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.publication.page.humanize import humanize_group
-from exporter.snapshot import Answer
 
 HEADINGS = {
     "topic": "TOPIC",
@@ -73,7 +72,7 @@ def summary(evaluation: Evaluation) -> str:
     """What was read, and what is open, in a sentence."""
     snapshot = evaluation.snapshot
     partitions = snapshot.partitions
-    read = int(np.count_nonzero(partitions.answer == int(Answer.READ)))
+    read = int(np.count_nonzero(partitions.was_read))
     took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
     excluded = partitions.excluded_count
     aside = f" ({excluded:,} excluded)" if excluded else ""

@@ -8,7 +8,7 @@ import numpy as np
 
 from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
 from exporter.evaluation.verdicts import UnexaminedColumns, Verdict
-from exporter.snapshot import Answer, Int64Column, Partitions, Snapshot, TransactionKey, TransactionKeys
+from exporter.snapshot import Int64Column, Partitions, Snapshot, TransactionKey, TransactionKeys
 from exporter.snapshot.unexamined import keys_of, partition_keys
 
 _NEVER = -1
@@ -83,7 +83,7 @@ def still_possible(snapshot: Snapshot, memory: Memory, oldest_ms: int) -> SeenUn
     if not len(before) or memory.cluster_id != snapshot.cluster_id:
         return before.those(np.zeros(len(before), dtype=np.bool_))
     row = _rows(snapshot.partitions, before.keys)
-    is_read = (row >= 0) & (snapshot.partitions.answer[row] == int(Answer.READ))
+    is_read = (row >= 0) & snapshot.partitions.was_read[row]
     return before.those(~is_read & (before.last_seen_ms >= oldest_ms))
 
 

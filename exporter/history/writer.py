@@ -37,7 +37,6 @@ from exporter.history.schema import (
     folder_of_cluster,
     instants_of,
 )
-from exporter.snapshot import Answer
 from exporter.status import HistoryStatus
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place, atomic_write, place_of
@@ -303,7 +302,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
 def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str, Any]:
     snapshot = evaluation.snapshot
     count = int(np.count_nonzero(snapshot.partitions.is_unread))
-    is_unread = snapshot.partitions.answer != int(Answer.READ)
+    is_unread = ~snapshot.partitions.was_read
     # Excluded partitions, and those with transactions that were not examined, have no observations: without this their
     # transactions would look closed.
     is_unread[snapshot.unexamined.partition_row] = True
@@ -316,7 +315,7 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
         "writer": [writer],
         "exporter_version": [__version__],
         "open_transactions": [evaluation.open_count],
-        "partitions_read": [int(np.count_nonzero(snapshot.partitions.answer == int(Answer.READ)))],
+        "partitions_read": [int(np.count_nonzero(snapshot.partitions.was_read))],
         "partitions_unread": [count],
         "unread": [unread],
         "brokers_failed": [sum(broker.failure is not None for broker in snapshot.brokers)],

@@ -27,6 +27,7 @@ from exporter.snapshot.partitions import (
     Partitions,
     SecondRead,
     is_unread,
+    was_read,
 )
 from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, Resource
 from exporter.snapshot.producers import (

@@ -39,9 +39,15 @@ class Answer(IntEnum):
         return self.name.lower()
 
 
+def was_read(answer: Int8Column) -> BoolColumn:
+    """(P,) true where the leader responded."""
+    read: BoolColumn = answer == int(Answer.READ)
+    return read
+
+
 def is_unread(answer: Int8Column) -> BoolColumn:
     """(P,) true where a response is missing: the partition was not read, and its topic is not excluded."""
-    unread: BoolColumn = (answer != int(Answer.READ)) & (answer != int(Answer.EXCLUDED))
+    unread: BoolColumn = ~was_read(answer) & (answer != int(Answer.EXCLUDED))
     return unread
 
 
@@ -112,6 +118,10 @@ class Partitions:
         rows = self._rows_of_topic.get(topic, NO_ROWS)
         row = rows.start + int(np.searchsorted(self.partition[rows.start : rows.stop], partition))
         return row if row < rows.stop and self.partition[row] == partition else None
+
+    @property
+    def was_read(self) -> BoolColumn:
+        return was_read(self.answer)
 
     @property
     def is_unread(self) -> BoolColumn:

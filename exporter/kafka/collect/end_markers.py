@@ -27,7 +27,7 @@ from exporter.kafka.messages.log_batches import Stretch
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.topics import what_hides_topics
-from exporter.snapshot import Answer, EndMarker, EndMarkers
+from exporter.snapshot import EndMarker, EndMarkers, was_read
 
 FETCHES_NEAR_MAX = 4
 """Near each likely time: a marker is rarely further away."""
@@ -107,7 +107,7 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
 
 def _unread_partitions(scan: LeaderScan) -> str:
     """Reasons why some partition may remember the producers unseen; empty if every partition responded."""
-    rows = np.flatnonzero((scan.answer != int(Answer.READ)) & scan.is_subject())
+    rows = np.flatnonzero(~was_read(scan.answer) & scan.is_subject())
     if not len(rows):
         return ""
     first = int(rows[0])
@@ -125,7 +125,7 @@ async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
     The logs of a broker that is cut off may be read to their ends while the commit is at the new leaders.
     """
     topology = scan.topology
-    rows = np.flatnonzero(scan.answer == int(Answer.READ)).tolist()
+    rows = np.flatnonzero(was_read(scan.answer)).tolist()
     names = [(topology.topics[topology.topic[row]], int(topology.partition[row])) for row in rows]
     against = await unconfirmed(client, [Claim.of(topology, *name) for name in names])
     if not against:

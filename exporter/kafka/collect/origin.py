@@ -18,7 +18,7 @@ from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES
 from exporter.kafka.messages.log_batches import Batch, batches_from, markers_in
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, Answer, TransactionKey
+from exporter.snapshot import NO_LEADER, TransactionKey, was_read
 from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, PartitionLog, PartitionLogs
 
 LOOK_BACK_MS = 20 * 60 * 1000
@@ -152,7 +152,7 @@ async def read_partition_logs(
         )
         for index, row in enumerate(entries.row.tolist())
     ]
-    missing = int(np.count_nonzero((scan.answer != int(Answer.READ)) & scan.is_subject()))
+    missing = int(np.count_nonzero(~was_read(scan.answer) & scan.is_subject()))
     unread = [f"{missing} partitions could not be read: the producer may have written there"] if missing else []
     here = (opened.topic, opened.partition)
     elsewhere = tuple(place for place in places if (place.topic, place.partition) != here)

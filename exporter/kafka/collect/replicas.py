@@ -16,7 +16,7 @@ import numpy as np
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan import LeaderScan, read_rows
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, Answer, Int32Column, OneEntry
+from exporter.snapshot import NO_LEADER, Int32Column, OneEntry, was_read
 
 TopicPartition = tuple[str, int]
 
@@ -88,7 +88,7 @@ async def _ask(
     scan = LeaderScan.unasked(topology, producer_ids=producer_ids)
     await read_rows(client, scan, rows, follower)
     found: dict[tuple[int, int], dict[int, OneEntry]] = {
-        (row, asked[row]): {} for row in rows[scan.answer[rows] == int(Answer.READ)].tolist()
+        (row, asked[row]): {} for row in rows[was_read(scan.answer[rows])].tolist()
     }
     entries = scan.entries()
     for i, row in enumerate(entries.row.tolist()):

@@ -19,20 +19,14 @@ from exporter.publication.metrics.model import (
     Shown,
 )
 from exporter.publication.publication import PublishOptions
-from exporter.snapshot import Answer, Int64Column, Partitions
+from exporter.snapshot import Int64Column
 
 Rows = npt.NDArray[np.intp]
 
 
-def is_read(partitions: Partitions) -> npt.NDArray[np.bool_]:
-    """(P,) true where the leader responded."""
-    read: npt.NDArray[np.bool_] = partitions.answer == int(Answer.READ)
-    return read
-
-
 def is_series_limited(evaluation: Evaluation, options: PublishOptions) -> bool:
     """True when the setting is `all` and there are too many partitions for it."""
-    read = int(np.count_nonzero(is_read(evaluation.snapshot.partitions)))
+    read = int(np.count_nonzero(evaluation.snapshot.partitions.was_read))
     return options.partition_series == "all" and read > options.partition_series_limit
 
 
@@ -42,7 +36,7 @@ def partition_durations(shown: Shown) -> Samples:
     if options.partition_series == "open" or is_series_limited(evaluation, options):
         rows = _rows_with_open(evaluation)
     else:
-        rows = np.flatnonzero(is_read(evaluation.snapshot.partitions))
+        rows = np.flatnonzero(evaluation.snapshot.partitions.was_read)
     return _series(evaluation, rows, evaluation.partitions.duration_ms_max, divisor=1000)
 
 
@@ -60,7 +54,7 @@ def partition_late(evaluation: Evaluation) -> Samples:
 
 def partition_late_prepared(evaluation: Evaluation) -> Samples:
     late = evaluation.partitions.late_prepared_transactions
-    return _series(evaluation, np.flatnonzero((late > 0) & is_read(evaluation.snapshot.partitions)), late)
+    return _series(evaluation, np.flatnonzero((late > 0) & evaluation.snapshot.partitions.was_read), late)
 
 
 def partition_unusually_long(evaluation: Evaluation) -> Samples:
@@ -78,7 +72,7 @@ def partition_lag(evaluation: Evaluation) -> Samples:
 
 
 def _rows_with_open(evaluation: Evaluation) -> Rows:
-    return np.flatnonzero((evaluation.partitions.open_transactions > 0) & is_read(evaluation.snapshot.partitions))
+    return np.flatnonzero((evaluation.partitions.open_transactions > 0) & evaluation.snapshot.partitions.was_read)
 
 
 def _series(evaluation: Evaluation, rows: Rows, column: npt.NDArray[np.integer], divisor: int = 1) -> PartitionSeries:

@@ -14,7 +14,6 @@ import numpy as np
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.publication.metrics.coverage import unread_by_reason
-from exporter.publication.metrics.partitions import is_read
 from exporter.publication.metrics.transactions import open_by_verdict
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.publication import Publication
@@ -63,7 +62,7 @@ def _cycle_figure(status: ClusterStatus, started: str) -> Figure:
 
 def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
     snapshot = evaluation.snapshot
-    partitions, read = snapshot.partitions, int(np.count_nonzero(is_read(snapshot.partitions)))
+    partitions, read = snapshot.partitions, int(np.count_nonzero(snapshot.partitions.was_read))
     note = f"{humanize_count(evaluation.open_count, 'transaction')} open"
     excluded = partitions.excluded_count
     note += f"; {excluded:,} excluded" if excluded else ""
@@ -154,7 +153,7 @@ def _examples(evaluation: Evaluation, reason: str) -> str:
     """The first partitions that could not be read for this reason."""
     partitions = evaluation.snapshot.partitions
     index = partitions.reasons.index(reason) if reason in partitions.reasons else -1
-    rows = np.flatnonzero((partitions.reason == index) & ~is_read(partitions))
+    rows = np.flatnonzero((partitions.reason == index) & ~partitions.was_read)
     names = [f"{topic}-{partition}" for topic, partition in map(partitions.name, rows[:_EXAMPLES_SHOWN_MAX].tolist())]
     return ", ".join(names) + (", …" if len(rows) > len(names) else "")
 
