@@ -8,6 +8,7 @@ from pathlib import Path
 from exporter.commands.arguments import build_parser
 from exporter.commands.context import Context
 from exporter.commands.recover import Means
+from exporter.config.loading import load
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
@@ -17,6 +18,7 @@ from exporter.snapshot import BrokerCoverage, GroupOffset, Impact, OneEntry, Sec
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
 from tests.recovery.stand_in import PartitionStandIn
 
+SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"}).settings
 ODD_ID = 'app,\x1b[31m\n\r"1"'
 """A transactional id may hold anything."""
 

@@ -26,11 +26,9 @@ from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import CoordinatorCoverage, Snapshot
-from tests.commands.scenes import ODD_ID, context_of, every_kind, hang, live, nothing
+from tests.commands.scenes import ODD_ID, SETTINGS, context_of, every_kind, hang, live, nothing
 from tests.commands.test_terminal import Terminal
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
-
-SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"}).settings
 
 
 def context(*arguments: str) -> Context:

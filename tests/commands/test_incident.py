@@ -11,10 +11,9 @@ from exporter.commands.incident import run
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon.incidents_file import IncidentsFile
-from tests.commands.scenes import context_of
+from tests.commands.scenes import SETTINGS, context_of
 from tests.daemon.test_incidents_file import hanging
 
-SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"}).settings
 ID = "20270115T080000000Z"
 
 

@@ -11,15 +11,14 @@ from typing import NoReturn
 
 import pytest
 
-from exporter.commands.consent import agrees, audit_log
+from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.recover import recover
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.recovery.audit import AuditError
 from exporter.recovery.plan import Action
-from tests.commands.scenes import World, context_of, hang, live, nothing
+from tests.commands.scenes import SETTINGS, World, context_of, hang, live, nothing
 from tests.commands.test_terminal import Terminal
 from tests.recovery.stand_in import PartitionStandIn
 
@@ -199,14 +198,16 @@ def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_place_for_the_log_nothing_is_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_place_for_the_log_nothing_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A user without a home names a file."""
     context = context_of(None, [*ABORT, "--yes"])
     means, partitions = World.of(hang())
 
-    with pytest.raises(AuditError, match="name a file with --audit-log"):
-        recover(context, means, Action.ABORT)
+    assert with_audited(SETTINGS, lambda _: recover(context, means, Action.ABORT)) == 1
     assert partitions == []
+    assert "name a file with --audit-log" in capsys.readouterr().err
     at_terminal(monkeypatch, None)
     context.options.audit_log = str(tmp_path / "log")
     assert agrees(context.options, audit_log(context))
