@@ -51,7 +51,7 @@ test: tools house  ## the same, and tests on brokers, Spark, Prometheus, Helm, a
 	$(PYTEST) -m "not slow"
 
 house: install  ## lint, types and contracts at the same time
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync lint types contracts
+	@$(MAKE) --no-print-directory --jobs=3 $(addprefix --,$(filter output-sync,$(.FEATURES))) lint types contracts
 
 lint: install  ## ruff: rules and format
 	$(BIN)/ruff check .

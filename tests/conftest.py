@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.brokers.cluster import KafkaCluster, Properties
+from tests.brokers.maven import SUPPORTED
 from tests.marks import (
     NO_PROGRAMS,
     mark_by_fixtures,
@@ -56,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """With two workers a file stays with one of them, tests on Spark with the one that has its session."""
+    """A file stays with one worker; so do tests that share a broker, or the session of Spark."""
     return ByRoom(config, log)
 
 
@@ -89,16 +90,18 @@ class SharedClusters:
 
     def __init__(self) -> None:
         self._booted: dict[str, KafkaCluster] = {}
+        self._ends = ExitStack()
 
     def of_version(self, version: str) -> KafkaCluster:
         if version not in self._booted:
-            self._booted[version] = KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED).__enter__()
+            made = KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED)
+            self._booted[version] = self._ends.enter_context(made)
         return self._booted[version]
 
     def close(self) -> None:
         """What asks later boots again."""
-        for version in tuple(self._booted):
-            self._booted.pop(version).close()
+        self._booted.clear()
+        self._ends.close()
 
 
 shared: Final = SharedClusters()
@@ -131,8 +134,6 @@ SPARK_INTERPRETS: Final = {
 SPARK_COMPILES: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """A session of tests ends before optimising pays: two files of tests took 127 s of Java's processor, and take 91 s. Without
 its own size, the cache for code is then small: from the tenth batch on Java threw code away and compiled it again."""
-
-SUPPORTED = ("4.3.1", "3.9.1", "4.1.1", "3.3.2", "3.0.2")
 
 
 def versions(*quick: str) -> list[Any]:

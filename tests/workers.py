@@ -7,12 +7,14 @@ from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.brokers.maven import SUPPORTED
+
 _TOGETHER = re.compile(
     r"(?P<spark>tests/(?:pipeline|fleet)/)"
     r"|(?P<broker>tests/(?:alerts/test_paging|helm/test_as_a_node_would|kafka/test_(?:coordinators|fake_broker)"
     r"|real_brokers/test_(?:attacks|busy|command_line|impact|marker_refused|once|oracle|outcome|raw_answers|reload|serve"
     r"|verdicts)|test_(?:brokers|planting)|verification/situations/test_scoring)\.py)"
-    r"(?:::.*(?P<version>3\.9\.1|4\.1\.1|3\.3\.2|3\.0\.2))?"
+    rf"(?:::.*(?P<version>{'|'.join(map(re.escape, SUPPORTED[1:]))}))?"
     r"|(?P<login>tests/real_brokers/test_(?:security|canary_handshake)\.py)"
     r"|(?P<hasty>tests/workload/)"
     r"|(?P<stage>tests/verification/situations/test_situations\.py::test_situation\[[^-]+-[^-]+-)"

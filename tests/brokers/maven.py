@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 RESOLVE_TIMEOUT_S: Final = 600
+SUPPORTED: Final = ("4.3.1", "3.9.1", "4.1.1", "3.3.2", "3.0.2")
+"""Versions of Kafka that the tests boot: the newest first, then the other one of `make test`."""
 
 # slf4j-simple takes the place of each version's own logging (reload4j in 3.x, log4j2 in 4.x): it writes to stderr
 # and needs no file of its own. 1.7.36 is the slf4j-api that Kafka 2.8 to 4.3 resolve to.

@@ -19,15 +19,7 @@ from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer
 from tests.kafka.loopback import HOST, wait_for_end
 from tests.kafka.scene import collector_of, reasons
-from tests.kafka.talking import (
-    SOON_S,
-    ask,
-    broker,
-    client,
-    fault_of,
-    raw_answer,
-    raw_request,
-)
+from tests.kafka.talking import SOON_S, ask, broker, client, fault_of, raw_answer, raw_request
 
 ROOT = Path(__file__).parents[3]
 ANNOUNCED = 100_000_000
