@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,7 +37,11 @@ T = TypeVar("T")
 PROTECTED: Final = ("spark.authenticate", "spark.network.crypto.enabled")
 """Settings of Spark without which whoever reaches the driver's port gets the clusters' passwords."""
 _PYTHONS: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): (?!Traceback)")
+_CALLS: Final = re.compile(r"An error occurred while calling \S+$")
 _TASKS: Final = re.compile(r".* \(TID \d+\) \([^)]*\): (.+)")
+FIRST_EXECUTOR_WITHIN_S: Final = 180.0
+"""So long a new application may wait for its first executor: others may have the workers, and on a busy one Java starts
+slowly. To give it up earlier would put the next one at the end of the queue again, for ever."""
 INSTALL: Final = "executors need kafka-transaction-exporter[spark]: examples/spark/submit.sh sends it with the job"
 
 
@@ -47,11 +52,19 @@ class ExecutorsError(Exception):
 class SparkEngine:
     """Makes readers that share one Spark application, and starts another one when it has ended."""
 
-    def __init__(self, open_session: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self, open_session: Callable[[], SparkSession], monotonic_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._open_session = open_session
+        self._monotonic_s = monotonic_s
         self._lock = threading.Lock()
-        self._spark = open_session()
         self._is_closed = False
+        self._open()
+
+    def _open(self) -> None:
+        self._spark = self._open_session()
+        self._opened_s = self._monotonic_s()
+        self._has_had_executors = False
 
     def context(self) -> SparkContext:
         """That of the application that runs. Raises ClientClosedError after `close`, and Spark's exceptions."""
@@ -61,8 +74,13 @@ class SparkEngine:
             if _has_ended(self._spark.sparkContext):
                 log.warning("Spark's application has ended, as when its master was restarted: another one is started")
                 self._spark.stop()
-                self._spark = self._open_session()
+                self._open()
             return self._spark.sparkContext
+
+    def has_answered(self, context: SparkContext) -> None:
+        """A job has ended: the application has had executors."""
+        with self._lock:
+            self._has_had_executors |= context is self._spark.sparkContext
 
     def give_up(self, context: SparkContext) -> None:
         """A job did not end: end the application if it has no executor, since a master that was restarted forgets it."""
@@ -70,7 +88,8 @@ class SparkEngine:
             if context is not self._spark.sparkContext or _has_ended(context):
                 return
             executors = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # noqa: SLF001 - the driver is one, too
-            if executors == 0 and not str(context.master).startswith("local"):
+            is_late = self._monotonic_s() - self._opened_s > FIRST_EXECUTOR_WITHIN_S
+            if executors == 0 and (self._has_had_executors or is_late) and not str(context.master).startswith("local"):
                 self._spark.stop()
 
     def check(self) -> None:
@@ -167,6 +186,7 @@ class SparkReader:
         try:
             # The one element is taken: a Python process with unread input ends, and its connections with it.
             (data,) = self._home_in(context).map(lambda _: perform(task)).collect()
+            self._engine.has_answered(context)
         except Exception:
             if not too_long.is_alive():
                 self._engine.give_up(context)
@@ -203,7 +223,8 @@ def _has_ended(context: SparkContext) -> bool:
 
 def cause_of(error: BaseException) -> str:
     """The line of a failed job that names the cause: Spark's own first line does not, and a page of traces follows."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    lines = lines[1:] if len(lines) > 1 and _CALLS.match(lines[0]) else lines
     pythons = [line for line in lines if _PYTHONS.match(line)]
     tasks = [match[1] for match in map(_TASKS.match, lines) if match is not None]
     return [*pythons[-1:], *tasks[:1], *lines[:1], type(error).__name__][0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,7 +17,7 @@ from exporter.commands.serve import opened
 from exporter.config.fleet import load_fleet
 from exporter.config.settings import Settings
 from exporter.daemon.daemon import Daemon
-from exporter.fleet.engine import SparkEngine, cause_of
+from exporter.fleet.engine import FIRST_EXECUTOR_WITHIN_S, SparkEngine, cause_of
 from exporter.web.routes import Request, Routes
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
@@ -127,9 +129,64 @@ def test_executors_that_can_run_the_program_are_found(spark: SparkSession, caplo
             ),
             'Cannot run program "python9": error=2, No such file or directory',
         ),
+        (
+            (
+                "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+                ": org.apache.spark.SparkException: Job 3 cancelled part of cancelled job tags a\n\tat org.X(X.scala:1)"
+            ),
+            "org.apache.spark.SparkException: Job 3 cancelled part of cancelled job tags a",
+        ),
         ("Job 3 cancelled because SparkContext was shut down", "Job 3 cancelled because SparkContext was shut down"),
     ],
 )
 def test_the_cause_of_a_failed_job_is_one_line(message: str, cause: str) -> None:
     """Spark's first line only says which call has failed."""
-    assert cause in cause_of(RuntimeError(message))
+    found = cause_of(RuntimeError(message))
+    assert cause in found
+    assert "error occurred while calling" not in found
+
+
+class Application:
+    """A session on a cluster, with as many executors as are set."""
+
+    def __init__(self) -> None:
+        self.executors = 0
+        self.is_stopped = False
+        java = SimpleNamespace(
+            isStopped=lambda: self.is_stopped,
+            getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: self.executors + 1),
+        )
+        self.sparkContext = SimpleNamespace(master="spark://master:7077", _jsc=SimpleNamespace(sc=lambda: java))
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+def test_an_application_is_given_time_for_its_first_executor_and_none_for_its_next() -> None:
+    """On a busy machine Java starts slower than a cycle ends: each new application was ended, for ever."""
+    now_s, opened = [1_000.0], list[Application]()
+
+    def open_session() -> SparkSession:
+        opened.append(Application())
+        return cast("SparkSession", opened[-1])
+
+    engine = SparkEngine(open_session, lambda: now_s[0])
+    context = engine.context()
+    now_s[0] += FIRST_EXECUTOR_WITHIN_S
+    engine.give_up(context)
+    assert engine.context() is context
+    now_s[0] += 1
+    engine.give_up(context)
+    context = engine.context()
+    assert len(opened) == 2
+
+    opened[1].executors = 1
+    engine.has_answered(context)
+    engine.give_up(context)
+    assert engine.context() is context, "a stuck executor is no reason"
+    opened[1].executors = 0
+    engine.give_up(context)
+    context = engine.context()
+    engine.give_up(context)
+    assert engine.context() is context, "what the one before has had does not count"
+    assert [made.is_stopped for made in opened] == [True, True, False]
