@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import sys
@@ -39,6 +40,8 @@ numbers = itertools.count(1)
 
 SELDOM: Final = "400"
 """By how many percent the heap of a Go program grows before it collects garbage: promtool and Helm end before that pays."""
+SELDOM_IN_PYTHON: Final = (50_000, 20, 100)
+"""Thresholds of this process's own collector, which also skips all modules and tests: an eighth of a worker's processor."""
 
 # A machine that does something else besides is no reason for a property to fail.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -53,6 +56,11 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mark_by_fixtures(item)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(*SELDOM_IN_PYTHON)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -31,6 +31,7 @@ from exporter.snapshot import Answer
 from tests.brokers.second_door import GuardedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.verification.situations.play import Watch
+from tests.waiting import until
 
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "security.md"
 BEGINNING: Final = "<!-- From here on made by `python -m tests.verification.privileges`. -->\n"
@@ -87,7 +88,17 @@ def _binding(user: str, resource: ResourceType, name: str, operation: AclOperati
 
 def _commit_offset(cluster: GuardedCluster) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(KNOWN, 0, 0)], asynchronous=False)
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=[TopicPartition(KNOWN, 0, 0)], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_COORDINATOR:  # the group's coordinator is still loading
+                raise
+            return False
+        return True
+
+    until(is_committed, patience_s=PATIENCE_S)
     consumer.close()
 
 

@@ -274,7 +274,11 @@ def test_a_schedule_is_the_same_when_it_is_played_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "situation", ["late write", "expired id", "force-terminate", "cut-off leader", "visible by prefix"]
+    "situation",
+    [
+        *("late write", "force-terminate", "cut-off leader"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("expired id", "visible by prefix")),
+    ],
 )
 def test_a_placement_that_is_left_out_is_the_same_schedule_as_a_later_one(situation: str) -> None:
     chosen = BY_NAME[situation]
@@ -321,7 +325,8 @@ def test_everything_is_reached(reached: Reached) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: f"item {lie.item}")
 def test_no_schedule_that_found_a_lie_in_the_old_code_finds_one_now(lie: Lie) -> None:
-    result = search(lie, schedules_max=lie.found_after, shrink=False)
+    first = max(1, lie.found_after - 99)  # one lie of the 31 was the 666th
+    result = search(lie, seed=first, schedules_max=lie.found_after + 1 - first, shrink=False)
     assert result.found is None, story(BY_NAME[result.found.situation], result.found.schedule)
 
 
