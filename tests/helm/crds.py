@@ -10,8 +10,6 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from kubeflow_spark_api.models import SparkV1beta2SparkApplication
-
 from tests.helm.manifests import Manifest, manifests
 from tests.tools import gateway_crds, operator_crds
 
@@ -46,6 +44,8 @@ def _crds(folder: Path) -> list[Manifest]:
 
 def _spark_application() -> Manifest:
     """Of the operator's models: types and names of fields. Its patterns and choices are not in them."""
+    from kubeflow_spark_api.models import SparkV1beta2SparkApplication  # noqa: PLC0415 - a second to import
+
     models = SparkV1beta2SparkApplication.model_json_schema(by_alias=True)
     spec = _in_place(models["properties"]["spec"], models["$defs"])
     return {
