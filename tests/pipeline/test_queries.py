@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -58,6 +57,8 @@ def test_spark_gives_the_same_answers(tables: Tables, tmp_path: Path) -> None:
 
 def test_polars_reads_them(tables: Tables) -> None:
     """Suspects by the partition of the table."""
+    import polars as pl  # noqa: PLC0415 - half a second to import
+
     frame = pl.scan_delta(str(tables.transactions.folder))
     suspects = frame.filter(pl.col("was_suspect")).select("transactional_id", "marker_ms").collect()
 
