@@ -139,9 +139,6 @@ SPARK_INTERPRETS: Final = {
     "spark.sql.codegen.wholeStage": "false",
 }
 """For a dozen rows, a query costs more to compile, and to plan again on the way, than to run."""
-SPARK_COMPILES: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-"""A session of tests ends before optimising pays: two files of tests took 127 s of Java's processor, and take 91 s. Without
-its own size, the cache for code is then small: from the tenth batch on Java threw code away and compiled it again."""
 
 
 def versions(*quick: str) -> list[Any]:
@@ -178,10 +175,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     temporary = str(tmp_path_factory.mktemp("spark"))
     jars = ",".join(str(it) for it in sorted(spark_kafka_jars().glob("*.jar")))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", SPARK_COMPILES)
-        more = {**SPARK_INTERPRETS, "spark.jars": jars}
-        session = open_session("local[2]", temporary, memory="512m", partitions=2, more=more)
+    more = {**SPARK_INTERPRETS, "spark.jars": jars}
+    session = open_session("local[2]", temporary, memory="512m", is_short=True, partitions=2, more=more)
     yield session
     session.stop()
 

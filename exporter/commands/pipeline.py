@@ -87,7 +87,12 @@ def _place(option: str, text: str) -> Place:
 
 
 @contextmanager
-def _spark(context: Context, places: Collection[Place], connectors: Sequence[str] = ()) -> Iterator[Callable[[], Any]]:
+def _spark(
+    context: Context,
+    places: Collection[Place],
+    connectors: Sequence[str] = (),
+    is_short: Callable[[], bool] = lambda: False,
+) -> Iterator[Callable[[], Any]]:
     """Starts Spark when first called, with its own temporary directory; it ends with the block. Raises JarsError."""
     from exporter.pipeline.connectors import connectors_of, jars_of, spark_settings  # noqa: PLC0415
     from exporter.pipeline.session import open_session  # noqa: PLC0415
@@ -101,7 +106,7 @@ def _spark(context: Context, places: Collection[Place], connectors: Sequence[str
 
         @cache
         def open_spark() -> Any:
-            spark = open_session(master, temporary, memory=options.memory, more=more)
+            spark = open_session(master, temporary, memory=options.memory, is_short=is_short(), more=more)
             stack.callback(spark.stop)
             return spark
 
@@ -114,7 +119,13 @@ def _work(context: Context, groups: GroupRules, history: Place, tables: Any) -> 
     from exporter.pipeline.jobs import Jobs  # noqa: PLC0415
 
     options = context.options
-    with _spark(context, (history, tables.root)) as open_spark:
+
+    def is_short() -> bool:
+        """What came since the run before is expected to be little; it was everything for the first one."""
+        takes_files = options.job in {"run", "transactions"} and options.every is None
+        return takes_files and bool(tables.current().state.taken)
+
+    with _spark(context, (history, tables.root), is_short=is_short) as open_spark:
         work = Jobs(
             open_spark=open_spark,
             history=history,

@@ -17,6 +17,10 @@ SHUFFLE_PARTITIONS: Final = 16
 """Of a batch of `ingest.BATCH_ROWS`, a tenth of which fits into any executor; Spark merges small ones by itself."""
 
 SMALL_ROWS_MAX: Final = 200_000
+FAST_START: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""Of a Java that compiles without optimising: a run that takes an hour of history ends before that pays; five million
+rows do not. Without a size of its own the cache for code is small then: code is thrown away, and made again.
+"""
 
 
 def open_session(
@@ -24,12 +28,13 @@ def open_session(
     temporary: str,
     *,
     memory: str = MEMORY,
+    is_short: bool = False,
     partitions: int | None = None,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
     """`master` as Spark has it (`local[*]`); None keeps the master and the memory of `spark-submit`.
 
-    `more` are Spark's own settings on top.
+    `is_short`: few rows are expected (`FAST_START`). `more` are Spark's own settings on top.
     """
     builder = (
         SparkSession.builder.appName("kafka-transaction-exporter")
@@ -58,11 +63,12 @@ def open_session(
     if master is None:
         session = builder.getOrCreate()
     else:
+        compiler = FAST_START if is_short else ""
         builder = (
             builder.master(master)
             .config("spark.driver.memory", memory)
             # Nobody waits for a pause of its garbage collector.
-            .config("spark.driver.extraJavaOptions", f"-XX:+UseParallelGC {write_log4j(Path(temporary))}")
+            .config("spark.driver.extraJavaOptions", f"-XX:+UseParallelGC {compiler} {write_log4j(Path(temporary))}")
             .config("spark.local.dir", temporary)
             .config("spark.sql.warehouse.dir", f"{temporary}/warehouse")
             .config(map=_where(master, memory))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.conftest import SPARK_COMPILES
+from exporter.pipeline.session import FAST_START
 
 PATIENCE_S: Final = 300
 
@@ -24,7 +24,7 @@ class Program:
         command = [sys.executable, "-m", "exporter", "pipeline", *arguments, "--master=local[2]", "--memory=512m"]
         self._output_file = output_file
         with output_file.open("ab") as output:
-            environment = {**os.environ, "JDK_JAVA_OPTIONS": SPARK_COMPILES}
+            environment = {**os.environ, "JDK_JAVA_OPTIONS": FAST_START}
             self._process = subprocess.Popen(command, start_new_session=True, stdout=output, env=environment)
 
     def is_over_within(self, seconds: float) -> bool:

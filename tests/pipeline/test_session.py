@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from exporter.cli import main
 from exporter.pipeline.session import _where
 from exporter.pipeline.spark_output import cause_of, without_notices, write_log4j
+from exporter.pipeline.tables import Tables
+from tests.pipeline import cases
+from tests.pipeline.test_transactions import taken
 
 NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
 
@@ -48,6 +52,25 @@ def test_spark_logs_errors_only(tmp_path: Path) -> None:
 
     assert option == f"-Dlog4j2.configurationFile={(tmp_path / 'log4j2.properties').as_uri()}"
     assert "rootLogger.level = error" in (tmp_path / "log4j2.properties").read_text()
+
+
+def test_java_optimises_what_is_long(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run has all the history to take, and one with an interval goes on; what follows takes an hour."""
+    history, tables = tmp_path / "history", tmp_path / "tables"
+    cases.write_file(history, "c", "w0", [{"at": 30}])
+    taken(spark, history, Tables(tables))
+    cases.write_file(history, "c", "w1", [{"at": 60}])
+    asked = []
+
+    def open_session(*_: object, is_short: bool, **__: object) -> None:
+        asked.append(is_short)
+        raise OSError("not in this test")
+
+    monkeypatch.setattr("exporter.pipeline.session.open_session", open_session)
+    for words in ("run", "transactions", "run --every=1h", "baselines", f"run --tables={tmp_path}/new"):
+        assert main(["pipeline", f"--history={history}", f"--tables={tables}", *words.split()]) == 1
+
+    assert asked == [True, True, False, False, False]
 
 
 def test_a_failure_of_spark_is_its_innermost_cause(spark: SparkSession, tmp_path: Path) -> None:

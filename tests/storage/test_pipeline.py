@@ -18,12 +18,12 @@ from exporter.history.writer import History
 from exporter.pipeline.connectors import parquet_files, spark_path, spark_settings
 from exporter.pipeline.delta import ConflictError, TableError, require_conditional_writes
 from exporter.pipeline.jobs import Jobs
+from exporter.pipeline.session import FAST_START
 from exporter.pipeline.tables import State, Tables
 from exporter.pipeline.transaction_log import read_records, records_of
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import Place, place_of
 from tests.brokers.maven import spark_kafka_jars
-from tests.conftest import SPARK_COMPILES
 from tests.daemon.test_log_follower import key, value
 from tests.history.test_writer import cycle, settings
 from tests.pipeline import cases
@@ -189,7 +189,7 @@ def test_from_the_daemon_to_the_report_by_the_program(bucket: Bucket, tmp_path: 
     arguments = [f"--history=s3a://{bucket.name}/history", f"--tables={bucket.place('tables')}"]
     arguments += [f"--jars={spark_kafka_jars()}", f"--temporary={tmp_path}", "--master=local[2]", "--memory=512m"]
     command = [sys.executable, "-m", "exporter", "pipeline", "run", *arguments]
-    environment = {**os.environ, "JDK_JAVA_OPTIONS": SPARK_COMPILES}
+    environment = {**os.environ, "JDK_JAVA_OPTIONS": FAST_START}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     ) as running:

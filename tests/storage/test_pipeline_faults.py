@@ -16,9 +16,9 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
+from exporter.pipeline.session import FAST_START
 from exporter.pipeline.tables import Tables
 from tests.brokers.maven import spark_kafka_jars
-from tests.conftest import SPARK_COMPILES
 from tests.pipeline.program import PATIENCE_S
 from tests.pipeline.test_jobs import DAYS, write_days
 from tests.pipeline.test_transactions import Rows, rows, taken
@@ -49,7 +49,7 @@ def begin(bucket: Bucket, temporary: Path, endpoint: str) -> subprocess.Popen[st
     arguments += [f"--jars={spark_kafka_jars()}", f"--temporary={temporary}", "--master=local[2]", "--memory=512m"]
     return subprocess.Popen(
         [sys.executable, "-m", "exporter", "pipeline", "run", *arguments],
-        env={**os.environ, "AWS_ENDPOINT_URL": endpoint, "JDK_JAVA_OPTIONS": SPARK_COMPILES},
+        env={**os.environ, "AWS_ENDPOINT_URL": endpoint, "JDK_JAVA_OPTIONS": FAST_START},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
