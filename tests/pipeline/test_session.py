@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_java_optimises_what_is_long(spark: SparkSession, tmp_path: Path, monkey
         asked.append(is_short)
         raise OSError("not in this test")
 
-    monkeypatch.setattr("exporter.pipeline.session.open_session", open_session)
+    monkeypatch.setattr(import_module("exporter.pipeline.session"), "open_session", open_session)
     for words in ("run", "transactions", "run --every=1h", "baselines", f"run --tables={tmp_path}/new"):
         assert main(["pipeline", f"--history={history}", f"--tables={tables}", *words.split()]) == 1
 
