@@ -41,7 +41,7 @@ numbers = itertools.count(1)
 SELDOM: Final = "400"
 """By how many percent the heap of a Go program grows before it collects garbage: promtool and Helm end before that pays."""
 SELDOM_IN_PYTHON: Final = (50_000, 20, 100)
-"""Thresholds of this process's own collector, which also skips all modules and tests: an eighth of a worker's processor."""
+"""Thresholds of this process's own collector, which skips what collection made: up to an eighth of its processor."""
 
 # A machine that does something else besides is no reason for a property to fail.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

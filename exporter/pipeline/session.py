@@ -34,7 +34,7 @@ def open_session(
 ) -> SparkSession:
     """`master` as Spark has it (`local[*]`); None keeps the master and the memory of `spark-submit`.
 
-    `is_short`: few rows are expected (`FAST_START`). `more` are Spark's own settings on top.
+    `is_short`: few rows are expected (`FAST_START`, in one process). `more` are Spark's own settings on top.
     """
     builder = (
         SparkSession.builder.appName("kafka-transaction-exporter")
@@ -63,7 +63,7 @@ def open_session(
     if master is None:
         session = builder.getOrCreate()
     else:
-        compiler = FAST_START if is_short else ""
+        compiler = FAST_START if is_short and master.startswith("local") else ""
         builder = (
             builder.master(master)
             .config("spark.driver.memory", memory)

@@ -325,7 +325,7 @@ def test_everything_is_reached(reached: Reached) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: f"item {lie.item}")
 def test_no_schedule_that_found_a_lie_in_the_old_code_finds_one_now(lie: Lie) -> None:
-    first = max(1, lie.found_after - 99)  # one lie of the 31 was the 666th
+    first = max(1, lie.found_after - 99)  # one of the 30 was found by the 666th only
     result = search(lie, seed=first, schedules_max=lie.found_after + 1 - first, shrink=False)
     assert result.found is None, story(BY_NAME[result.found.situation], result.found.schedule)
 
