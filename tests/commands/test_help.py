@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 
 import pytest
 
+from exporter.__main__ import main as start
 from exporter.commands.arguments import COMMANDS, SHORT, build_parser
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
@@ -79,4 +81,16 @@ def test_the_short_name_is_installed() -> None:
     from importlib.metadata import entry_points  # noqa: PLC0415 - only here
 
     scripts = entry_points(group="console_scripts")
-    assert scripts[SHORT].value == scripts["kafka-transaction-exporter"].value == "exporter.cli:main"
+    assert scripts[SHORT].value == scripts["kafka-transaction-exporter"].value == "exporter.__main__:main"
+
+
+def test_garbage_is_collected_once_the_program_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its own modules are left out."""
+    monkeypatch.setattr("sys.argv", [SHORT, "--version"])
+    try:
+        with pytest.raises(SystemExit):
+            start()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.enable()
