@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from html import unescape
@@ -246,8 +246,9 @@ def test_the_page_says_what_the_data_says() -> None:
 
 @pytest.fixture(scope="module")
 @starts("browser")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
-    return open_browser(tmp_path_factory.mktemp("chromium"))
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
 
 
 def one_cluster() -> ReportData:
@@ -315,7 +316,7 @@ def test_nothing_is_wider_than_its_place(
     data: Callable[[], ReportData], screen: tuple[int, int], browser: Browser
 ) -> None:
     """On a phone each row is a card, without scrolling sideways."""
-    assert browser.measured(render(data()), NOT_CUT, *screen) == [0]
+    assert browser.measured(render(data()), NOT_CUT, screen) == [0]
 
 
 def test_a_browser_shows_it_with_its_bars(browser: Browser, tmp_path: Path) -> None:
@@ -324,7 +325,7 @@ def test_a_browser_shows_it_with_its_bars(browser: Browser, tmp_path: Path) -> N
     path.write_text(render(full()), encoding="utf-8")
     look = "return [...document.querySelectorAll('.track i')].map(it => it.getBoundingClientRect().width)"
 
-    widths = browser.measured(render(full()), look, *PHONE)
+    widths = browser.measured(render(full()), look, PHONE)
     pictures = browser.pictures(path.as_uri(), "report")
 
     assert len(widths) == 6

@@ -6,7 +6,7 @@ Pictures are written to `build/artefacts/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html import unescape
 from typing import Any
@@ -54,8 +54,9 @@ def two_hundred_suspects() -> Publication:
 
 @pytest.fixture(scope="module")
 @starts("browser")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
-    return open_browser(tmp_path_factory.mktemp("chromium"))
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
 
 
 def _site(publication: Publication) -> Routes:
@@ -109,9 +110,8 @@ LONG = "kafka-1.payments.example:9092,kafka-2.payments.example:9092,kafka-3.paym
 def cut_on(browser: Browser, pages: Mapping[str, str]) -> dict[tuple[str, tuple[int, int]], Any]:
     """(page, screen) -> what is wider than its place, on a phone and on a desk."""
     places = [(name, screen) for name in pages for screen in (PHONE, DESKTOP)]
-    found = browser.measured_all([(pages[name], screen) for name, screen in places], NOT_CUT)
-    assert len(found) == len(places)
-    return {place: result for place, result in zip(places, found, strict=True) if result != [0]}
+    found = {(name, screen): browser.measured(pages[name], NOT_CUT, screen) for name, screen in places}
+    return {place: result for place, result in found.items() if result != [0]}
 
 
 def test_nothing_is_wider_than_its_place(browser: Browser) -> None:
@@ -134,7 +134,7 @@ def test_the_first_suspect_is_on_the_first_screen_of_a_phone(browser: Browser) -
     assert publication.evaluation is not None
     incomplete = replace(publication.evaluation, snapshot=replace(publication.evaluation.snapshot, brokers=gaps))
     page = _html(replace(publication, bootstrap=LONG, evaluation=incomplete))
-    bottom = browser.measured(page, "return document.querySelector('.command').getBoundingClientRect().bottom", *PHONE)
+    bottom = browser.measured(page, "return document.querySelector('.command').getBoundingClientRect().bottom", PHONE)
     assert 0 < bottom <= PHONE[1]
 
 
@@ -145,7 +145,7 @@ def test_the_button_selects_the_whole_command(browser: Browser) -> None:
     button.click();
     return [getSelection().toString(), button.textContent];
     """
-    selected, words = browser.measured(_html(replace(three_hangs(), bootstrap="kafka-1:9092")), click, *PHONE)
+    selected, words = browser.measured(_html(replace(three_hangs(), bootstrap="kafka-1:9092")), click, PHONE)
     assert selected == (
         "kafka-transaction-exporter abort --bootstrap-server kafka-1:9092 --topic 'we\"ird\\topic' --partition 0 "
         "--start-offset 1234 --dry-run"
