@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Four workers on two cores: tests also wait for sockets and brokers.
 PYTEST := $(BIN)/pytest -n 4
+TOGETHER = $(MAKE) --no-print-directory --jobs=5 $(addprefix --,$(if $(filter output-sync,$(.FEATURES)),output-sync=line))
 CODE := $(wildcard exporter tests examples benchmarks grafana alerts helm docs)
 UV_VERSION := 0.13.9
 
@@ -17,7 +18,7 @@ MAKEFLAGS += --no-builtin-rules
 # Some containers forbid bytecode: each of five pytest processes would then rewrite 257 files again, 3 s of processor each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install house check test test-all test-helm demo demo-pipeline docs bench bench-all bench-fleet bench-pipeline bench-baselines soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools engine release-tools java clean constraints
+.PHONY: help install house check test test-all test-helm demo demo-pipeline docs bench bench-all bench-fleet bench-pipeline bench-baselines soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools packages engine release-tools java clean constraints
 
 help:
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,11 +48,12 @@ demo-pipeline: java install  ## a minute of its history, then the pipeline with 
 check: house  ## lint, types, contracts, and tests that start no other program
 	$(PYTEST)
 
-test: tools house  ## the same, and tests on brokers, Spark, Prometheus, Helm, a browser
+test: java  ## the same, and tests on brokers, Spark, Prometheus, Helm, a browser
+	@$(TOGETHER) tools lint types contracts
 	$(PYTEST) -m "not slow"
 
 house: install  ## lint, types and contracts at the same time
-	@$(MAKE) --no-print-directory --jobs=3 $(addprefix --,$(filter output-sync,$(.FEATURES))) lint types contracts
+	@$(TOGETHER) lint types contracts
 
 lint: install  ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -155,8 +157,11 @@ java:
 	  || { echo "Java 17 or newer is needed, found $${version:-an unknown version}." >&2; exit 1; }
 	@command -v mvn >/dev/null || { echo "Maven (mvn) is missing: on Debian install maven." >&2; exit 1; }
 
+tools: java packages install  ## Helm, kubeconform and others for tests, in the home directory's cache
+	@$(BIN)/python -m tests.tools
+
 # Debian would start Prometheus and Alertmanager as services on installation: policy-rc.d answering 101 forbids that.
-tools: java install  ## Prometheus, Alertmanager, jsonnet, Chromium for tests (by apt-get where run as root)
+packages:  ## Prometheus, Alertmanager, jsonnet, Chromium for tests (by apt-get where run as root)
 	@missing=""; \
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	command -v amtool >/dev/null || missing="$$missing prometheus-alertmanager"; \
@@ -173,7 +178,6 @@ tools: java install  ## Prometheus, Alertmanager, jsonnet, Chromium for tests (b
 	fi; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	apt-get update -qq && apt-get install -qq --no-install-recommends $$missing >/dev/null
-	@$(BIN)/python -m tests.tools
 
 kerberos: install  ## a KDC and Kerberos for Python, for slow tests (by apt-get where run as root)
 	@missing=""; \
