@@ -29,14 +29,21 @@ LONGEST: Final = (
     "spark",
     "broker",
     "login",
+    "hasty",
     *(f"tests/runbooks/test_{name}.py" for name in ("exporter", "transactions", "brokers", "transaction_log")),
     *(f"tests/kafka/collect/test_{name}.py" for name in ("faults",)),
     *(f"tests/verification/{name}.py" for name in ("hostile/test_hostile", "hostile/test_web", "causes/test_causes")),
     *("tests/grafana/test_recorded.py", "tests/publication/test_page_in_browser.py", "tests/alerts/test_timelines.py"),
     *("broker 3.9.1", "tests/test_demo.py", "tests/storage/test_pipeline.py", "tests/storage/test_history.py"),
     *("tests/real_brokers/test_log_reader.py", "tests/test_isolation.py", "tests/helm/test_rendering.py"),
+    *("tests/verification/model/test_model.py", "tests/kafka/client/test_api_versions.py"),
+    *(f"tests/real_brokers/test_{name}.py" for name in ("three_nodes", "transaction_log", "doctor", "protection")),
+    *(f"tests/real_brokers/test_{name}.py" for name in ("least_privilege", "acls", "client_errors")),
+    *("tests/test_canary.py", "tests/helm/test_hostile_values.py", "tests/kafka/client/test_oauth.py"),
 )
-"""Pieces that begin first: one that begins last would run alone while the other workers have nothing to do."""
+"""Pieces that begin first: one that begins last would run alone while the other workers have nothing to do. Those with a
+broker of their own wait while it starts, and the others have time for the rest.
+"""
 
 
 def piece_of(nodeid: str) -> str:

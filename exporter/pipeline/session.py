@@ -63,12 +63,12 @@ def open_session(
     if master is None:
         session = builder.getOrCreate()
     else:
-        compiler = FAST_START if is_short and master.startswith("local") else ""
+        # Nobody waits for a pause of its garbage collector.
+        java = ("-XX:+UseParallelGC", *_compiler(master, is_short=is_short), write_log4j(Path(temporary)))
         builder = (
             builder.master(master)
             .config("spark.driver.memory", memory)
-            # Nobody waits for a pause of its garbage collector.
-            .config("spark.driver.extraJavaOptions", f"-XX:+UseParallelGC {compiler} {write_log4j(Path(temporary))}")
+            .config("spark.driver.extraJavaOptions", " ".join(java))
             .config("spark.local.dir", temporary)
             .config("spark.sql.warehouse.dir", f"{temporary}/warehouse")
             .config(map=_where(master, memory))
@@ -77,6 +77,11 @@ def open_session(
             session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _compiler(master: str, *, is_short: bool) -> tuple[str, ...]:
+    """On a cluster the driver does little, and waits for workers that compile as they do."""
+    return (FAST_START,) if is_short and master.startswith("local") else ()
 
 
 def _where(master: str, memory: str) -> dict[str, Any]:

@@ -38,7 +38,13 @@ def test_both_majors_make_the_same_objects(name: str) -> None:
     assert render(name, major=4) == render(name, major=3)
 
 
-@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(version, marks=pytest.mark.slow if version in KUBERNETES_VERSIONS[1:-1] else ())
+        for version in KUBERNETES_VERSIONS
+    ],
+)
 @pytest.mark.parametrize("kinds", ["Kubernetes'", pytest.param("Prometheus operator's too", marks=pytest.mark.slow)])
 def test_kubernetes_takes_every_object(kinds: str, version: str, tmp_path: Path) -> None:
     """Strictly: no unknown field, no field twice, no value of another kind, by this version's own schemas."""

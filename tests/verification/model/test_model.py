@@ -273,8 +273,8 @@ def test_a_schedule_is_the_same_when_it_is_played_again() -> None:
 @pytest.mark.parametrize(
     "situation",
     [
-        *("late write", "force-terminate", "cut-off leader"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("expired id", "visible by prefix")),
+        *("force-terminate", "cut-off leader"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("late write", "expired id", "visible by prefix")),
     ],
 )
 def test_a_placement_that_is_left_out_is_the_same_schedule_as_a_later_one(situation: str) -> None:
