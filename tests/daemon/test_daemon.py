@@ -19,11 +19,12 @@ from exporter.cycle import JournalOf, Known, collect_with, run_cycle
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Order, Orders
+from exporter.daemon.watched_cluster import Recorder
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import BrokerContact, Preconditions, SecondRead, Snapshot, StateTopic, TransactionKeys
-from exporter.status import ApiStatistics, ReloadStatus
+from exporter.status import ApiStatistics, HistoryStatus, ReloadStatus
 from exporter.web.routes import Request
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 from tests.waiting import until
@@ -97,9 +98,11 @@ def down() -> ClusterUnavailableError:
     return ClusterUnavailableError("no broker responded: broker at a:1 cannot be connected to (unreachable)")
 
 
-def daemon_on(script: Script, clock: Clock, state: Path | None = None) -> Daemon:
+def daemon_on(script: Script, clock: Clock, state: Path | None = None, history: Recorder | None = None) -> Daemon:
     settings = load(file=None, environment={}, flags=FLAGS).settings
-    return Daemon(settings, lambda _: script, state_path_of=lambda _: state, wall_clock=clock, clock=clock)
+    return Daemon(
+        settings, lambda _: script, state_path_of=lambda _: state, wall_clock=clock, clock=clock, history=history
+    )
 
 
 def cycle(daemon: Daemon) -> None:
@@ -175,6 +178,38 @@ def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:
     assert published["kafka_transaction_exporter_cycles_missed_total"] == 3
     assert "kafka_late_transactions" not in published
     assert published["kafka_transaction_exporter_snapshot_stale"] == 1
+
+
+class SlowHistory:
+    """Records as slowly as the first time, when its library is loaded: the next cycle is due meanwhile."""
+
+    def __init__(self) -> None:
+        self.daemon: Daemon | None = None
+        self.published_meanwhile: list[str] = []
+
+    def record(self, _evaluation: Evaluation, _interval_ms: int) -> None:
+        assert self.daemon is not None
+        self.daemon.jobs[None].missed()
+        self.published_meanwhile.append(get(self.daemon, "/metrics")[1])
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def status(self) -> HistoryStatus:
+        return HistoryStatus()
+
+
+def test_what_is_published_is_in_the_history() -> None:
+    """Also where the next cycle is missed while this one is recorded: an end at that moment would lose what was shown."""
+    history = SlowHistory()
+    daemon = daemon_on(Script(healthy()), Clock(), history=history)
+    history.daemon = daemon
+    cycle(daemon)
+
+    assert "kafka_late_transactions" in values(daemon)
+    (meanwhile,) = history.published_meanwhile
+    assert "kafka_late_transactions" not in meanwhile
 
 
 def test_it_is_ready_from_the_first_cycle_on_that_succeeded() -> None:
