@@ -81,7 +81,7 @@ docs: install  ## the documentation as a site (build/site/), a dead link fails i
 test-all: tools kerberos engine release-tools house  ## every test, also more Kafka versions, Kerberos, an API server
 	@$(BIN)/python -m tests.tools api-server || echo "The tests on an API server are skipped."
 	@$(MAKE) docs || echo "The tests of the documentation's site fail, or are skipped before Python 3.11."
-	$(PYTEST) -m ""
+	$(PYTEST) -m "" --hypothesis-profile thorough
 
 test-helm: install  ## the chart on a real API server, with both majors of Helm (needs Go 1.26)
 	@$(BIN)/python -m tests.tools api-server

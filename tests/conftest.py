@@ -45,7 +45,8 @@ SELDOM_IN_PYTHON: Final = (50_000, 20, 100)
 """Thresholds of this process's own collector, which skips what collection made: up to an eighth of its processor."""
 
 # A machine that does something else besides is no reason for a property to fail.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+settings.register_profile("thorough", settings.get_profile("any machine"), max_examples=300)  # make test-all
 settings.load_profile("any machine")
 
 
@@ -141,6 +142,8 @@ SPARK_INTERPRETS: Final = {
     "spark.sql.codegen.wholeStage": "false",
 }
 """For a dozen rows, a query costs more to compile, and to plan again on the way, than to run."""
+JAVA_CLASSES: Final = ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils")
+"""PySpark has Java look for them again in each jar, three times for each column: a sixth of all its requests."""
 
 
 def versions(*quick: str) -> list[Any]:
@@ -179,6 +182,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     jars = ",".join(str(it) for it in sorted(spark_kafka_jars().glob("*.jar")))
     more = {**SPARK_INTERPRETS, "spark.jars": jars}
     session = open_session("local[2]", temporary, memory="512m", is_short=True, partitions=2, more=more)
+    java: Any = session.sparkContext._jvm
+    for name in JAVA_CLASSES:
+        setattr(java, name, getattr(java, name))
     yield session
     session.stop()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import random
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -24,9 +26,6 @@ SHARES: Final = 16
 CLUSTER_ID: Final = "ZXhwb3J0ZXItdGVzdHMtMQ"  # any 16 bytes in base64
 OPTIMISED: Final = ("-Xmx512m", "-XX:+UseSerialGC")
 SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # it ends before optimising pays
-
-_formatted: Final[dict[str, Mapping[str, bytes]]] = {}
-"""By version: the files of a folder that its tool has formatted."""
 
 Properties = Mapping[str, "str | int"]
 
@@ -130,17 +129,31 @@ class KafkaCluster:
         """Give every node the files of a formatted folder, under its own ids: the tool costs half a second of Java."""
         for broker in (*self.brokers, *more):
             broker.configure({**self._defaults(broker), **self._overrides})
-        if self.version not in _formatted:
-            _formatted[self.version] = self._formatted_by_the_tool(self.brokers[0])
+        formatted = self._formatted_files()
         for broker in (*self.brokers, *more):
             data = broker.directory / "data"
             data.mkdir(exist_ok=True)
-            for name, content in _formatted[self.version].items():
+            for name, content in formatted.items():
                 (data / name).write_bytes(content)
             meta = data / "meta.properties"
             meta.write_text(_of_node(meta.read_text(), broker.node_id))
 
-    def _formatted_by_the_tool(self, broker: Broker) -> Mapping[str, bytes]:
+    def _formatted_files(self) -> Mapping[str, bytes]:
+        """Of a folder that Kafka's tool has formatted, kept beside the jars."""
+        kept = self._jars.with_name(f"{self._jars.name}-formatted-{CLUSTER_ID}")
+        if not kept.is_dir():
+            self._format_by_the_tool(self.brokers[0])
+            with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".making-") as making:
+                made = Path(making, "made")
+                made.mkdir()
+                for path in (self.brokers[0].directory / "data").iterdir():
+                    if path.is_file():
+                        shutil.copy(path, made)
+                with contextlib.suppress(OSError):  # another process was first
+                    made.rename(kept)
+        return {path.name: path.read_bytes() for path in kept.iterdir()}
+
+    def _format_by_the_tool(self, broker: Broker) -> None:
         arguments = ["format", "-t", CLUSTER_ID, "-c", str(broker.properties_path)]
         try:
             self.tool("kafka.tools.StorageTool", *arguments)
@@ -148,7 +161,6 @@ class KafkaCluster:
             raise BrokersUnavailable(
                 f"Kafka {self.version} refuses to format node {broker.node_id}: {error.stdout}{error.stderr}"
             ) from error
-        return {path.name: path.read_bytes() for path in (broker.directory / "data").iterdir() if path.is_file()}
 
     def _defaults(self, broker: Broker) -> Properties:
         """The smallest honest cluster: replicated as far as it has nodes, and quick to start and to notice a death."""

@@ -77,6 +77,7 @@ def test_a_reader_sees_whole_versions_while_the_pipeline_writes(spark: SparkSess
         while not is_over.is_set():
             rows = DeltaTable(str(tables.transactions.folder)).scan(columns=["partitions"]).read_all()
             seen.append(sorted(row["start_offset"] for rows_ in rows["partitions"].to_pylist() for row in rows_))
+            is_over.wait(0.02)  # without it the reader takes a processor, and the pipeline waits for it
 
     reader = threading.Thread(target=read)
     reader.start()
