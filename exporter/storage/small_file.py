@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import threading
+import weakref
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Final
@@ -49,10 +50,11 @@ class FetchedObject:
     def __init__(self, path: ObjectPath, bytes_max: int, *, every_s: float = FETCH_SECONDS) -> None:
         self._path = path
         self._bytes_max = bytes_max
-        self._every_s = every_s
         self._fetched: tuple[ObjectStatus, bytes] | OSError = OSError(errno.EAGAIN, "it has not been fetched yet")
-        first = threading.Event()
-        threading.Thread(target=self._run, args=(first,), name="fetched object", daemon=True).start()
+        first, is_over = threading.Event(), threading.Event()
+        weakref.finalize(self, is_over.set)
+        arguments = (weakref.ref(self), every_s, first, is_over)
+        threading.Thread(target=_fetch_again, args=arguments, name="fetched object", daemon=True).start()
         first.wait(FIRST_SECONDS)
 
     def signature(self) -> Hashable | None:
@@ -65,14 +67,11 @@ class FetchedObject:
             raise fetched
         return fetched[1].decode().replace("\r\n", "\n")
 
-    def _run(self, first: threading.Event) -> None:
-        pause = threading.Event()
-        while True:
-            self._fetched = self._fetch()
-            first.set()
-            pause.wait(self._every_s)
+    def fetch(self) -> None:
+        """Ask the store."""
+        self._fetched = self._newest()
 
-    def _fetch(self) -> tuple[ObjectStatus, bytes] | OSError:
+    def _newest(self) -> tuple[ObjectStatus, bytes] | OSError:
         """The content; that of the last time if it is still the same, or if the store cannot be used now."""
         before = self._fetched
         try:
@@ -83,6 +82,18 @@ class FetchedObject:
                 return OSError(errno.EFBIG, f"it is larger than {self._bytes_max // files.MEGABYTE} MB")
             return status, self._path.read_bytes()
         except StoreError as error:
-            return error if isinstance(before, OSError) else before
+            return error.with_traceback(None) if isinstance(before, OSError) else before
         except OSError as error:
-            return error
+            return error.with_traceback(None)  # which would keep this object alive
+
+
+def _fetch_again(
+    reference: weakref.ref[FetchedObject], every_s: float, first: threading.Event, is_over: threading.Event
+) -> None:
+    """Until nobody uses the object any more, or Python ends."""
+    while (fetched := reference()) is not None:
+        fetched.fetch()
+        del fetched
+        first.set()
+        if is_over.wait(every_s):
+            return
