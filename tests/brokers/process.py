@@ -18,12 +18,15 @@ STOP_TIMEOUT_S: Final = 30
 
 
 @functools.cache
-def end_with_parent() -> Callable[[], None] | None:
-    """What a child runs before its program so that the kernel kills it when the thread that started it is gone."""
+def end_with_parent(number: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
+    """What a child runs before its program so that the kernel kills it when the thread that started it is gone.
+
+    SIGTERM is for one that has to end children of its own.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl  # looked up here: nothing may be loaded between fork and exec
-    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    return lambda: prctl(PR_SET_PDEATHSIG, number)
 
 
 class JavaProcess:

@@ -20,6 +20,7 @@ import pytest
 from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
 from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.process import end_with_parent
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.real_brokers.exporting import ended
 from tests.waiting import until
@@ -55,6 +56,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[by
             stderr=subprocess.STDOUT,
             env={**os.environ, "HOME": str(folder)},
             start_new_session=True,  # Spark's own processes go with it
+            preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one bound call, see end_with_parent
         )
     try:
         yield process, f"http://127.0.0.1:{port}", log

@@ -17,6 +17,7 @@ import pytest
 
 from examples.workload.planting import plant_hang
 from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.process import end_with_parent
 from tests.brokers.spark_cluster import WORKERS_PYTHON, SparkCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.fleet.test_program import metrics
@@ -84,6 +85,7 @@ def submitted(spark_cluster: SparkCluster, clusters: Path, **more: str) -> Itera
             env=environment,
             cwd=ROOT,
             start_new_session=True,
+            preexec_fn=end_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one bound call, see end_with_parent
         )
     try:
         yield f"http://127.0.0.1:{port}", log
@@ -129,7 +131,11 @@ def test_three_clusters_are_published_as_by_one_process(
             "--state.file=none",
         ]
         embedded = subprocess.Popen(
-            [sys.executable, "-m", "exporter", "serve", *words], cwd=ROOT, stdout=output, stderr=subprocess.STDOUT
+            [sys.executable, "-m", "exporter", "serve", *words],
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call, see end_with_parent
         )
         try:
             here = f"http://127.0.0.1:{port}"
