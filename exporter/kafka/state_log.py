@@ -130,7 +130,8 @@ class StateLog:
         """The failure of the client as a whole; None while brokers respond, or may still respond."""
         if self._ends:
             return None
-        is_young = self._clock() - self._opened_at < HEARD_WITHIN_US / 1_000_000
+        # A busy leader may take as long for its first response as for any other.
+        is_young = self._clock() - self._opened_at < max(self._timeout_s, HEARD_WITHIN_US / 1_000_000)
         return self._failure or (None if is_young else f"no leader of a partition of {STATE_TOPIC} responds")
 
     def close(self) -> None:

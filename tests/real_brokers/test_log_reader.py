@@ -103,6 +103,23 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
         assert name in page[page.index('id="timeouts"') :]
 
 
+def test_a_leader_has_the_time_of_a_request_for_its_first_response(cluster: KafkaCluster) -> None:
+    """Until then nothing is wrong; after it the reader says that no leader responds."""
+    flags = {"kafka.bootstrap.servers": cluster.bootstrap, "kafka.request.timeout.ms": "10000"}
+    settings = load(file=None, environment={}, flags=flags).settings
+    now = 0.0
+    log = StateLog(
+        settings.kafka, since_ms=0, positions={}, clock=lambda: now
+    )  # reads nothing, so that nothing responds
+    try:
+        now = 9.0
+        assert log.failure is None
+        now = 11.0
+        assert log.failure == "no leader of a partition of __transaction_state responds"
+    finally:
+        log.close()
+
+
 @pytest.mark.slow
 def test_positions_that_are_not_offsets_of_the_log_are_a_gap(cluster: KafkaCluster) -> None:
     """Cut off by a new leader: it goes on at the end, says so once for each partition, and reads what comes."""
