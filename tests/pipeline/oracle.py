@@ -110,7 +110,8 @@ def _transactions(cluster_id: str, observations: Iterable[Row], cycles: Cycles) 
         if row["transactional_id"] is not None:
             names[row["producer_id"]] = max(row["transactional_id"], names.get(row["producer_id"], ""))
         key = ("topic", "partition", "producer_id", "start_offset")
-        places[(*(row[name] for name in key), row.get("topic_id"))].append(row)
+        place = (*(row[name] for name in key), row.get("topic_id"))
+        places[place].append(row)
     whole: dict[tuple[Any, ...], list[tuple[Row, Row]]] = defaultdict(list)
     for place, rows in places.items():
         for seen in _apart(rows):
