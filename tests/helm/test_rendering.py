@@ -300,7 +300,7 @@ def test_values_without_effect_are_refused(major: int) -> None:
     assert "don't meet the specifications of the schema" in message
     missing = [value for value, name in WITHOUT_EFFECT.items() if not re.search(rf"\b{name}\b", message)]
     assert missing == []
-    assert len(re.findall(PASSWORD, message)) == 4, "each of the two is said twice"
+    assert len(re.findall(PASSWORD, message)) >= 4, "each of the two is said twice, and at times Helm repeats one"
 
 
 @pytest.mark.parametrize(

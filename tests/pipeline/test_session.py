@@ -18,7 +18,6 @@ from exporter.pipeline.spark_output import cause_of, without_notices, write_log4
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import taken
-from tests.spark_classes import archive
 
 NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
 
@@ -46,19 +45,6 @@ def test_only_a_short_run_in_one_process_compiles_without_optimising(
     master: str, expected: tuple[str, ...], *, is_short: bool
 ) -> None:
     assert _compiler(master, is_short=is_short) == expected
-
-
-def test_java_takes_spark_s_classes_from_the_archive(spark: SparkSession) -> None:
-    """By the options of docs/pipeline.md: Java maps it into its memory only if it fits these jars and this Java."""
-    made = archive()
-    if made is None or not made.exists():
-        pytest.skip("there is no archive of Spark's classes: make tools makes it")
-    gateway: Any = spark.sparkContext._gateway
-
-    assert str(made) in Path(f"/proc/{gateway.proc.pid}/maps").read_text()
-    document = Path("docs/pipeline.md").read_text(encoding="utf-8")
-    assert "-XX:SharedArchiveFile=" in document
-    assert "-XX:ArchiveClassesAtExit=" in document
 
 
 def test_notices_of_every_start_are_left_out_and_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
