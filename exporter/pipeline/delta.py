@@ -37,8 +37,8 @@ RUNS_BETWEEN: Final = 2**31
 """Two runs that begin with the same version choose different numbers."""
 PROBE_WRITERS: Final = 4
 PROBE_ROUNDS: Final = 5
-PROBE_ROUNDS_MAX: Final = 15
-"""With those that show nothing."""
+PROBE_ROUNDS_LOST_MAX: Final = 10
+"""Those that show nothing."""
 _PROBE: Final = t.StructType([t.StructField("nothing", t.StringType())])
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -200,8 +200,8 @@ def require_conditional_writes(folder: Place) -> None:
         return
     probe = Table(folder / f"probe-{secrets.token_hex(8)}", _PROBE, "Shows whether the store has conditional writes")
     try:
-        rounds = 0
-        for number in range(PROBE_ROUNDS_MAX):
+        rounds = lost = 0
+        while rounds < PROBE_ROUNDS:
             outcomes = _race(probe)
             if outcomes.count(None) > 1:
                 raise TableError(
@@ -209,11 +209,10 @@ def require_conditional_writes(folder: Place) -> None:
                     f"overwrite each other's commits; keep the tables on a disk, or in a store that has them"
                 )
             other = [outcome for outcome in outcomes if not isinstance(outcome, ConflictError | None)]
-            if other and (None not in outcomes or number == PROBE_ROUNDS_MAX - 1):
+            if other and (None not in outcomes or lost == PROBE_ROUNDS_LOST_MAX):
                 raise other[0]
             rounds += not other
-            if rounds == PROBE_ROUNDS:
-                break
+            lost += bool(other)
     finally:
         remove_folder(probe.folder)
 

@@ -9,7 +9,7 @@ import pytest
 from exporter.pipeline import delta
 from exporter.pipeline.delta import (
     PROBE_ROUNDS,
-    PROBE_ROUNDS_MAX,
+    PROBE_ROUNDS_LOST_MAX,
     ConflictError,
     TableError,
     require_conditional_writes,
@@ -49,9 +49,11 @@ def test_two_winners_are_one_too_many(rounds: list[list[TableError | None]]) -> 
 
 
 def test_rounds_that_show_nothing_are_no_proof(rounds: list[list[TableError | None]]) -> None:
-    rounds += [[WON, STRANGE, LOST]] * PROBE_ROUNDS_MAX
+    rounds += [[WON, STRANGE, LOST]] * PROBE_ROUNDS_LOST_MAX + [[WON, LOST, LOST]] * (PROBE_ROUNDS - 1)
+    rounds.append([WON, STRANGE, LOST])
     with pytest.raises(TableError, match="Invalid table version"):
         asked()
+    assert rounds == []
 
 
 def test_where_nobody_can_write_the_reason_is_said_at_once(rounds: list[list[TableError | None]]) -> None:
