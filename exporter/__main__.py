@@ -8,9 +8,8 @@ import sys
 def main() -> int:
     """The exit status. It starts with a sixth less processor than without what is here."""
     gc.disable()  # modules are no garbage
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # numpy would start a thread for each processor, for nothing here
+    # numpy would start a thread for each processor, for nothing here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from exporter.cli import main as run  # noqa: PLC0415
 
     gc.freeze()

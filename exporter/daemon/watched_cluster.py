@@ -132,9 +132,8 @@ class WatchedCluster:
             return
         seconds = shared.clock() - began
         now_ms = int(shared.wall_clock() * 1000)
-        if (
-            shared.history is not None
-        ):  # first: from then on a missed cycle publishes this one, and then an end may come
+        # Recorded first: once it has succeeded, a missed cycle publishes it, and the exporter may be ended then.
+        if shared.history is not None:
             shared.history.record(evaluation, self.settings.scan.interval_ms)
         self._record.succeeded(evaluation, seconds=seconds, now_ms=now_ms, phases=self._reader.phases)
         self._incidents.take(evaluation, self._look_at if self.settings.show_records else None)

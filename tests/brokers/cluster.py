@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import random
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from tests.brokers.broker import HOST, Broker
-from tests.brokers.maven import BrokersUnavailable, kafka_jars, require_program
+from tests.brokers.maven import BrokersUnavailable, kafka_jars, made_once, require_program
 from tests.brokers.shared_classes import SILENT, archive_of
 from tests.brokers.topics import Topics
 
@@ -140,17 +139,15 @@ class KafkaCluster:
 
     def _formatted_files(self) -> Mapping[str, bytes]:
         """Of a folder that Kafka's tool has formatted, kept beside the jars."""
-        kept = self._jars.with_name(f"{self._jars.name}-formatted-{CLUSTER_ID}")
-        if not kept.is_dir():
+
+        def make(made: Path) -> None:
             self._format_by_the_tool(self.brokers[0])
-            with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".making-") as making:
-                made = Path(making, "made")
-                made.mkdir()
-                for path in (self.brokers[0].directory / "data").iterdir():
-                    if path.is_file():
-                        shutil.copy(path, made)
-                with contextlib.suppress(OSError):  # another process was first
-                    made.rename(kept)
+            made.mkdir()
+            for path in (self.brokers[0].directory / "data").iterdir():
+                if path.is_file():
+                    shutil.copy(path, made)
+
+        kept = made_once(self._jars.with_name(f"{self._jars.name}-formatted-{CLUSTER_ID}"), make)
         return {path.name: path.read_bytes() for path in kept.iterdir()}
 
     def _format_by_the_tool(self, broker: Broker) -> None:

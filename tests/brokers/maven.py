@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -63,10 +64,27 @@ def delta_jars() -> Path:
 
 
 def _jars(name: str, what: str, pom: str) -> Path:
-    folder = cache_folder() / f"{name}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}"
-    if not folder.is_dir():
-        _make(folder, what, pom)
-    return folder
+    def make(jars: Path) -> None:
+        pom_path = jars.with_name("pom.xml")
+        pom_path.write_text(pom, encoding="utf-8")
+        _copy_dependencies(pom_path, jars, what)
+
+    return made_once(cache_folder() / f"{name}-{hashlib.sha256(pom.encode()).hexdigest()[:8]}", make)
+
+
+def made_once(wanted: Path, make: Callable[[Path], None]) -> Path:
+    """A file or folder, made in a folder beside it and then renamed: the first wins, and nobody sees half of it."""
+    if not wanted.exists():
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=wanted.parent, prefix=".making-") as making:
+            made = Path(making, "made")
+            make(made)
+            try:
+                made.rename(wanted)
+            except OSError:
+                if not wanted.exists():
+                    raise
+    return wanted
 
 
 def cache_folder() -> Path:
@@ -82,20 +100,6 @@ def require_program(name: str, debian_package: str) -> str:
     if found is None:
         raise BrokersUnavailable(f"{name} is missing: real brokers need it (on Debian: {debian_package})")
     return found
-
-
-def _make(folder: Path, what: str, pom: str) -> None:
-    """Fill a folder beside the wanted one, then rename it: whoever renames first wins, nobody sees half of it."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as making:
-        pom_path = Path(making, "pom.xml")
-        pom_path.write_text(pom, encoding="utf-8")
-        _copy_dependencies(pom_path, Path(making, "jars"), what)
-        try:
-            Path(making, "jars").rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
 
 
 def _copy_dependencies(pom_path: Path, folder: Path, what: str) -> None:

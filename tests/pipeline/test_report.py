@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from html import unescape
@@ -16,9 +16,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from exporter.pipeline import report, schemas
 from exporter.pipeline.report import ReportData, Shown, collect
 from exporter.pipeline.report_page import render
-from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted, open_browser
+from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted
 from tests.contrast import contrast
-from tests.marks import starts
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 NOON_MS = int(NOON.timestamp() * 1000)
@@ -242,13 +241,6 @@ def test_the_page_says_what_the_data_says() -> None:
         assert words in text
     assert "<script" not in render(full())
     assert not re.findall(r'(?:src|href)="(?!data:)', render(full())), "it fetches nothing"
-
-
-@pytest.fixture(scope="module")
-@starts("browser")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("chromium")) as browser:
-        yield browser
 
 
 def one_cluster() -> ReportData:

@@ -6,12 +6,10 @@ Pictures are written to `build/artefacts/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from html import unescape
 from typing import Any
-
-import pytest
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.incidents.incident import Event, EventKind, by_time
@@ -23,10 +21,9 @@ from exporter.publication.publication import Publication
 from exporter.snapshot import StatePartitionProof
 from exporter.web.routes import Routes
 from exporter.web.server import WebServer
-from tests.browser import BOTH_WAYS, DESKTOP, NOT_CUT, PHONE, Browser, assert_painted, open_browser
+from tests.browser import BOTH_WAYS, DESKTOP, NOT_CUT, PHONE, Browser, assert_painted
 from tests.evaluation.builders import proof
 from tests.incidents.cycles import Cycles, blocked, hang
-from tests.marks import starts
 from tests.publication.builders import Partition, broker, evaluation, hanging, inconclusive, published
 from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs
 from tests.publication.test_fleet_page import render_pages
@@ -50,13 +47,6 @@ def two_hundred_suspects() -> Publication:
     ]
     partitions = [Partition(topic=topic) for topic in topics]
     return published(evaluation(partitions, rows))
-
-
-@pytest.fixture(scope="module")
-@starts("browser")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with open_browser(tmp_path_factory.mktemp("chromium")) as browser:
-        yield browser
 
 
 def _site(publication: Publication) -> Routes:

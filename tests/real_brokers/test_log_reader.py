@@ -104,13 +104,11 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
 
 
 def test_a_leader_has_the_time_of_a_request_for_its_first_response(cluster: KafkaCluster) -> None:
-    """Until then nothing is wrong; after it the reader says that no leader responds."""
+    """Until then nothing is wrong; after it the reader, which reads nothing here, says that no leader responds."""
     flags = {"kafka.bootstrap.servers": cluster.bootstrap, "kafka.request.timeout.ms": "10000"}
     settings = load(file=None, environment={}, flags=flags).settings
     now = 0.0
-    log = StateLog(
-        settings.kafka, since_ms=0, positions={}, clock=lambda: now
-    )  # reads nothing, so that nothing responds
+    log = StateLog(settings.kafka, since_ms=0, positions={}, clock=lambda: now)
     try:
         now = 9.0
         assert log.failure is None

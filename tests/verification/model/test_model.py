@@ -31,6 +31,9 @@ from tests.verification.model.truth import Fate, standings
 from tests.verification.model.workers import Task, reached_by
 from tests.verification.model.world import World
 
+OF_WRITES = 500
+"""Schedules with those events that can harm a write. Of the defects, two concern the lock of the audit log and the last
+reads: 20,000 schedules with all events met one twice and the other once, 500 of writes five times."""
 WRITING = tuple(situation.name for situation in SITUATIONS if situation.script in WRITES)
 OF_PRODUCERS = (
     *("begin_and_write", "write", "write_late", "add_partition", "commit", "abort", "init"),
@@ -295,18 +298,15 @@ def test_a_placement_that_is_left_out_is_the_same_schedule_as_a_later_one(situat
 class Extent(NamedTuple):
     """How many schedules a test tries."""
 
-    of_all: int
+    schedules: int
     """With all events at all moments."""
     pairs: float
-    """The share of all pairs of events, one soon after the other, that these schedules reach."""
-    of_writes: int = 500
-    """With those events that can harm a write. Of the defects, two concern the lock of the audit log and the last reads:
-    20,000 schedules with all events met one twice and the other once, 500 of writes five times."""
+    """The share of all pairs of events, one soon after the other, that these and those of writes reach."""
 
 
 EXTENTS = [
-    pytest.param(Extent(of_all=600, pairs=0.6), id="some"),
-    pytest.param(Extent(of_all=19_000, pairs=0.8), id="many", marks=pytest.mark.slow),
+    pytest.param(Extent(schedules=600, pairs=0.6), id="some"),
+    pytest.param(Extent(schedules=19_000, pairs=0.8), id="many", marks=pytest.mark.slow),
 ]
 
 
@@ -320,9 +320,10 @@ def extent(request: pytest.FixtureRequest) -> Extent:
 def reached(extent: Extent) -> Reached:
     """What the same schedules reach in every run."""
     processes = 2
-    tasks = [Task(schedules=extent.of_all // processes, seed=1 + number, step=processes) for number in range(processes)]
+    share = extent.schedules // processes
+    tasks = [Task(schedules=share, seed=1 + number, step=processes) for number in range(processes)]
     tasks.append(
-        Task(schedules=extent.of_writes, seed=1, situations=WRITING, kinds=OF_PRODUCERS, places=BEFORE_A_WRITE),
+        Task(schedules=OF_WRITES, seed=1, situations=WRITING, kinds=OF_PRODUCERS, places=BEFORE_A_WRITE),
     )
     return reached_by(tasks, processes)
 
