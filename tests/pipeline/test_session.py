@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import taken
 
+PATIENCE_S = 60
 NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
 
 
@@ -49,14 +51,17 @@ def test_only_a_short_run_in_one_process_compiles_without_optimising(
 
 def test_notices_of_every_start_are_left_out_and_nothing_else(capfd: pytest.CaptureFixture[str]) -> None:
     """Also what the process prints later, and what it prints without an end of line."""
+    before = set(threading.enumerate())
     with without_notices():
+        (forwarder,) = (
+            thread for thread in threading.enumerate() if thread not in before and thread.name == "spark output"
+        )
         text = f"import sys; sys.stderr.write({NOTICE!r} + chr(10) + 'an error' + chr(10) + 'the last')"
         process = subprocess.Popen([sys.executable, "-c", text])
     os.write(2, b"ours\n")
     process.wait()
-    shown = ""
-    while "the last" not in shown:
-        shown += capfd.readouterr().err
+    forwarder.join(PATIENCE_S)
+    shown = capfd.readouterr().err  # once: what is written while it reads is lost
 
     assert sorted(shown.replace("the last", "the last\n").splitlines()) == ["an error", "ours", "the last"]
 
