@@ -1,15 +1,12 @@
 """Starts the program: `python -m exporter`, and the command `kafka-transaction-exporter`."""
 
 import gc
-import os
 import sys
 
 
 def main() -> int:
     """The exit status. It starts with a sixth less processor than without what is here."""
     gc.disable()  # modules are no garbage
-    # numpy would start a thread for each processor, for nothing here.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from exporter.cli import main as run  # noqa: PLC0415
 
     gc.freeze()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,7 +105,7 @@ def test_no_secret_comes_out(tmp_path: Path, mute_broker: str, way: str) -> None
     }
     file = config(tmp_path, mute_broker, settings, log__level="debug", kafka__request__timeout__ms="300")
 
-    with serving(None, tmp_path, config_file=file) as exporter:
+    with serving(None, tmp_path, start=subprocess.Popen, config_file=file) as exporter:
         exporter.until(lambda m: m.get("kafka_transaction_exporter_cycles_failed_total", {}).get((), 0) >= 2)
         seen = {path: exporter.get(path)[1] for path in ("/", "/metrics", "/-/healthy", "/-/ready", "/nothing")}
         seen["process list"] = Path(f"/proc/{exporter.process.pid}/cmdline").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -120,17 +121,18 @@ def test_the_command_line_is_the_only_reader_of_environment_and_argv() -> None:
 
     assert readers == {
         "cli.py",
-        "__main__.py",  # sets that of numpy's OpenBLAS
         "s3.py",  # gives three libraries of AWS the variables that each reads itself
     }
 
 
 def test_once_imports_neither_scheduler_nor_web_server() -> None:
-    """The one-shot command starts without what only the daemon needs."""
+    """The one-shot command starts without what only the daemon needs, and numpy without a thread for each processor."""
     program = (
-        "import sys; import exporter.cli, exporter.commands.once; "
+        "import os, sys; import exporter.cli, exporter.commands.once; print(os.environ['OPENBLAS_NUM_THREADS']); "
         "print(sorted({'apscheduler', 'hypercorn', 'uvicorn', 'aiohttp', 'confluent_kafka', 'prometheus_client', 'pyspark'}"
         " & set(sys.modules)))"
     )
 
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+    without = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=without)
+    assert run.stdout == "1\n[]\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import scene
-from tests.real_brokers.exporting import command
+from tests.real_brokers.exporting import called
 
 
 @pytest.mark.parametrize("words", [("once",), ("find-hanging", "--topic", "hung")], ids=lambda words: words[0])
@@ -22,8 +21,6 @@ def test_json_has_the_name_next_to_the_id(
     """Null without one: an empty value is none."""
     with FakeCluster(scene(), nodes=2) as fake:
         server = f"{HOST}:{fake.ports[1]}"
-        line = command(*words, "--bootstrap-server", server, "--cluster.name", given, "--format", "json")
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-        out = subprocess.run(line, stdout=subprocess.PIPE, text=True, env=environment, timeout=30, check=False).stdout
+        run = called(tmp_path, *words, "--bootstrap-server", server, "--cluster.name", given, "--format", "json")
 
-    assert json.loads(out)["cluster_name"] == printed
+    assert json.loads(run.stdout)["cluster_name"] == printed

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import scene
@@ -36,14 +37,13 @@ def cluster() -> Iterator[FakeCluster]:
 
 def operator(cluster: FakeCluster, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     line = command("--bootstrap-server", f"{HOST}:{cluster.ports[1]}", *arguments, "--yes")
-    return subprocess.Popen(
+    return forked.Process(
         [*line, "--audit-log", str(folder / "audit.jsonl")],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={"PATH": "/usr/bin:/bin", "HOME": str(folder)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,  # noqa: PLW1509 - ignored in the background
     )
 
 

@@ -17,6 +17,7 @@ from unittest.mock import patch
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.cli import main
+from tests import forked
 from tests.brokers.cluster import free_ports
 from tests.waiting import until
 
@@ -63,15 +64,20 @@ def command(*arguments: str) -> list[str]:
 
 def ended(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """One command, at its end: without a terminal, its home and with it its audit log in `folder`."""
-    return subprocess.run(
+    process = forked.Process(
         command(*arguments),
-        capture_output=True,
         text=True,
-        timeout=120,
-        check=False,
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env={"PATH": "/usr/bin:/bin", **environment, "HOME": str(folder)},
     )
+    with process:
+        try:
+            output, errors = process.communicate(timeout=120)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
 def called(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -113,11 +119,13 @@ def serving(
     *,
     config_file: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    start: type[subprocess.Popen[bytes]] = forked.Process,
     **settings: str,
 ) -> Iterator[Exporter]:
     """`serve` against `bootstrap` at a cycle every half second, ended by its own pid.
 
-    A dot in the name of a setting is two underscores here. What `config_file` holds is not given by flags as well.
+    `start` is Popen itself for a test that looks at the process from outside. A dot in the name of a setting is two
+    underscores here. What `config_file` holds is not given by flags as well.
     """
     (port,) = free_ports(1)
     in_file = "" if config_file is None else config_file.read_text()
@@ -134,7 +142,7 @@ def serving(
         flags.append(f"--config.file={config_file}")
     log = folder / f"exporter-{port}.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = start(
             command("serve", *flags),
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -162,7 +163,7 @@ def test_no_page_log_or_file_shows_the_secret(
     """Of the daemon, at debug, with both clients logged in; and of an abort that is planned, declined and written down."""
     case = Case(cluster, tokens, tmp_path, mechanism, "file", right=right)
 
-    with serving(None, tmp_path, config_file=case.config) as exporter:
+    with serving(None, tmp_path, start=subprocess.Popen, config_file=case.config) as exporter:
         counter = "cycles_total" if right else "cycles_failed_total"
         exporter.until(lambda m: m.get(f"kafka_transaction_exporter_{counter}", {}).get((), 0) >= 3)
         seen = {path: exporter.get(path)[1] for path in ("/", "/metrics", "/-/healthy", "/-/ready", "/nothing")}

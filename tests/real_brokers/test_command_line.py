@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
+from tests import forked
 from tests.brokers.cluster import KafkaCluster, free_ports
 from tests.commands.json_schema import problems
 from tests.conftest import SessionCluster, versions
@@ -462,7 +463,7 @@ def test_two_aborts_at_once_write_one_marker(
     arguments = ["abort", "--topic", topic, "--partition", "0", "--start-offset", "0", "--yes"]
 
     operators = [
-        subprocess.Popen(
+        forked.Process(
             command("--bootstrap-server", newest_broker.bootstrap, *arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -541,7 +542,7 @@ def test_a_watch_down_a_pipe_is_a_line_each(
     name = fresh_name("live")
     arguments = ["find-hanging", "--topic", topic, "--all", "--format", "json", "--watch", "100ms"]
     with OpenTransaction(kafka_4_3_1.bootstrap, name, [(topic, 0)]):
-        process = subprocess.Popen(
+        process = forked.Process(
             command("--bootstrap-server", kafka_4_3_1.bootstrap, *arguments),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests import forked
 from tests.kafka.loopback import HOST
 from tests.verification.hostile.peer import Peer
 from tests.verification.hostile.shapes import Shape, Size
@@ -43,32 +44,28 @@ def once(peer: Peer, *, deadline: str = "20s", output: str = "json") -> Run:
     servers = ",".join(f"{HOST}:{port}" for port in list(peer.ports.values())[:2])
     with tempfile.TemporaryDirectory() as folder:
         took = Path(folder) / "took.json"
-        ended = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tests.verification.hostile.child",
-                str(took),
-                "--bootstrap-server",
-                servers,
-                "once",
-                f"--format={output}",
-            ],
-            capture_output=True,
-            timeout=PATIENCE_S,
-            check=False,
+        command = [sys.executable, "-m", "tests.verification.hostile.child", str(took)]
+        process = forked.Process(
+            [*command, "--bootstrap-server", servers, "once", f"--format={output}"],
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             cwd=ROOT,
             env={"PATH": "/usr/bin:/bin", "HOME": folder, "KAFKA_TRANSACTION_EXPORTER__SCAN__DEADLINE": deadline},
         )
+        with process:
+            try:
+                out, errors = process.communicate(timeout=PATIENCE_S)
+            finally:
+                process.kill()
         used = json.loads(took.read_text()) if took.exists() else {"mb": float("inf"), "cpu_s": float("inf")}
     return Run(
-        status=ended.returncode,
+        status=process.returncode,
         cpu_s=used["cpu_s"],
         mb=used["mb"],
         requests=peer.requests,
-        out=ended.stdout.decode(errors="replace"),
-        errors=ended.stderr.decode(errors="replace"),
+        out=out.decode(errors="replace"),
+        errors=errors.decode(errors="replace"),
     )
 
 

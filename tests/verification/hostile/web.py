@@ -9,7 +9,6 @@ import contextlib
 import http.client
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests import forked
 from tests.brokers.cluster import free_ports
 from tests.certificates import Authority
 from tests.real_brokers.exporting import command
@@ -249,7 +249,7 @@ def opened(folder: Path, bootstrap: str, *, with_tls: bool) -> Iterator[Door]:
         "state.file": str(folder / "state.json"),
     }
     line = command("serve", *(f"--{name.replace('_', '-')}={value}" for name, value in flags.items()))
-    with (folder / "serve.log").open("wb") as log, subprocess.Popen(line, stdout=log, stderr=log) as process:
+    with (folder / "serve.log").open("wb") as log, forked.Process(line, stdout=log, stderr=log) as process:
         try:
             door = Door(process.pid, port, client_tls(authority) if with_tls else None)
             until(

@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -91,7 +92,9 @@ class Exporters:
         self.clock = WallClock(folder / "clock")
         environment = self.clock.environment
         self.far: Exporter = stack.enter_context(
-            serving(cluster.door, folder / "far", config_file=None, environment=environment, **PACE)
+            serving(
+                cluster.door, folder / "far", config_file=None, environment=environment, start=subprocess.Popen, **PACE
+            )
         )
         self.watchers = (
             Watcher("direct", self.direct.url, truth, is_up=lambda: not self._restarting),
@@ -102,7 +105,7 @@ class Exporters:
 
     def _start(self) -> Exporter:
         return self._own.enter_context(
-            serving(self._bootstrap, self._folder, config_file=None, environment=None, **PACE)
+            serving(self._bootstrap, self._folder, config_file=None, environment=None, start=subprocess.Popen, **PACE)
         )
 
     def restart(self) -> None:
