@@ -14,6 +14,7 @@ from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 
 INSTANTS = {"first_seen", "last_seen", "closed_at", "started_at"}
+BEYOND_ASCII = "b\u00fccher +%/\u4e2d"
 
 Rows = dict[str, list[Row]]
 
@@ -49,14 +50,20 @@ def at_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ro
 
 @pytest.fixture(scope="module")
 def in_steps(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rows:
-    """Every case, late files after a first run."""
+    """Every case, late files after a first run; and a cluster whose id is not ASCII, in both."""
     folder = tmp_path_factory.mktemp("in-steps")
     tables = Tables(folder / "tables")
     for late in (False, True):
         for name in cases.names():
             cases.write_case(name, folder / "history", late=late)
+        began = 70 * late
+        cases.write_file(
+            folder / "history", BEYOND_ASCII, f"w{began}", [{"at": began + 10, "open": [{}]}, {"at": began + 30}]
+        )
         taken(spark, folder / "history", tables)
     assert tables.transactions.snapshot().table.version() == 2
+    assert all(file.path.isascii() for file in tables.current().files)
+    assert BEYOND_ASCII in {file.least["cluster_id"] for file in tables.current().files}
     return rows(spark, tables)
 
 
@@ -115,13 +122,6 @@ def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: 
     assert ingest.REOPENED_MS < 3_600_000
 
 
-def test_a_cluster_id_beyond_ascii_stays_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    """In one run and in two: its transactions are there once, under its own name, and its folders are ASCII."""
-    name, tables = "b\u00fccher +%/\u4e2d", Tables(tmp_path / "tables")
-    cases.write_file(tmp_path / "history", name, "a", [{"at": 30, "open": [{}]}, {"at": 60}])
-    taken(spark, tmp_path / "history", tables)
-    cases.write_file(tmp_path / "history", name, "b", [{"at": 70, "open": [{}]}, {"at": 90}])
-    taken(spark, tmp_path / "history", tables)
-
-    assert [row["closed_at"] for row in rows(spark, tables).pop(name)] == [cases.instant(90)]
-    assert [(file.least["cluster_id"], file.path.isascii()) for file in tables.current().files] == [(name, True)]
+def test_a_cluster_id_beyond_ascii_stays_as_it_is(in_steps: Rows) -> None:
+    """After two runs its transaction is there once, under its own name."""
+    assert [row["closed_at"] for row in in_steps[BEYOND_ASCII]] == [cases.instant(100)]
