@@ -144,7 +144,8 @@ class ObjectPath:
         with self.faults():
             for info in self._listed():
                 if info.is_file:
-                    self._system.delete_file(info.path)
+                    with suppress(FileNotFoundError):  # gone meanwhile, or a folder that S3Proxy lists as an object
+                        self._system.delete_file(info.path)
             folders = [info.path for info in self._listed() if info.type.name == "Directory"]
             for path in (*sorted(folders, key=len, reverse=True), self._arrow_path):
                 with suppress(FileNotFoundError):

@@ -40,6 +40,15 @@ DELTA_POM: Final = """\
   </dependencies>
 </project>
 """
+S3PROXY_POM: Final = """\
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>s3proxy</groupId><artifactId>s3proxy</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.gaul</groupId><artifactId>s3proxy</artifactId><version>2.6.0</version></dependency>
+  </dependencies>
+</project>
+"""
 SPARK_POM: Final = Path(__file__).parents[2] / "constraints" / "spark-jars.xml"
 OTHER_LOGGING: Final = "slf4j-reload4j,slf4j-log4j12,log4j-slf4j-impl"
 
@@ -61,6 +70,11 @@ def spark_kafka_jars() -> Path:
 def delta_jars() -> Path:
     """The folder with the jars by which Spark itself reads Delta tables; the pipeline does without."""
     return _jars("delta", "Delta for Spark", DELTA_POM)
+
+
+def s3proxy_jars() -> Path:
+    """The folder with S3Proxy, a server of S3 that ignores the condition of a write."""
+    return _jars("s3proxy", "S3Proxy", S3PROXY_POM)
 
 
 def _jars(name: str, what: str, pom: str) -> Path:

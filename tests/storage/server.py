@@ -26,7 +26,7 @@ class ObjectStore:
         self._root, self._sidecar = folder / "buckets", folder / "sidecar"
         for made in (self._root, self._sidecar):
             made.mkdir(parents=True)
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -70,16 +70,21 @@ class ObjectStore:
 
     def environment(self, port: int | None = None) -> dict[str, str]:
         """The variables by which every client finds it, or another port of this machine with its keys."""
-        return {
-            "AWS_ENDPOINT_URL": f"http://{HOST}:{port or self.port}",
-            "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return environment_of(port or self.port)
 
 
-def _free_port() -> int:
+def environment_of(port: int) -> dict[str, str]:
+    """The variables by which every client finds a server of S3 on this port, with its keys."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://{HOST}:{port}",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def free_port() -> int:
     with socket.socket() as taken:
         taken.bind((HOST, 0))
         port: int = taken.getsockname()[1]
