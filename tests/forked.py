@@ -16,12 +16,14 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -32,6 +34,21 @@ NEEDS_MORE: Final = frozenset({"exporter.commands.pipeline", "exporter.commands.
 READ_AT_START: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "TZ")
 HARMLESS: Final = frozenset({"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"})
 """Two of them that a fork can take, or do without."""
+
+IS_POSSIBLE: Final = sys.platform == "linux"
+FOR_SHELLS: Final = """\
+#!{python} -IS
+import json, os, socket, sys
+door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+door.connect({address!r})
+request = {{"command": ["exporter", *sys.argv[1:]], "cwd": os.getcwd(), "env": dict(os.environ)}}
+socket.send_fds(door, [json.dumps(request).encode()], [0, 1, 2])
+status = int(door.recv(100))
+if status < 0:
+    os.kill(os.getpid(), -status)
+sys.exit(status)
+"""
+"""A program that has a fork do its work with its own streams, and ends as that ends; one that is killed kills it."""
 
 _one_at_a_time = threading.Lock()
 
@@ -58,7 +75,13 @@ def _can_be_forked(env: Mapping[str, str]) -> bool:
     """The linker, the allocator and Python read their variables before a program runs: a fork has no such moment."""
     own = {name for name in env if name.startswith(READ_AT_START)} - HARMLESS
     locales = {env[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if name in env}
-    return sys.platform == "linux" and not own and locales <= {"", "C", "POSIX", "C.UTF-8", "en_US.UTF-8"}
+    return IS_POSSIBLE and not own and locales <= {"", "C", "POSIX", "C.UTF-8", "en_US.UTF-8"}
+
+
+def install(path: Path) -> None:
+    """Make `path` a program that shells start as they start the exporter."""
+    path.write_text(FOR_SHELLS.format(python=sys.executable, address=_prepared().address))
+    path.chmod(0o755)
 
 
 class _Prepared:
@@ -66,10 +89,14 @@ class _Prepared:
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            command = [sys.executable, "-m", "tests.forked", str(theirs.fileno())]
+        with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
+            door.bind("")  # the kernel chooses a name, without a file
+            door.listen()
+            self.address = door.getsockname()
+            numbers = (theirs.fileno(), door.fileno())
+            command = [sys.executable, "-m", "tests.forked", *map(str, numbers)]
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], cwd=Path(__file__).parents[1]
+                command, stdin=subprocess.DEVNULL, pass_fds=numbers, cwd=Path(__file__).parents[1]
             )
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -100,28 +127,62 @@ def _prepared() -> _Prepared:
     return prepared
 
 
-def _requested(connection: socket.socket) -> list[str]:
+def _requested(owner: socket.socket, door: socket.socket) -> list[str]:
     """Serves requests until the tests end, and returns in each fork only: with its module and arguments."""
     while True:
-        data, streams, _flags, _address = socket.recv_fds(connection, REQUEST_BYTES, 3)
-        if not data:
-            os._exit(0)
-        reading, writing = os.pipe()
-        if (between := os.fork()) == 0:
-            if (child := os.fork()) != 0:
-                os.write(writing, str(child).encode())
-                os._exit(0)  # the child goes to the nearest process that adopts orphans
-            os.close(reading)
-            os.close(writing)
-            return _become(json.loads(data), streams)
-        os.waitpid(between, 0)
-        connection.send(os.read(reading, 100))
-        for number in (reading, writing, *streams):
+        ready, _, _ = select.select([owner, door], [], [])
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        asked = _asked_by_owner(owner) if owner in ready else _asked_by_shell(door.accept()[0])
+        if asked is not None:
+            owner.close()
+            door.close()
+            return _become(*asked)
+
+
+def _asked_by_owner(owner: socket.socket) -> tuple[bytes, list[int]] | None:
+    """What the fork is asked to do; None in this process, which has told the owner the fork's process id."""
+    data, streams, _, _ = socket.recv_fds(owner, REQUEST_BYTES, 3)
+    if not data:
+        os._exit(0)
+    reading, writing = os.pipe()
+    if (between := os.fork()) == 0:
+        if (child := os.fork()) != 0:
+            os.write(writing, str(child).encode())
+            os._exit(0)  # the child goes to the nearest process that adopts orphans
+        os.close(reading)
+        os.close(writing)
+        return data, streams
+    os.waitpid(between, 0)
+    owner.send(os.read(reading, 100))
+    for number in (reading, writing, *streams):
+        os.close(number)
+    return None
+
+
+def _asked_by_shell(client: socket.socket) -> tuple[bytes, list[int]] | None:
+    """The same for a program in a shell: a process between waits for the fork, and tells how it has ended."""
+    with client:
+        if os.fork() != 0:
+            return None
+        data, streams, _, _ = socket.recv_fds(client, REQUEST_BYTES, 3)
+        if (child := os.fork()) == 0:
+            return data, streams
+        for number in streams:
             os.close(number)
+        ready, _, _ = select.select([client.fileno(), os.pidfd_open(child)], [], [])
+        if client.fileno() in ready:
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        with suppress(OSError):
+            client.send(str(os.waitstatus_to_exitcode(status)).encode())
+        os._exit(0)
 
 
-def _become(request: Mapping[str, Any], streams: Sequence[int]) -> list[str]:
+def _become(data: bytes, streams: Sequence[int]) -> list[str]:
     """Makes this fork what a start would have made it: streams, folder, environment, Ctrl-C."""
+    request = json.loads(data)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -144,14 +205,13 @@ def _writing(number: int, errors: str) -> Any:
 
 def main() -> NoReturn:
     """The process that has imported everything; in a fork, the requested program."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
+    owner, door = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     modules = {f"exporter.commands.{each.module}" for each in importlib.import_module("exporter.cli").COMMANDS.values()}
     for name in sorted(modules - NEEDS_MORE):
         importlib.import_module(name)
     gc.freeze()
-    sys.argv = _requested(connection)
-    connection.close()
+    sys.argv = _requested(owner, door)
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     sys.exit()
 

@@ -17,6 +17,7 @@ from tests.real_brokers.exporting import command, serving
 from tests.waiting import until
 
 PATIENCE_S = 60
+for_shells = pytest.mark.skipif(not forked.IS_POSSIBLE, reason="a fork is handed over by Linux only")
 
 
 def result(process: subprocess.Popen[Any]) -> tuple[int, str, str]:
@@ -109,3 +110,33 @@ def test_an_orphan_of_something_else_is_not_adopted(tmp_path: Path) -> None:
                 os.waitpid(orphan, os.WNOHANG)
         finally:
             os.kill(orphan, signal.SIGKILL)
+
+
+@pytest.mark.programs
+@for_shells
+def test_a_shell_starts_one_with_its_own_streams_and_gets_its_status(tmp_path: Path) -> None:
+    forked.install(tmp_path / "ktx")
+    script = "./ktx --version | tr a-z A-Z; ./ktx list --nonsense 2>errors; echo $?"
+
+    shell = subprocess.run(
+        ["/bin/sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert shell.stdout.splitlines() == ["KAFKA-TRANSACTION-EXPORTER 0.1.0", "2"]
+    assert "--nonsense" in (tmp_path / "errors").read_text()
+
+
+@pytest.mark.programs
+@for_shells
+def test_one_that_a_shell_kills_is_gone(tmp_path: Path) -> None:
+    """Its output ends, which it has held open."""
+    forked.install(tmp_path / "ktx")
+    (port,) = free_ports(1)
+    arguments = ("serve", "--bootstrap-server", "127.0.0.1:1", f"--publish.listen-address=127.0.0.1:{port}")
+    with subprocess.Popen([tmp_path / "ktx", *arguments], **options(tmp_path)) as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        process.kill()
+        _, errors = process.communicate(timeout=PATIENCE_S)
+
+    assert errors == ""

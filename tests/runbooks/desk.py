@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests import forked
 from tests.brokers.cluster import SHORT_LIVED, KafkaCluster
 from tests.runbooks.pages import Command, pages
 from tests.waiting import until
@@ -57,7 +58,10 @@ class Desk:
     def __post_init__(self) -> None:
         bin_folder = self.folder / "bin"
         bin_folder.mkdir()
-        (bin_folder / PROGRAM.name).symlink_to(PROGRAM)
+        if forked.IS_POSSIBLE:
+            forked.install(bin_folder / PROGRAM.name)
+        else:
+            (bin_folder / PROGRAM.name).symlink_to(PROGRAM)
 
     def has_tools_of(self, cluster: KafkaCluster) -> None:
         """Put Kafka's scripts on the PATH, of the cluster's own version."""
