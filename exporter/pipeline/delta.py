@@ -194,7 +194,8 @@ def require_conditional_writes(folder: Place) -> None:
     """Raises TableError if a store lets two writers commit the same version, of which one would be lost.
 
     Some writers commit to a table of the probe's own at the same time, a few times: one alone may succeed each time, and
-    the others must see that. A round in which one fails otherwise, as where its commit was overwritten, shows nothing.
+    the others must see that. A round in which one fails otherwise, as where its commit was overwritten, or none succeeds,
+    shows nothing; one in which all fail otherwise is the store's refusal.
     """
     if isinstance(folder, Path):
         return
@@ -209,10 +210,11 @@ def require_conditional_writes(folder: Place) -> None:
                     f"overwrite each other's commits; keep the tables on a disk, or in a store that has them"
                 )
             other = [outcome for outcome in outcomes if not isinstance(outcome, ConflictError | None)]
-            if other and (None not in outcomes or lost == PROBE_ROUNDS_LOST_MAX):
-                raise other[0]
-            rounds += not other
-            lost += bool(other)
+            shows = None in outcomes and not other
+            rounds += shows
+            lost += not shows
+            if len(other) == len(outcomes) or lost > PROBE_ROUNDS_LOST_MAX:
+                raise next(error for error in (*other, *outcomes) if error is not None)
     finally:
         remove_folder(probe.folder)
 

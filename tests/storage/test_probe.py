@@ -42,8 +42,8 @@ def test_one_winner_in_each_of_some_rounds_is_enough(rounds: list[list[TableErro
 
 
 def test_two_winners_are_one_too_many(rounds: list[list[TableError | None]]) -> None:
-    """Also after a round that shows nothing, as a writer makes it whose commit was overwritten (seen once)."""
-    rounds += [[WON, STRANGE, LOST], [WON, LOST, LOST], [WON, WON, LOST]]
+    """Also after rounds that show nothing, as a writer makes them whose commit was overwritten (each was seen once)."""
+    rounds += [[WON, STRANGE, LOST], [LOST, STRANGE, LOST], [WON, LOST, LOST], [WON, WON, LOST]]
     with pytest.raises(TableError, match="ignores conditional writes"):
         asked()
 
@@ -52,6 +52,13 @@ def test_rounds_that_show_nothing_are_no_proof(rounds: list[list[TableError | No
     rounds += [[WON, STRANGE, LOST]] * PROBE_ROUNDS_LOST_MAX + [[WON, LOST, LOST]] * (PROBE_ROUNDS - 1)
     rounds.append([WON, STRANGE, LOST])
     with pytest.raises(TableError, match="Invalid table version"):
+        asked()
+    assert rounds == []
+
+
+def test_losers_without_a_winner_are_no_proof(rounds: list[list[TableError | None]]) -> None:
+    rounds += [[LOST, LOST]] * (PROBE_ROUNDS_LOST_MAX + 1)
+    with pytest.raises(ConflictError):
         asked()
     assert rounds == []
 
