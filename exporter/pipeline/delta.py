@@ -37,8 +37,6 @@ RUNS_BETWEEN: Final = 2**31
 """Two runs that begin with the same version choose different numbers."""
 PROBE_WRITERS: Final = 4
 PROBE_ROUNDS: Final = 5
-PROBE_ROUNDS_LOST_MAX: Final = 10
-"""Those that show nothing."""
 _PROBE: Final = t.StructType([t.StructField("nothing", t.StringType())])
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -194,27 +192,23 @@ def require_conditional_writes(folder: Place) -> None:
     """Raises TableError if a store lets two writers commit the same version, of which one would be lost.
 
     Some writers commit to a table of the probe's own at the same time, a few times: one alone may succeed each time, and
-    the others must see that. A round in which one fails otherwise, as where its commit was overwritten, or none succeeds,
-    shows nothing; one in which all fail otherwise is the store's refusal.
+    the others must see that.
     """
     if isinstance(folder, Path):
         return
     probe = Table(folder / f"probe-{secrets.token_hex(8)}", _PROBE, "Shows whether the store has conditional writes")
     try:
-        rounds = lost = 0
-        while rounds < PROBE_ROUNDS:
+        for _ in range(PROBE_ROUNDS):
             outcomes = _race(probe)
-            if outcomes.count(None) > 1:
+            failures = [outcome for outcome in outcomes if outcome is not None]
+            if len(outcomes) - len(failures) > 1:
                 raise TableError(
                     f"{folder}: this store ignores conditional writes (If-None-Match), so that two pipelines would "
                     f"overwrite each other's commits; keep the tables on a disk, or in a store that has them"
                 )
-            other = [outcome for outcome in outcomes if not isinstance(outcome, ConflictError | None)]
-            shows = None in outcomes and not other
-            rounds += shows
-            lost += not shows
-            if len(other) == len(outcomes) or lost > PROBE_ROUNDS_LOST_MAX:
-                raise next(error for error in (*other, *outcomes) if error is not None)
+            others = [failure for failure in failures if not isinstance(failure, ConflictError)]
+            if others or len(failures) == len(outcomes):
+                raise (*others, *failures)[0]
     finally:
         remove_folder(probe.folder)
 

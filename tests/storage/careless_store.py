@@ -28,7 +28,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         query = parse_qs(urlsplit(self.path).query)
         if "list-type" in query:
-            self._answer(200, self._listing(query.get("prefix", [""])[0]))
+            self._answer(200, self._listing(*(query.get(name, [""])[0] for name in ("prefix", "start-after"))))
         elif (content := self.objects.get(self._key)) is None:
             self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
         elif wanted := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")):
@@ -71,13 +71,14 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _listing(self, prefix: str) -> bytes:
+    def _listing(self, prefix: str, after: str) -> bytes:
+        """Delta asks for what comes after the version that it knows, and takes what is older for a damaged log."""
         bucket = self._key
         rows = "".join(
             f"<Contents><Key>{escape(name.removeprefix(f'{bucket}/'))}</Key><LastModified>{INSTANT}</LastModified>"
             f"<ETag>x</ETag><Size>{len(content)}</Size></Contents>"
             for name, content in sorted(self.objects.items())
-            if name.startswith(f"{bucket}/{prefix}")
+            if name.startswith(f"{bucket}/{prefix}") and name > f"{bucket}/{after}"
         )
         return f"<ListBucketResult><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>".encode()
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from exporter.history.schema import folder_of_cluster
 from exporter.history.writer import History
+from exporter.pipeline import delta
 from exporter.pipeline.connectors import parquet_files, spark_path, spark_settings
 from exporter.pipeline.delta import ConflictError, TableError, require_conditional_writes
 from exporter.pipeline.jobs import Jobs
@@ -155,6 +156,8 @@ def test_a_store_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPa
         for _ in range(2):
             with pytest.raises(TableError, match=r"^s3://careless/tables: this store ignores conditional writes"):
                 require_conditional_writes(place_of("s3://careless/tables"))
+        table = delta.Table(place_of("s3://careless/known"), delta._PROBE, "every round shows it, not only the first")
+        assert all(isinstance(outcome, ConflictError | None) for _ in range(3) for outcome in delta._race(table))
         careless.stdin.close()
 
 
