@@ -11,7 +11,6 @@ from confluent_kafka import KafkaException, Producer
 from tests.brokers.cluster import KafkaCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import ended
-from tests.real_brokers.test_transaction_log import QUICK
 from tests.waiting import until
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
@@ -22,8 +21,9 @@ PATIENCE_S = 20
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 @starts("broker")
 def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """Coordinators that look every 200 ms."""
-    with KafkaCluster(request.param, properties=QUICK) as made:
+    """Coordinators that look every 200 ms for what has timed out, and keep it."""
+    properties = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+    with KafkaCluster(request.param, properties=properties) as made:
         made.topics.create("t", partitions=1)
         yield made
 
