@@ -71,6 +71,17 @@ class Process(subprocess.Popen[Any]):
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
 
+def run(command: Sequence[str], *, timeout_s: float, **options: Any) -> subprocess.CompletedProcess[Any]:
+    """A fork at its end: as `subprocess.run`, without input, and with both outputs."""
+    options |= {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Process(command, **options) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout_s)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
 def _can_be_forked(env: Mapping[str, str]) -> bool:
     """The linker, the allocator and Python read their variables before a program runs: a fork has no such moment."""
     own = {name for name in env if name.startswith(READ_AT_START)} - HARMLESS
@@ -142,7 +153,7 @@ def _requested(owner: socket.socket, door: socket.socket) -> list[str]:
 
 
 def _asked_by_owner(owner: socket.socket) -> tuple[bytes, list[int]] | None:
-    """What the fork is asked to do; None in this process, which has told the owner the fork's process id."""
+    """What the fork is asked to do; None in this process, which has sent the owner the fork's process id."""
     data, streams, _, _ = socket.recv_fds(owner, REQUEST_BYTES, 3)
     if not data:
         os._exit(0)

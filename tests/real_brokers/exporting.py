@@ -64,20 +64,8 @@ def command(*arguments: str) -> list[str]:
 
 def ended(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """One command, at its end: without a terminal, its home and with it its audit log in `folder`."""
-    process = forked.Process(
-        command(*arguments),
-        text=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={"PATH": "/usr/bin:/bin", **environment, "HOME": str(folder)},
-    )
-    with process:
-        try:
-            output, errors = process.communicate(timeout=120)
-        finally:
-            process.kill()
-    return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+    environment = {"PATH": "/usr/bin:/bin", **environment, "HOME": str(folder)}
+    return forked.run(command(*arguments), timeout_s=120, text=True, env=environment)
 
 
 def called(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -45,27 +44,20 @@ def once(peer: Peer, *, deadline: str = "20s", output: str = "json") -> Run:
     with tempfile.TemporaryDirectory() as folder:
         took = Path(folder) / "took.json"
         command = [sys.executable, "-m", "tests.verification.hostile.child", str(took)]
-        process = forked.Process(
+        ended = forked.run(
             [*command, "--bootstrap-server", servers, "once", f"--format={output}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            timeout_s=PATIENCE_S,
             cwd=ROOT,
             env={"PATH": "/usr/bin:/bin", "HOME": folder, "KAFKA_TRANSACTION_EXPORTER__SCAN__DEADLINE": deadline},
         )
-        with process:
-            try:
-                out, errors = process.communicate(timeout=PATIENCE_S)
-            finally:
-                process.kill()
         used = json.loads(took.read_text()) if took.exists() else {"mb": float("inf"), "cpu_s": float("inf")}
     return Run(
-        status=process.returncode,
+        status=ended.returncode,
         cpu_s=used["cpu_s"],
         mb=used["mb"],
         requests=peer.requests,
-        out=out.decode(errors="replace"),
-        errors=errors.decode(errors="replace"),
+        out=ended.stdout.decode(errors="replace"),
+        errors=ended.stderr.decode(errors="replace"),
     )
 
 
