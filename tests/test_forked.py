@@ -98,7 +98,7 @@ def test_what_is_read_at_a_start_has_one(variable: str, tmp_path: Path) -> None:
 
 def test_an_orphan_of_something_else_is_not_adopted(tmp_path: Path) -> None:
     """A later wait for any child would meet it."""
-    result(forked.Process(command(*("--help",)), **options(tmp_path)))
+    result(forked.Process(command("--help"), **options(tmp_path)))
 
     script = "import os, time; child = os.fork(); time.sleep(600) if child == 0 else print(child, flush=True)"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:

@@ -50,8 +50,7 @@ class ObjectStore:
     def _accepts(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, (self._folder / "log.txt").read_text()
-        with socket.socket() as connection:
-            return connection.connect_ex((HOST, self.port)) == 0
+        return is_open(self.port)
 
     def stop(self) -> None:
         assert self._process is not None
@@ -82,6 +81,12 @@ def environment_of(port: int) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_EC2_METADATA_DISABLED": "true",
     }
+
+
+def is_open(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as connection:
+        return connection.connect_ex((HOST, port)) == 0
 
 
 def free_port() -> int:

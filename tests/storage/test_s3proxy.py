@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from exporter.pipeline.delta import TableError, require_conditional_writes
 from exporter.storage.places import place_of
 from tests.brokers.maven import require_program, s3proxy_jars
 from tests.brokers.process import JavaProcess
-from tests.storage.server import ACCESS_KEY, HOST, SECRET_KEY, environment_of, free_port
+from tests.storage.server import ACCESS_KEY, HOST, SECRET_KEY, environment_of, free_port, is_open
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.programs]
@@ -54,8 +53,7 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 def _accepts(server: JavaProcess, port: int) -> bool:
     assert server.exit_code is None, "S3Proxy has ended"
-    with socket.socket() as connection:
-        return connection.connect_ex((HOST, port)) == 0
+    return is_open(port)
 
 
 def test_it_is_refused_for_tables_every_time(objects: Path) -> None:
