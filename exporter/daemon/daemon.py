@@ -9,6 +9,8 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 from exporter import __version__
@@ -21,7 +23,8 @@ from exporter.daemon.publisher import Publisher
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Orders, Scheduler
 from exporter.daemon.watched_cluster import Follow, Recorder, Shared, WatchedCluster
-from exporter.status import ProcessStatus
+from exporter.snapshot import Snapshot
+from exporter.status import HistoryStatus, ProcessStatus
 from exporter.web.routes import Routes
 
 OpenReader = Callable[[ClusterSettings], Reader]
@@ -66,6 +69,7 @@ class Daemon:
             follow=follow,
             history=history,
             baseline=self._usual,
+            namesake_of=self._namesake_of,
         )
         self._watch(settings.watched)
 
@@ -129,8 +133,25 @@ class Daemon:
     def _publish(self, cluster: WatchedCluster) -> None:
         """Render the bytes that scrapes get from now on."""
         others = (other for other in self._clusters.values() if other is not cluster)
-        elsewhere = sum(other.partition_count for other in others)
+        elsewhere = sum(len(other.snapshot.partitions) for other in others if other.snapshot is not None)
         self._publisher.put(cluster.name, cluster.render(self._process_status(), partitions_elsewhere=elsewhere))
+
+    def _namesake_of(self, cluster: WatchedCluster, snapshot: Snapshot) -> str | None:
+        """Only of those before it in the settings: the first of several with one id keeps the id."""
+        if self._history is None and self._baseline is None:  # nothing is kept by id
+            return None
+        for other in takewhile(lambda other: other is not cluster, self._clusters.values()):
+            if other.snapshot is not None and snapshot.has_the_id_of_another(other.snapshot):
+                return other.name
+        return None
+
+    def _history_status(self) -> HistoryStatus | None:
+        if self._history is None:
+            return None
+        status = self._history.status()
+        unrecorded = [str(cluster.name) for cluster in self._clusters.values() if cluster.namesake is not None]
+        failure = f"clusters with the id of another are not recorded: {', '.join(unrecorded)}" if unrecorded else None
+        return replace(status, failure=status.failure or failure)
 
     def _usual(self) -> Baseline:
         """The usual durations on the clusters that are known by now."""
@@ -147,7 +168,7 @@ class Daemon:
             python_version=platform.python_version(),
             started_at_ms=self._started_at_ms,
             baseline=None if self._baseline is None else self._baseline.status,
-            history=None if self._history is None else self._history.status(),
+            history=self._history_status(),
             settings_reloaded=True if reloader is None else reloader.status.succeeded,
             settings_loaded_at_ms=self._started_at_ms if reloader is None else reloader.status.last_success_at_ms,
         )

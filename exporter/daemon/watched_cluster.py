@@ -6,6 +6,7 @@ fails affects itself only.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +38,8 @@ from exporter.status import HistoryStatus, ProcessStatus
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 from exporter.transaction_log.report import LogPosition, LogReport
 
+log = logging.getLogger("exporter")
+
 Follow = Callable[[Settings, LogPosition], LogFollower]
 """Makes the reader of a cluster's transaction log, which continues its counts at a position."""
 
@@ -66,6 +69,8 @@ class Shared:
     history: Recorder | None = None
     baseline: Callable[[], Baseline] = lambda: NO_BASELINE
     """The usual durations, as the file has them now."""
+    namesake_of: Callable[[WatchedCluster, Snapshot], str | None] = lambda *_: None
+    """The name of another cluster whose id this snapshot has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,8 @@ class WatchedCluster:
         self._lock = threading.Lock()
         self._rendering = threading.Lock()
         self._new: tuple[Settings, bool] | None = None
+        self.namesake: str | None = None
+        """The cluster whose id this one has too: history and baselines, which have only ids, are for that one."""
         self._reader = reader
         self._renderer = ClusterRenderer(self.name)
         self._incident_pages = IncidentPages(self.name)
@@ -123,7 +130,8 @@ class WatchedCluster:
         try:
             self._take_settings()
             memory, policy = self._record.memory, policy_of(self.settings)
-            known = Known(memory=memory, policy=policy, baseline=shared.baseline())
+            baseline = shared.baseline() if self.namesake is None else NO_BASELINE
+            known = Known(memory=memory, policy=policy, baseline=baseline)
             evaluation = self._reader.cycle(known, self._journal_of)
         except ClientClosedError:
             return
@@ -132,8 +140,9 @@ class WatchedCluster:
             return
         seconds = shared.clock() - began
         now_ms = int(shared.wall_clock() * 1000)
+        self._compare_ids(evaluation.snapshot)
         # Recorded first: once it has succeeded, a missed cycle publishes it, and the exporter may be ended then.
-        if shared.history is not None:
+        if shared.history is not None and self.namesake is None:
             shared.history.record(evaluation, self.settings.scan.interval_ms)
         self._record.succeeded(evaluation, seconds=seconds, now_ms=now_ms, phases=self._reader.phases)
         self._incidents.take(evaluation, self._look_at if self.settings.show_records else None)
@@ -141,6 +150,15 @@ class WatchedCluster:
         self._record.keep()
         if self._look_further(evaluation.snapshot):
             shared.publish(self)
+
+    def _compare_ids(self, snapshot: Snapshot) -> None:
+        before, self.namesake = self.namesake, self._shared.namesake_of(self, snapshot)
+        if self.namesake not in {None, before}:
+            log.error(
+                "not recorded in the history, no baselines: cluster %s has the same cluster id, %s, and other topics",
+                self.namesake,
+                snapshot.cluster_id,
+            )
 
     def missed(self) -> None:
         """A cycle was due while the previous one was still running."""
@@ -172,10 +190,10 @@ class WatchedCluster:
         return self._record.memory.cluster_id
 
     @property
-    def partition_count(self) -> int:
-        """Of the newest snapshot."""
+    def snapshot(self) -> Snapshot | None:
+        """The newest one."""
         evaluation = self._record.evaluation
-        return 0 if evaluation is None else len(evaluation.snapshot.partitions)
+        return None if evaluation is None else evaluation.snapshot
 
     def _take_settings(self) -> None:
         """Use the settings that were read since the last cycle."""

@@ -109,6 +109,11 @@ class Partitions:
         """The topic id of one row; "" if it is unknown."""
         return self.topic_ids[self.topic[row]] if self.topic_ids else ""
 
+    @property
+    def id_of_topic(self) -> Mapping[str, str]:
+        """Topics whose id is known."""
+        return {topic: topic_id for topic, topic_id in zip(self.topics, self.topic_ids, strict=False) if topic_id}
+
     @cached_property
     def _rows_of_topic(self) -> Mapping[str, range]:
         return rows_by_topic(self.topics, self.topic)

@@ -78,3 +78,14 @@ class Snapshot:
             and not any(self.open_transactions.unconfirmed)
             and not np.any(self.unexamined.needs_examination)
         )
+
+    def has_the_id_of_another(self, other: Snapshot) -> bool:
+        """True if two clusters have one id: no topic that both have is the same one, by its topic id.
+
+        Kafka's own container image gives every cluster the same id, unless `CLUSTER_ID` is set.
+        """
+        if self.cluster_id != other.cluster_id:
+            return False
+        mine, others = self.partitions.id_of_topic, other.partitions.id_of_topic
+        common = mine.keys() & others.keys()
+        return bool(common) and all(mine[topic] != others[topic] for topic in common)

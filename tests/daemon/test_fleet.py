@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,13 +19,17 @@ from exporter.commands.context import Context
 from exporter.commands.serve import _state_path
 from exporter.config.fleet import load_fleet
 from exporter.config.settings import ClusterSettings, Settings
+from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Order, Orders
+from exporter.evaluation.verdicts import Evaluation
 from exporter.log_format import formatter_of
 from exporter.snapshot import Snapshot
+from exporter.status import HistoryStatus
 from tests.daemon.test_daemon import Reloads, Script, cycle, down, get, hang
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
+from tests.test_baseline import DAY_MS, document
 from tests.waiting import until
 
 FLAGS = {"scan.interval": "10s", "scan.deadline": "9s"}
@@ -123,6 +129,65 @@ def test_a_cluster_has_its_own_settings() -> None:
     assert 'kafka_transaction_exporter_cycle_interval_seconds{cluster="fast"} 10' in published
     padding = [cluster.settings.verdicts.late_padding_ms for cluster in daemon.jobs.values()]
     assert padding == [3_600_000, 300_000]
+
+
+class Kept:
+    """A history that keeps how many partitions each cycle had."""
+
+    def __init__(self) -> None:
+        self.partitions: list[int] = []
+
+    def record(self, evaluation: Evaluation, _interval_ms: int) -> None:
+        self.partitions.append(len(evaluation.snapshot.partitions))
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def status(self) -> HistoryStatus:
+        return HistoryStatus()
+
+
+def open_for_a_second(partitions: int, **ids: str) -> Snapshot:
+    """With the ids of these topics."""
+    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - 1000),), partitions=partitions)
+    return replace(taken, partitions=replace(taken.partitions, topics=tuple(ids), topic_ids=tuple(ids.values())))
+
+
+@pytest.mark.parametrize(
+    ("topics", "is_another"),
+    [
+        ({"orders": "b"}, True),
+        ({"orders": "a"}, False),  # one cluster, watched twice
+        ({"orders": "b", "payments": "p"}, False),  # a topic was made again between two cycles
+        ({"orders": ""}, False),
+        ({"orders": "b", "payments": ""}, True),
+    ],
+)
+def test_of_two_clusters_with_one_id_the_first_is_recorded(
+    topics: dict[str, str], *, is_another: bool, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """And compared with baselines: where nothing but the id tells clusters apart, they would be one cluster."""
+    one, other = open_for_a_second(1, orders="a", payments="p"), open_for_a_second(2, **topics)
+    history, path = Kept(), tmp_path / "baselines.json"
+    path.write_text(json.dumps(document()))
+    baseline = BaselineFile(path, (), age_ms_max=2 * DAY_MS, wall_clock=lambda: NOW_MS / 1000)
+    scripts = Scripts(one=Script(one, one), other=Script(other, other))
+    daemon = Daemon(fleet("one", "other"), scripts, history=history, baseline=baseline)
+    with caplog.at_level("ERROR"):
+        cycle(daemon)
+        cycle(daemon)
+
+    assert history.partitions == ([1, 1] if is_another else [1, 2, 1, 2])
+    published = get(daemon, "/metrics")[1]
+    assert f"kafka_transaction_exporter_history_writing {0 if is_another else 1}\n" in published
+    unusual = re.findall(r'unusually_long_transactions\{cluster="(\w+)",.*\} 1\n', published)
+    assert unusual == (["one"] if is_another else ["one", "other"])
+    assert successes(daemon) == {"one": "1", "other": "1"}
+    named = [
+        line for line in caplog.messages if "cluster one has the same cluster id, cluster-1, and other topics" in line
+    ]
+    assert len(named) == is_another
 
 
 def test_a_changed_file_adds_and_removes_clusters() -> None:
