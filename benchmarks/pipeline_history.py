@@ -44,6 +44,7 @@ class Workload:
         self._left: Numbers = np.zeros(producers, dtype=np.int64)
         self._started_ms: Numbers = np.zeros(producers, dtype=np.int64)
         self._offset: Numbers = np.zeros(producers, dtype=np.int64)
+        self._cycles = 0
 
     def cycle(self, at_ms: int) -> dict[str, Numbers]:
         """The rows of one cycle, by column; a negative rest is a producer that has nothing open."""
@@ -53,7 +54,9 @@ class Workload:
         self._left[begins & (self._left < 0)] = -1
         fresh = begins & (self._left > 0)
         self._started_ms[fresh] = at_ms - self._random.integers(0, CYCLE_MS, int(fresh.sum()))
-        self._offset[fresh] += 100
+        # Later on its partitions than all that began before, as in Kafka: else the pipeline searches for older transactions.
+        self._offset[fresh] = self._cycles * self._producers + np.nonzero(fresh)[0]
+        self._cycles += 1
         (open_,) = np.nonzero(self._left > 0)
         self._left -= np.sign(self._left)
         producer = np.repeat(open_, PARTITIONS_OF_A_TRANSACTION)
