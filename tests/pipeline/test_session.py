@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.cli import main
-from exporter.pipeline.session import FAST_START, _compiler, _where
+from exporter.pipeline.session import FAST_START, LONG_RUN, _compiler, _where
 from exporter.pipeline.spark_output import cause_of, without_notices, write_log4j
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
@@ -39,11 +39,11 @@ def test_the_workers_of_a_cluster_can_reach_the_driver(master: str) -> None:
     ("master", "is_short", "expected"),
     [
         ("local[2]", True, (FAST_START,)),
-        ("local[*]", False, ()),
+        ("local[*]", False, (LONG_RUN,)),
         ("spark://host:7077", True, ()),
     ],
 )
-def test_only_a_short_run_in_one_process_compiles_without_optimising(
+def test_a_run_in_one_process_optimises_late_and_a_short_one_never(
     master: str, expected: tuple[str, ...], *, is_short: bool
 ) -> None:
     assert _compiler(master, is_short=is_short) == expected
