@@ -54,7 +54,7 @@ class Workload:
         self._left[begins & (self._left < 0)] = -1
         fresh = begins & (self._left > 0)
         self._started_ms[fresh] = at_ms - self._random.integers(0, CYCLE_MS, int(fresh.sum()))
-        # Later on its partitions than all that began before, as in Kafka: else the pipeline searches for older transactions.
+        # As in Kafka they grow on each partition; else the pipeline searches for older transactions.
         self._offset[fresh] = self._cycles * self._producers + np.nonzero(fresh)[0]
         self._cycles += 1
         (open_,) = np.nonzero(self._left > 0)
