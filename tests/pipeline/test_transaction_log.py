@@ -221,7 +221,7 @@ def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
     cluster_id, offsets = "", dict[int, int]()
     for turn in range(2):
         rhythm = Rhythm(transactions=12, abort_share=0.2, stall_every=6, zombie_every=5, stall_timeout_ms=1000)
-        expected += _worked(cluster, topic, f"turn-{turn}", rhythm)
+        expected += worked(cluster, topic, f"turn-{turn}", rhythm)
         cluster_id, offsets = positions(cluster)
         stream = records_of(kafka_stream(spark, options, offsets), cluster_id)
         query = write_records(stream, table, cluster_id, checkpoint, every=None)
@@ -231,7 +231,7 @@ def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
         assert Counter(row.outcome for row in streamed.collect()) == expected
 
 
-def _worked(cluster: KafkaCluster, topic: str, name: str, rhythm: Rhythm) -> Counter[str]:
+def worked(cluster: KafkaCluster, topic: str, name: str, rhythm: Rhythm) -> Counter[str]:
     """The outcomes of two ids' transactions, all of them completed."""
     with Workload(cluster.bootstrap, [(topic, partition) for partition in PARTITIONS]) as workload:
         for number in range(2):

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from exporter.pipeline.connectors import spark_settings
 from exporter.storage.location import Location
 from exporter.storage.objects import ObjectPath
 from tests.marks import starts
 from tests.storage.fault_proxy import FaultProxy
-from tests.storage.server import ObjectStore
+from tests.storage.server import ACCESS_KEY, SECRET_KEY, ObjectStore
 from tests.tools import ToolUnavailable, versitygw
 
 numbers = itertools.count(1)
@@ -46,6 +48,19 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     server = ObjectStore(tmp_path_factory.mktemp("store"))
     yield server
     server.stop()
+
+
+@pytest.fixture
+def spark_on_s3(spark: SparkSession, store: ObjectStore, bucket: Bucket) -> Iterator[SparkSession]:
+    """The shared session; a session of the pipeline takes credentials from the environment."""
+    places = spark_settings([bucket.place()], store.environment())
+    chosen = {name.removeprefix("spark.hadoop."): text for name, text in places.items()}
+    chosen |= {"fs.s3a.access.key": ACCESS_KEY, "fs.s3a.secret.key": SECRET_KEY}
+    for name, text in chosen.items():
+        spark.conf.set(name, text)
+    yield spark
+    for name in chosen:
+        spark.conf.unset(name)
 
 
 @pytest.fixture

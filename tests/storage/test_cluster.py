@@ -20,7 +20,7 @@ from tests.pipeline.test_jobs import write_days
 from tests.pipeline.test_transactions import rows, taken
 from tests.storage.conftest import Bucket
 from tests.storage.server import SECRET_KEY
-from tests.storage.test_pipeline import spark_on_s3, upload  # noqa: F401 - a fixture
+from tests.storage.test_pipeline import upload
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def begin(cluster: SparkCluster, bucket: Bucket, tables: str, temporary: Path) -
 def test_a_cluster_makes_the_tables_of_one_process(
     cluster: SparkCluster,
     bucket: Bucket,
-    spark_on_s3: SparkSession,  # noqa: F811
+    spark_on_s3: SparkSession,
     tmp_path: Path,
 ) -> None:
     """The same rows as in one process on a disk; then again, while a worker is killed in mid-job."""

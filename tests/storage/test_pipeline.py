@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from exporter.history.schema import folder_of_cluster
 from exporter.history.writer import History
 from exporter.pipeline import delta
-from exporter.pipeline.connectors import parquet_files, spark_path, spark_settings
+from exporter.pipeline.connectors import parquet_files, spark_path
 from exporter.pipeline.delta import ConflictError, TableError, require_conditional_writes
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.session import FAST_START
@@ -32,24 +32,11 @@ from tests.pipeline.test_jobs import DAY_MS, write_days
 from tests.pipeline.test_transaction_log import KAFKA_COLUMNS, ONGOING
 from tests.pipeline.test_transactions import rows
 from tests.storage.conftest import Bucket
-from tests.storage.server import ACCESS_KEY, SECRET_KEY, ObjectStore
+from tests.storage.server import SECRET_KEY, ObjectStore
 
 JOBS: Final = ["transactions", "incidents", "baselines", "report", "compact"]
 ESCAPED: Final = "é/ü %"
 """A cluster id whose folder's name is full of escapes."""
-
-
-@pytest.fixture
-def spark_on_s3(spark: SparkSession, store: ObjectStore, bucket: Bucket) -> Iterator[SparkSession]:
-    """The shared session; a session of the pipeline takes credentials from the environment."""
-    places = spark_settings([bucket.place()], store.environment())
-    chosen = {name.removeprefix("spark.hadoop."): text for name, text in places.items()}
-    chosen |= {"fs.s3a.access.key": ACCESS_KEY, "fs.s3a.secret.key": SECRET_KEY}
-    for name, text in chosen.items():
-        spark.conf.set(name, text)
-    yield spark
-    for name in chosen:
-        spark.conf.unset(name)
 
 
 def upload(folder: Path, place: Place) -> None:

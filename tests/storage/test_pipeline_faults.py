@@ -25,7 +25,7 @@ from tests.pipeline.test_transactions import Rows, rows, taken
 from tests.storage.conftest import Bucket
 from tests.storage.fault_proxy import Fault, FaultProxy
 from tests.storage.server import SECRET_KEY, ObjectStore
-from tests.storage.test_pipeline import spark_on_s3, upload  # noqa: F401 - a fixture
+from tests.storage.test_pipeline import upload
 
 KILLS: Final = 20
 RUNS_MAX: Final = 8
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def expected(spark_on_s3: SparkSession, bucket: Bucket, tmp_path: Path) -> Rows:  # noqa: F811
+def expected(spark_on_s3: SparkSession, bucket: Bucket, tmp_path: Path) -> Rows:
     """The rows on a disk, of the history that is in the bucket as well."""
     write_days(tmp_path / "history")
     upload(tmp_path / "history", bucket.place("history"))
@@ -62,7 +62,7 @@ def test_a_store_with_faults_costs_time_and_no_row(
     bucket: Bucket,
     proxy: FaultProxy,
     store: ObjectStore,
-    spark_on_s3: SparkSession,  # noqa: F811
+    spark_on_s3: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -115,7 +115,7 @@ def test_expired_credentials_end_the_run_with_the_cure(bucket: Bucket, proxy: Fa
 def test_runs_that_are_killed_lose_and_double_nothing(
     expected: Rows,
     bucket: Bucket,
-    spark_on_s3: SparkSession,  # noqa: F811
+    spark_on_s3: SparkSession,
     tmp_path: Path,
 ) -> None:
     """Twenty runs on the same tables, each killed at an instant of its own; every other time Java lives on for a moment."""
