@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from alerts.rules import key_of, rule_groups, rules_of, thresholds
+from exporter.config.fleet import OF_THE_PROCESS, SECTIONS
 from exporter.config.settings import SETTINGS
 from exporter.config.settings_schema import settings_schema
 from helm.values import Value
@@ -27,6 +28,7 @@ def values_schema(values: tuple[Value, ...]) -> Schema:
         **_mapping(values),
         "definitions": {
             "settings": _settings(),
+            "clusters": _clusters(),
             "alerts": _alerts(),
             "thresholds": _thresholds(),
             "durations": _durations(),
@@ -60,6 +62,18 @@ def _settings() -> Schema:
     schema = {key: part for key, part in settings_schema().items() if key not in ("$schema", "title")}
     _without_secrets(schema, "", {setting.name for setting in SETTINGS if setting.is_secret})
     return schema
+
+
+def _clusters() -> Schema:
+    """Names to the settings that a cluster of a fleet may have of its own."""
+    schema = _settings()
+    kept = {name: part for name, part in schema["properties"].items() if name.partition(".")[0] in SECTIONS}
+    for name in OF_THE_PROCESS:
+        section, _, rest = name.partition(".")
+        del kept[name], kept[section]["properties"][rest]
+    # Its pages would be at `..`, or below those of another cluster.
+    names = {"not": {"pattern": "/|^[.]*$"}}
+    return {"type": "object", "propertyNames": names, "additionalProperties": {**schema, "properties": kept}}
 
 
 def _without_secrets(schema: Schema, above: str, secrets: set[str]) -> None:

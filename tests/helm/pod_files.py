@@ -40,6 +40,7 @@ class Outside:
                 "config.yaml": b"scan.interval: 1m\n",
                 "clusters.yaml": b"clusters: {a: {kafka.bootstrap.servers: 'a:1'}, b: {kafka.bootstrap.servers: 'b:1'}}",
             },
+            "payments-user": {"password": PASSWORD.encode()},
             "exporter-web": {"web.yaml": b"http_server_config: {}\n"},
         }
 

@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from tests.brokers.cluster import KafkaCluster, free_ports
-from tests.helm.chart import render
+from tests.helm.chart import render, render_values
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.helm.pod_files import Outside, lay_out, moved
 from tests.waiting import until
@@ -74,9 +76,15 @@ def test_the_rendered_deployment_serves(kafka_4_3_1: KafkaCluster, tmp_path: Pat
     assert state.is_file()
 
 
-def test_the_rendered_test_pod_examines_the_cluster(kafka_4_3_1: KafkaCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("clusters", [(), ("east", "west")])
+def test_the_rendered_test_pod_examines_each_cluster(
+    kafka_4_3_1: KafkaCluster, tmp_path: Path, clusters: tuple[str, ...]
+) -> None:
     """Status 0 where every hang could be proved, and nothing is left behind."""
-    objects = render("minimal", f"--set=kafka.bootstrapServers[0]={kafka_4_3_1.bootstrap}")
+    brokers = kafka_4_3_1.bootstrap
+    kafka = {"bootstrapServers": [] if clusters else [brokers]}
+    named = {name: {"kafka.bootstrap.servers": brokers} for name in clusters}
+    objects = render_values({"kafka": kafka, "clusters": named}, tmp_path)
     (pod,) = (manifest["spec"] for manifest in of_kind(objects, "Pod"))
     (container,) = pod["containers"]
     lay_out(pod, objects, tmp_path / "root", Outside(tmp_path / "outside"))
@@ -86,3 +94,4 @@ def test_the_rendered_test_pod_examines_the_cluster(kafka_4_3_1: KafkaCluster, t
     )
 
     assert run.returncode == 0, run.stderr
+    assert all(name in run.stdout for name in clusters)

@@ -38,7 +38,11 @@ image: {{ include "kafka-transaction-exporter.image" . | quote }}
 imagePullPolicy: {{ .image.pullPolicy | toJson }}
 securityContext:
   {{- toYaml .root.Values.securityContext | nindent 2 }}
-{{- with .root.Values.extraEnv }}
+{{- $environment := list }}
+{{- if include "kafka-transaction-exporter.isFleet" .root }}
+{{- $environment = list (dict "name" "STATE_DIRECTORY" "value" "/var/lib/kafka-transaction-exporter") }}
+{{- end }}
+{{- with concat $environment .root.Values.extraEnv }}
 env:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -1,13 +1,13 @@
 {{/* From values to the program's settings, and to the Secrets that they need. */}}
 
-{{/* A mapping of settings, however deep, as `section.key: value` in `into`. */}}
+{{/* A mapping of settings, however deep, as `section.key: value` in `into`; `of` is where they stand in the values. */}}
 {{- define "kafka-transaction-exporter.flatten" -}}
 {{- range $key, $value := .value }}
 {{- $name := ternary (printf "%s.%s" $.prefix $key) $key (ne $.prefix "") }}
 {{- if kindIs "map" $value }}
-{{- include "kafka-transaction-exporter.flatten" (dict "value" $value "prefix" $name "into" $.into) }}
+{{- include "kafka-transaction-exporter.flatten" (dict "of" $.of "value" $value "prefix" $name "into" $.into) }}
 {{- else if hasKey $.into $name }}
-{{- fail (printf "config: %s is set twice" $name) }}
+{{- fail (printf "%s: %s is set twice" $.of $name) }}
 {{- else }}
 {{- $_ := set $.into $name $value }}
 {{- end }}
@@ -21,6 +21,52 @@
 {{- end }}
 {{- if or .configMap .secret }}true{{ end }}
 {{- end }}
+{{- end }}
+
+{{/* True for many clusters in one release. */}}
+{{- define "kafka-transaction-exporter.isFleet" -}}
+{{- $hasExisting := include "kafka-transaction-exporter.hasExistingConfig" . }}
+{{- if and .Values.clusters $hasExisting }}
+{{- fail "existingConfig replaces clusters: put them there, under the key existingConfig.clustersKey" }}
+{{- end }}
+{{- if and .Values.existingConfig.clustersKey (not $hasExisting) }}
+{{- fail "existingConfig.clustersKey needs existingConfig.configMap or existingConfig.secret" }}
+{{- end }}
+{{- if or .Values.clusters .Values.existingConfig.clustersKey }}
+{{- if .Values.clusterLabel }}
+{{- fail "clusterLabel is for one cluster: of several, each series has the label cluster already" }}
+{{- end -}}
+true
+{{- end }}
+{{- end }}
+
+{{/* Where the settings are: arguments of every command that asks brokers. */}}
+{{- define "kafka-transaction-exporter.settingsArguments" -}}
+- {{ printf "--config.file=%s" (include "kafka-transaction-exporter.configFile" .) | toJson }}
+{{- if include "kafka-transaction-exporter.isFleet" . }}
+- {{ printf "--clusters=/etc/kafka-transaction-exporter/config/%s" (default "clusters.yaml" .Values.existingConfig.clustersKey) | toJson }}
+{{- end }}
+{{- end }}
+
+{{/* The first brokers of each cluster, as a list in YAML; empty with an existing configuration. */}}
+{{- define "kafka-transaction-exporter.bootstrapServers" -}}
+{{- $servers := list }}
+{{- $settings := include "kafka-transaction-exporter.settings" . | fromYaml }}
+{{- $all := list (default dict $settings) }}
+{{- if .Values.clusters }}
+{{- $all = list }}
+{{- range $name, $cluster := .Values.clusters }}
+{{- $flat := dict }}
+{{- include "kafka-transaction-exporter.flatten" (dict "of" (print "clusters." $name) "value" $cluster "prefix" "" "into" $flat) }}
+{{- $all = append $all $flat }}
+{{- end }}
+{{- end }}
+{{- range $all }}
+{{- with get . "kafka.bootstrap.servers" }}
+{{- $servers = concat $servers (kindIs "slice" . | ternary . (splitList "," (toString .))) }}
+{{- end }}
+{{- end }}
+{{- toYaml $servers }}
 {{- end }}
 
 {{/*
@@ -167,12 +213,13 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- define "kafka-transaction-exporter.settings" -}}
 {{- $fromKafka := (include "kafka-transaction-exporter.kafka" . | fromYaml).settings }}
 {{- if include "kafka-transaction-exporter.hasExistingConfig" . }}
+{{- $_ := include "kafka-transaction-exporter.isFleet" . }}
 {{- if or .Values.config $fromKafka }}
 {{- fail "existingConfig replaces config and kafka: set either existingConfig or the other two" }}
 {{- end }}
 {{- else }}
 {{- $settings := dict }}
-{{- include "kafka-transaction-exporter.flatten" (dict "value" .Values.config "prefix" "" "into" $settings) }}
+{{- include "kafka-transaction-exporter.flatten" (dict "of" "config" "value" .Values.config "prefix" "" "into" $settings) }}
 {{- range $name, $value := dict "publish.listen_address" "listenHost and containerPort" "publish.web_config_file" "webConfig" "state.file" "persistence" }}
 {{- if hasKey $settings $name }}
 {{- fail (printf "config: %s is set by the chart, see %s" $name $value) }}
@@ -190,7 +237,19 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- end }}
 {{- $_ := set $settings $name $value }}
 {{- end }}
-{{- $_ := required "kafka.bootstrapServers is missing: the brokers to ask first, for instance [kafka-bootstrap:9092]" (get $settings "kafka.bootstrap.servers") }}
+{{- $servers := get $settings "kafka.bootstrap.servers" }}
+{{- if include "kafka-transaction-exporter.isFleet" . }}
+{{- if $servers }}
+{{- fail "kafka.bootstrapServers is of one cluster: with clusters, each of them has its own" }}
+{{- end }}
+{{- range $name, $cluster := .Values.clusters }}
+{{- $flat := dict }}
+{{- include "kafka-transaction-exporter.flatten" (dict "of" (print "clusters." $name) "value" $cluster "prefix" "" "into" $flat) }}
+{{- $_ := required (printf "clusters.%s: kafka.bootstrap.servers is missing" $name) (get $flat "kafka.bootstrap.servers") }}
+{{- end }}
+{{- else }}
+{{- $_ := required "kafka.bootstrapServers is missing: the brokers to ask first, for instance [kafka-bootstrap:9092]" $servers }}
+{{- end }}
 {{- toYaml $settings }}
 {{- end }}
 {{- end }}
