@@ -197,6 +197,7 @@ def require_conditional_writes(folder: Place) -> None:
     if isinstance(folder, Path):
         return
     probe = Table(folder / f"probe-{secrets.token_hex(8)}", _PROBE, "Shows whether the store has conditional writes")
+    others: list[TableError] = []
     try:
         for _ in range(PROBE_ROUNDS):
             outcomes = _race(probe)
@@ -206,9 +207,12 @@ def require_conditional_writes(folder: Place) -> None:
                     f"{folder}: this store ignores conditional writes (If-None-Match), so that two pipelines would "
                     f"overwrite each other's commits; keep the tables on a disk, or in a store that has them"
                 )
-            others = [failure for failure in failures if not isinstance(failure, ConflictError)]
-            if others or len(failures) == len(outcomes):
+            others += [failure for failure in failures if not isinstance(failure, ConflictError)]
+            if len(failures) == len(outcomes):
                 raise (*others, *failures)[0]
+        # Raised last: where objects are overwritten, one that is being replaced may be missing for a moment.
+        if others:
+            raise others[0]
     finally:
         remove_folder(probe.folder)
 

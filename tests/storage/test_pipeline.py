@@ -131,6 +131,23 @@ def test_a_store_with_conditional_writes_is_found_so(bucket: Bucket) -> None:
     assert bucket.objects() == set()
 
 
+def test_a_failure_beside_a_commit_is_the_answer_of_the_last_round_only(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As S3Proxy over a folder at times: an object that is being overwritten is missing in a list."""
+    missing, conflict = TableError("Invalid table version: 0"), ConflictError("another was first")
+    unclear, overwritten = [None, missing, conflict], [None, None, conflict]
+    for rounds, sentence in (
+        ([unclear, overwritten], "ignores conditional writes"),
+        ([unclear] * delta.PROBE_ROUNDS, "Invalid table version"),
+        ([[conflict, missing, missing]], "Invalid table version"),
+    ):
+        left = iter(rounds)
+        monkeypatch.setattr(delta, "_race", lambda _, left=left: next(left))
+        with pytest.raises(TableError, match=sentence):
+            require_conditional_writes(bucket.place())
+
+
 @pytest.mark.programs
 def test_a_store_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPatch, store: ObjectStore) -> None:
     """There pipelines that commit at the same time overwrite each other: all of them succeed, and one is there."""
