@@ -17,8 +17,10 @@ from kafka.protocol.parser import KafkaProtocol
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 """Limit of one response. A partition with 1,000,000 producer entries takes 37 MB; kafka-python's own limit is 1 MB."""
 RECEIVE_LIMIT_BYTES = 512_000_000
-FIRST_BYTES = 256 * 1024
-"""First size of a buffer, which then doubles. Most responses are smaller than twice that."""
+STEP_BYTES = 256 * 1024
+"""By which a buffer grows at a time."""
+_ZEROS = memoryview(bytes(STEP_BYTES))
+"""What a buffer is extended with: zeros made for each step would cost thirty times as much (page faults)."""
 _LENGTH_BYTES = 4
 
 
@@ -113,11 +115,10 @@ class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
         """Make room for at least one byte, unless all have arrived. Raises ReceiveLimitError."""
         if self.tell() < len(self) or not self.missing:
             return
-        size = min(max(FIRST_BYTES, 2 * len(self)), self.announced)
-        more = size - len(self)
+        more = min(STEP_BYTES, self.missing)
         self._budget.take(more, self.announced)
         self._taken += more
-        self.extend(bytes(more))
+        self.extend(_ZEROS[:more])
 
 
 class Parser(KafkaProtocol):  # type: ignore[misc]
