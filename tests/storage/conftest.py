@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,10 @@ class Bucket:
 
     def objects(self) -> set[str]:
         """Keys of all objects, read behind the server."""
-        found = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
+        # Not by `rglob`, which fails when a folder goes meanwhile.
+        found = (
+            Path(folder, name).relative_to(self.folder) for folder, _, names in os.walk(self.folder) for name in names
+        )
         return {str(path) for path in found if not path.parts[0].startswith(".")}
 
 
