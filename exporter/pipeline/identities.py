@@ -36,29 +36,25 @@ class Identities:
 
 
 def identities_of(observations: DataFrame) -> Identities:
-    names = (
-        observations.where(f.col("transactional_id").isNotNull())
-        .select(*_PRODUCER, "transactional_id")
-        .distinct()
-        .groupBy(*_PRODUCER)
-        .agg(f.max("transactional_id").alias("transactional_id"))
+    # The batch is read once: a producer writes to few partitions.
+    seen = observations.groupBy(*_PARTITION, "producer_id", "transactional_id").agg(
+        f.max("start_offset").alias("newest_offset"), f.max(exact_start()).alias("newest_start")
     )
-    producers = observations.groupBy(*_PRODUCER).agg(f.max(exact_start()).alias("newest_start"))
-    partitions = observations.groupBy(*_PARTITION).agg(f.max("start_offset").alias("newest_offset"))
-    named = producers.join(names, on=list(_PRODUCER), how="left")
-    known = schemas.shaped(named, schemas.PRODUCERS).persist()
-    return Identities(known, schemas.shaped(partitions, schemas.PARTITIONS))
+    seen.persist()
+    return _greatest(seen, seen)
 
 
 def merged(one: Identities, other: Identities) -> Identities:
-    """The union of both. Of two names the greater one is taken, so that the order does not matter."""
-    producers = one.producers.unionByName(other.producers).groupBy(*_PRODUCER)
-    partitions = one.partitions.unionByName(other.partitions).groupBy(*_PARTITION)
-    whole = producers.agg(*(f.max(column).alias(column) for column in ("transactional_id", "newest_start")))
-    return Identities(
-        schemas.shaped(whole, schemas.PRODUCERS).persist(),
-        schemas.shaped(partitions.agg(f.max("newest_offset").alias("newest_offset")), schemas.PARTITIONS),
+    return _greatest(one.producers.unionByName(other.producers), one.partitions.unionByName(other.partitions))
+
+
+def _greatest(of_producers: DataFrame, of_partitions: DataFrame) -> Identities:
+    """Of two names the greater one is taken, so that the order does not matter."""
+    named = of_producers.groupBy(*_PRODUCER).agg(
+        *(f.max(column).alias(column) for column in ("transactional_id", "newest_start"))
     )
+    newest = of_partitions.groupBy(*_PARTITION).agg(f.max("newest_offset").alias("newest_offset"))
+    return Identities(schemas.shaped(named, schemas.PRODUCERS).persist(), schemas.shaped(newest, schemas.PARTITIONS))
 
 
 def read_identities(spark: SparkSession, folder: Place) -> Identities:
