@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tests.brokers.process import end_with_parent
@@ -32,25 +34,15 @@ class ObjectStore:
 
     def start(self) -> None:
         """Again with the same objects, on the same port."""
-        with (self._folder / "log.txt").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *(versitygw(), "--quiet", "--port", f"{HOST}:{self.port}"),
-                    *("posix", "--sidecar", self._sidecar, self._root),
-                ],
-                env={**os.environ, "ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call
-            )
-        until(self._accepts, patience_s=30)
-
-    def _accepts(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, (self._folder / "log.txt").read_text()
-        return is_open(self.port)
+        self._process = started(
+            [
+                *(versitygw(), "--quiet", "--port", f"{HOST}:{self.port}"),
+                *("posix", "--sidecar", self._sidecar, self._root),
+            ],
+            self.port,
+            self._folder / "log.txt",
+            {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY},
+        )
 
     def stop(self) -> None:
         assert self._process is not None
@@ -70,6 +62,29 @@ class ObjectStore:
     def environment(self, port: int | None = None) -> dict[str, str]:
         """The variables by which every client finds it, or another port of this machine with its keys."""
         return environment_of(port or self.port)
+
+
+def started(
+    command: Sequence[str | Path], port: int, log: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.Popen[bytes]:
+    """A server that accepts connections on the port, and ends with this process."""
+    with log.open("ab") as output:
+        server = subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call
+        )
+
+    def accepts() -> bool:
+        assert server.poll() is None, log.read_text()
+        return is_open(port)
+
+    until(accepts, patience_s=30)
+    return server
 
 
 def environment_of(port: int) -> dict[str, str]:

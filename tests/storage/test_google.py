@@ -19,12 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from exporter.history.writer import History
 from exporter.storage.faults import StoreError, reason_of
 from exporter.storage.places import place_of
-from tests.brokers.process import end_with_parent
 from tests.evaluation.builders import NOW_MS
 from tests.history.test_writer import DAY_MS, cycle, settings
-from tests.storage.server import HOST, free_port, is_open
+from tests.storage.server import HOST, free_port, started
 from tests.tools import ToolUnavailable, fake_gcs_server
-from tests.waiting import until
 
 ENDPOINT = "CLOUD_STORAGE_EMULATOR_ENDPOINT"
 """Google's client looks there."""
@@ -102,20 +100,9 @@ def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "bucket").mkdir(parents=True)
     monkeypatch.setenv(ENDPOINT, f"http://{HOST}:{port}")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials(tmp_path)))
-    with (tmp_path / "log.txt").open("wb") as log:
-        server = subprocess.Popen(
-            [
-                *(program, "-scheme", "http", "-host", HOST, "-port", str(port), "-public-host", f"{HOST}:{port}"),
-                *("-backend", "filesystem", "-filesystem-root", folder),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call
-        )
+    command = [str(program), "-scheme", "http", "-host", HOST, "-port", str(port), "-public-host", f"{HOST}:{port}"]
+    server = started([*command, "-backend", "filesystem", "-filesystem-root", str(folder)], port, tmp_path / "log.txt")
     try:
-        until(lambda: is_open(port), patience_s=30, status=(tmp_path / "log.txt").read_text)
         yield folder / "bucket"
     finally:
         server.kill()
