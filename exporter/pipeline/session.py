@@ -10,7 +10,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from exporter.pipeline.spark_output import log4j_options, without_notices
+from exporter.pipeline.spark_output import without_notices, write_log4j
 
 MEMORY: Final = "1g"
 SHUFFLE_PARTITIONS: Final = 16
@@ -67,12 +67,11 @@ def open_session(
         .config("spark.sql.files.openCostInBytes", str(256 * 1024))
     )
     builder = builder.config(map=dict(more))
-    log4j = () if master is None else log4j_options(Path(temporary))
     if master is None:
         session = builder.getOrCreate()
     else:
         # Nobody waits for a pause of its garbage collector.
-        java = ("-XX:+UseParallelGC", *_compiler(master, is_short=is_short), *log4j)
+        java = ("-XX:+UseParallelGC", *_compiler(master, is_short=is_short), write_log4j(Path(temporary)))
         builder = (
             builder.master(master)
             .config("spark.driver.memory", memory)
@@ -83,8 +82,7 @@ def open_session(
         )
         with without_notices():
             session = builder.getOrCreate()
-    if master is None or log4j:
-        session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("ERROR")
     return session
 
 

@@ -21,7 +21,6 @@ appender.stderr.layout.pattern = spark: %p %c{1}: %m%n%ex{short.message}
 logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
 logger.shell.level = error
 """
-_LOG4J_FILE: Final = "log4j2.properties"
 _QUIET: Final = (
     # Failures of tasks: Spark retries them, and the job reports the last one.
     "org.apache.spark.executor.Executor",
@@ -33,15 +32,12 @@ _QUIET: Final = (
 _AT_EVERY_START: Final = re.compile(rb"WARNING: Using incubator modules|NOTE: Picked up JDK_JAVA_OPTIONS|^\s*$")
 
 
-def log4j_options(folder: Path) -> tuple[str, ...]:
-    """Options of Java that have Spark log errors only, by a file in `folder`; none if Spark's own settings have a log's."""
-    settings = os.environ.get("SPARK_CONF_DIR")
-    if settings and (Path(settings) / _LOG4J_FILE).is_file():
-        return ()
+def write_log4j(folder: Path) -> str:
+    """The option of Java that has Spark log errors only."""
     quiet = "".join(f"logger.l{n}.name = {name}\nlogger.l{n}.level = off\n" for n, name in enumerate(_QUIET))
-    path = folder / _LOG4J_FILE
+    path = folder / "log4j2.properties"
     path.write_text(LOG4J + quiet, encoding="utf-8")
-    return (f"-Dlog4j2.configurationFile={path.resolve().as_uri()}",)
+    return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"
 
 
 @contextmanager

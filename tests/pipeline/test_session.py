@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from exporter.cli import main
 from exporter.pipeline.session import FAST_START, LONG_RUN, _compiler, _where
-from exporter.pipeline.spark_output import cause_of, log4j_options, without_notices
+from exporter.pipeline.spark_output import cause_of, without_notices, write_log4j
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import taken
@@ -66,21 +66,12 @@ def test_notices_of_every_start_are_left_out_and_nothing_else(capfd: pytest.Capt
     assert sorted(shown.replace("the last", "the last\n").splitlines()) == ["an error", "ours", "the last"]
 
 
-def test_spark_logs_errors_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_logs_errors_only(tmp_path: Path) -> None:
     """By a file of its own: the one that Spark has logs warnings, and says that it is used."""
-    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
-    assert log4j_options(tmp_path) == (f"-Dlog4j2.configurationFile={(tmp_path / 'log4j2.properties').as_uri()}",)
+    option = write_log4j(tmp_path)
+
+    assert option == f"-Dlog4j2.configurationFile={(tmp_path / 'log4j2.properties').as_uri()}"
     assert "rootLogger.level = error" in (tmp_path / "log4j2.properties").read_text()
-
-
-def test_a_log_of_the_users_own_settings_of_spark_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings without one change nothing."""
-    settings = tmp_path / "conf"
-    settings.mkdir()
-    monkeypatch.setenv("SPARK_CONF_DIR", str(settings))
-    assert len(log4j_options(tmp_path)) == 1
-    (settings / "log4j2.properties").write_text("rootLogger.level = info\n")
-    assert log4j_options(tmp_path) == ()
 
 
 def test_java_optimises_what_is_long(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,14 @@ logger.sql.level = debug
 logger.kafka.name = org.apache.kafka
 logger.kafka.level = debug
 """
+LOUDLY = """
+import sys
+from exporter.pipeline import spark_output
+spark_output.LOG4J, spark_output._QUIET = sys.argv.pop(1), ()
+from exporter.cli import main
+sys.exit(main())
+"""
+"""The program, whose own settings of Spark's log, errors only, are replaced: they go before those of Spark's folder."""
 
 
 @pytest.mark.slow
@@ -37,7 +45,6 @@ def test_spark_shows_no_password(tmp_path: Path, mechanism: str) -> None:
     for folder in (spark, events):
         folder.mkdir()
     (spark / "spark-defaults.conf").write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file:{events}\n")
-    (spark / "log4j2.properties").write_text(LOUD)
     cluster = SecureCluster("4.3.1", Certificates.made_in(tmp_path / "certificates"))
     with cluster:
         cluster.add_scram_users()
@@ -48,7 +55,8 @@ def test_spark_shows_no_password(tmp_path: Path, mechanism: str) -> None:
         )
         made = subprocess.run(
             [
-                *(sys.executable, "-m", "exporter", "pipeline"),
+                *(sys.executable, "-c", LOUDLY, LOUD),
+                "pipeline",
                 "transaction-log",
                 f"--tables={tables}",
                 f"--jars={spark_kafka_jars()}",
