@@ -288,11 +288,11 @@ def main(words: list[str]) -> int:
     1 where slow tests then cannot run.
     """
     both: list[Callable[[], Path]] = [functools.partial(helm, 3), functools.partial(helm, 4)]
-    slow = [*both, operator_crds, gateway_crds, api_server]
+    of_the_api_server = [*both, operator_crds, gateway_crds, api_server]
     wanted = {
         (): [*both, hadolint, kubernetes_schemas, kubeconform, compose, versitygw],
-        ("api-server",): slow,
-        ("slow",): [*slow, kube_score, newest_promtool, fake_gcs_server],
+        ("api-server",): of_the_api_server,
+        ("slow",): [*of_the_api_server, kube_score, newest_promtool, fake_gcs_server],
     }[tuple(words)]
     missing = 0
     for make in wanted:

@@ -25,7 +25,8 @@ CONNECT_SECONDS: Final = 5.0
 ATTEMPTS: Final = 3
 """Of one request: more wait for the next cycle or run."""
 GOOGLE_RETRY_SECONDS: Final = 15
-"""Of one request: without a limit Google's client repeats it for a quarter of an hour, without credentials too."""
+"""Of one request, which may take half as long again: without a limit Google's client repeats it for a quarter of an hour,
+without credentials too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from exporter.history.writer import History
 from exporter.storage.faults import StoreError, reason_of
+from exporter.storage.location import Location
+from exporter.storage.objects import ObjectPath
 from exporter.storage.places import place_of
+from exporter.storage.small_file import FetchedObject
 from tests.evaluation.builders import NOW_MS
 from tests.history.test_writer import DAY_MS, cycle, settings
 from tests.storage.server import HOST, free_port, started
@@ -85,7 +88,7 @@ def test_a_store_that_is_away_is_reported_within_seconds(tmp_path: Path) -> None
     ],
 )
 def test_a_fault_says_what_to_do(status: str, reason: str) -> None:
-    """Recorded from Google's client, but for the last."""
+    """In the form that Google's client was seen to have, shortened; the last is made up."""
     assert reason_of(OSError(f"[Errno 2] google::cloud::Status({status}). Detail: [errno 2]")).startswith(reason)
 
 
@@ -127,7 +130,9 @@ def test_the_history_and_what_is_usual_are_there(objects: Path, tmp_path: Path) 
     assert there.keys() == expected.keys()
     assert all(pq.read_table(path).equals(pq.read_table(expected[name])) for name, path in there.items())
 
-    place_of("gs://bucket/baselines.json").write_bytes(b"{}")
+    baselines = ObjectPath(Location("gs", "bucket", "baselines.json"))
+    baselines.write_bytes(b"{}")
+    assert FetchedObject(baselines, bytes_max=100).read_text() == "{}"
     with pytest.raises(FileNotFoundError):
         place_of("gs://bucket/nothing").read_bytes()
     with pytest.raises(StoreError, match="create the bucket"):
