@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.cluster import free_ports
+from tests.brokers.ports import free_ports
 
 PATIENCE_S: Final = 120
 SELF: Final = "kafka_transaction_exporter_"

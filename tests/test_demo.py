@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from examples.demo.progress import Progress
-from tests.brokers.cluster import free_ports
+from tests.brokers.ports import free_ports
 from tests.waiting import until
 
 PORT = 9814

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import forked
-from tests.brokers.cluster import free_ports
+from tests.brokers.ports import free_ports
 from tests.real_brokers.exporting import command, serving
 from tests.waiting import until
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import yaml
 
 from alerts.rules import FOLDER, Group
-from tests.brokers.cluster import free_ports
+from tests.brokers.ports import free_ports
 from tests.brokers.process import JavaProcess
 from tests.waiting import until
 

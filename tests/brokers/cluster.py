@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import os
 import random
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,12 +14,10 @@ from typing import ClassVar, Final
 
 from tests.brokers.broker import HOST, Broker
 from tests.brokers.maven import BrokersUnavailable, kafka_jars, made_once, require_program
+from tests.brokers.ports import free_ports
 from tests.brokers.shared_classes import SILENT, archive_of
 from tests.brokers.topics import Topics
 
-PORTS: Final = range(20_000, 32_768)  # below Linux's ephemeral ports: no outgoing connection takes one meanwhile
-SHARES: Final = 16
-"""Of the ports, one for each worker: a port is taken some time after it was found free, and two may find the same."""
 CLUSTER_ID: Final = "ZXhwb3J0ZXItdGVzdHMtMQ"  # any 16 bytes in base64
 OPTIMISED: Final = ("-Xmx512m", "-XX:+UseSerialGC")
 SHORT_LIVED: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # it ends before optimising pays
@@ -220,24 +216,3 @@ def _rehearse(version: str, archive: Path) -> None:
         rehearsal.launch_and_stop(archive)
     finally:
         rehearsal.close()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of PORTS that nobody listens on now; held together while looking, so that all are different."""
-    share = PORTS[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % SHARES :: SHARES]
-    found: list[socket.socket] = []
-    try:
-        for port in random.sample(share, len(share)):
-            candidate = socket.socket()
-            try:
-                candidate.bind((HOST, port))
-            except OSError:
-                candidate.close()
-                continue
-            found.append(candidate)
-            if len(found) == count:
-                return [taken.getsockname()[1] for taken in found]
-    finally:
-        for taken in found:
-            taken.close()
-    raise BrokersUnavailable(f"fewer than {count} free ports in {share}")

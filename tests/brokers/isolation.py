@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import KafkaCluster, Properties, free_ports
+from tests.brokers.cluster import KafkaCluster, Properties
 from tests.brokers.link import Link, Weather
+from tests.brokers.ports import free_ports
 
 CONTROLLER_ID: Final = 100
 
@@ -29,8 +30,7 @@ class IsolatedCluster(KafkaCluster):
         self._links: dict[tuple[int, int], Link] = {}
         """From a node to a node."""
         super().__init__(version, nodes=nodes, properties=properties)
-        taken = {port for broker in self.brokers for port in (broker.port, broker.controller_port)}
-        free = [port for port in free_ports(3 * nodes + 2) if port not in taken]
+        free = free_ports(nodes + 2)
         self.controller = Broker(
             node_id=CONTROLLER_ID,
             port=free.pop(),
@@ -39,12 +39,6 @@ class IsolatedCluster(KafkaCluster):
             java=self._java(*self.node_java, *self._node_options(CONTROLLER_ID)),
         )
         self._peer_ports = {broker.node_id: free.pop() for broker in self.brokers}
-
-    @property
-    def ports(self) -> frozenset[int]:
-        """Those of all nodes; they listen only once it is entered."""
-        own = {port for it in (*self.brokers, self.controller) for port in (it.port, it.controller_port)}
-        return frozenset({*own, *self._peer_ports.values()})
 
     def __enter__(self) -> IsolatedCluster:
         try:

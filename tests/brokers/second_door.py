@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import KafkaCluster, Properties, free_ports
+from tests.brokers.cluster import KafkaCluster, Properties
+from tests.brokers.ports import free_ports
 
 PASSWORD: Final = "let-me-in"
 LISTENER: Final = "SECOND"
@@ -27,9 +28,8 @@ class TwoDoorCluster(KafkaCluster):
         """`advertised_ports` by node id, where they are not the listener's own."""
         super().__init__(version, nodes=nodes, properties=properties)
         self._advertised_ports = advertised_ports or {}
-        first_door = {port for broker in self.brokers for port in (broker.port, broker.controller_port)}
-        free = [port for port in free_ports(3 * nodes) if port not in first_door]
-        self.door_ports: dict[int, int] = {broker.node_id: free[n] for n, broker in enumerate(self.brokers)}
+        node_ids = [broker.node_id for broker in self.brokers]
+        self.door_ports: dict[int, int] = dict(zip(node_ids, free_ports(nodes), strict=True))
 
     @property
     def door(self) -> str:

@@ -9,7 +9,8 @@ from typing import Final
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import KafkaCluster, Properties, free_ports
+from tests.brokers.cluster import KafkaCluster, Properties
+from tests.brokers.ports import free_ports
 from tests.certificates import Authority, Issued
 
 USER: Final = "watcher"
@@ -69,9 +70,7 @@ class SecureCluster(KafkaCluster):
     def __init__(self, version: str, certificates: Certificates, *, properties: Properties | None = None) -> None:
         super().__init__(version, properties=properties)
         self.certificates = certificates
-        taken = {self.broker(1).port, self.broker(1).controller_port}
-        free = [port for port in free_ports(len(self.DOORS) + 2) if port not in taken]
-        self._ports = dict(zip(self.DOORS, free, strict=False))
+        self._ports = dict(zip(self.DOORS, free_ports(len(self.DOORS)), strict=True))
 
     def door(self, name: str) -> str:
         """`host:port` of one listener."""

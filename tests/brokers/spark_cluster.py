@@ -12,7 +12,7 @@ from typing import Final
 
 import pyspark
 
-from tests.brokers.cluster import free_ports
+from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
 from tests.waiting import until
 

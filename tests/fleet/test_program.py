@@ -19,7 +19,8 @@ import pytest
 
 from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
-from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.real_brokers.exporting import ended

@@ -16,7 +16,8 @@ from typing import Final
 import pytest
 
 from examples.workload.planting import plant_hang
-from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
 from tests.brokers.spark_cluster import WORKERS_PYTHON, SparkCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster

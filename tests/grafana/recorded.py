@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -29,6 +28,7 @@ from typing import Any, Final
 
 import yaml
 
+from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
 from tests.grafana.scenarios import LASTS_MS, SCENARIOS, Scrape, played
 
@@ -59,9 +59,7 @@ class Prometheus:
 
     def __init__(self, folder: Path) -> None:
         (folder / "prometheus.yml").write_text("{}")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = f"127.0.0.1:{free_ports(1)[0]}"
         self.url = f"http://{address}"
         self._log = folder / "prometheus.log"
         with self._log.open("ab") as log:

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.ports import free_ports
 from tests.helm.chart import render, render_values
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.helm.pod_files import Outside, lay_out, moved

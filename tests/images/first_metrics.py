@@ -20,7 +20,8 @@ from typing import Final
 import yaml
 
 from helm.made import CHART
-from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.ports import free_ports
 from tests.helm.manifests import manifests, of_kind, only
 from tests.images.engine import HARDENED, image, podman, wait_until_read
 from tests.images.test_pods import for_podman

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from helm.made import ROOT
-from tests.brokers.cluster import free_ports
+from tests.brokers.ports import free_ports
 from tests.images.engine import configuration, fetched, podman
 from tests.images.stand_ins import stand_in
 from tests.marks import starts

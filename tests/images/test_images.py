@@ -15,7 +15,8 @@ from typing import Final
 
 import pytest
 
-from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.ports import free_ports
 from tests.images.engine import fetched, podman, run_once, running
 
 pytestmark = pytest.mark.slow

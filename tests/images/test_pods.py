@@ -22,7 +22,8 @@ import yaml
 
 from examples.workload.planting import plant_hang
 from helm.made import ROOT
-from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.ports import free_ports
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.helm.chart import render

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.cli import main
 from tests import forked
-from tests.brokers.cluster import free_ports
+from tests.brokers.ports import free_ports
 from tests.waiting import until
 
 PATIENCE_S = 60

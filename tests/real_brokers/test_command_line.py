@@ -22,7 +22,8 @@ from confluent_kafka import Consumer, TopicPartition
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests import forked
-from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.ports import free_ports
 from tests.commands.json_schema import problems
 from tests.conftest import SessionCluster, versions
 from tests.real_brokers.exporting import called, command

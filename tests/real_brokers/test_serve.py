@@ -15,7 +15,8 @@ from pyarrow.parquet import ParquetFile
 from examples.workload.planting import plant_hang, plant_producers
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Verdict
-from tests.brokers.cluster import KafkaCluster, free_ports
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.ports import free_ports
 from tests.conftest import versions
 from tests.real_brokers.exporting import Exporter, Series, called, command, serving
 

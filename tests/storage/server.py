@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
 from tests.tools import versitygw
 from tests.waiting import until
@@ -28,7 +29,7 @@ class ObjectStore:
         self._root, self._sidecar = folder / "buckets", folder / "sidecar"
         for made in (self._root, self._sidecar):
             made.mkdir(parents=True)
-        self.port = free_port()
+        (self.port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -102,10 +103,3 @@ def is_open(port: int) -> bool:
     """Whether somebody listens there."""
     with socket.socket() as connection:
         return connection.connect_ex((HOST, port)) == 0
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        port: int = taken.getsockname()[1]
-    return port

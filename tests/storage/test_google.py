@@ -22,9 +22,10 @@ from exporter.storage.location import Location
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import place_of
 from exporter.storage.small_file import FetchedObject
+from tests.brokers.ports import free_ports
 from tests.evaluation.builders import NOW_MS
 from tests.history.test_writer import DAY_MS, cycle, settings
-from tests.storage.server import HOST, free_port, started
+from tests.storage.server import HOST, started
 from tests.tools import ToolUnavailable, fake_gcs_server
 
 ENDPOINT = "CLOUD_STORAGE_EMULATOR_ENDPOINT"
@@ -59,7 +60,7 @@ def test_a_store_that_is_away_is_reported_within_seconds(tmp_path: Path) -> None
         env={
             **os.environ,
             "GOOGLE_APPLICATION_CREDENTIALS": str(credentials(tmp_path)),
-            ENDPOINT: f"http://{HOST}:{free_port()}",
+            ENDPOINT: f"http://{HOST}:{free_ports(1)[0]}",
         },
         capture_output=True,
         text=True,
@@ -99,7 +100,7 @@ def objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         program = fake_gcs_server()
     except ToolUnavailable as missing:
         pytest.skip(str(missing))
-    port, folder = free_port(), tmp_path / "objects"
+    (port,), folder = free_ports(1), tmp_path / "objects"
     (folder / "bucket").mkdir(parents=True)
     monkeypatch.setenv(ENDPOINT, f"http://{HOST}:{port}")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials(tmp_path)))

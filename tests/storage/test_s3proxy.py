@@ -10,8 +10,9 @@ import pytest
 from exporter.pipeline.delta import TableError, require_conditional_writes
 from exporter.storage.places import place_of
 from tests.brokers.maven import require_program, s3proxy_jars
+from tests.brokers.ports import free_ports
 from tests.brokers.process import JavaProcess
-from tests.storage.server import ACCESS_KEY, HOST, SECRET_KEY, environment_of, free_port, is_open
+from tests.storage.server import ACCESS_KEY, HOST, SECRET_KEY, environment_of, is_open
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.programs]
@@ -25,7 +26,7 @@ WARNINGS_ONLY = """<configuration>
 @pytest.fixture(params=["filesystem", "filesystem-nio2"])
 def objects(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of the server, which has a bucket; the environment leads to it."""
-    port, folder = free_port(), tmp_path / "objects"
+    (port,), folder = free_ports(1), tmp_path / "objects"
     (folder / "bucket").mkdir(parents=True)
     properties = {
         "s3proxy.authorization": "aws-v2-or-v4",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tests import forked
-from tests.brokers.cluster import free_ports
+from tests.brokers.ports import free_ports
 from tests.certificates import Authority
 from tests.real_brokers.exporting import command
 from tests.verification.soak.resources import Resources

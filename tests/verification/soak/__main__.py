@@ -25,9 +25,9 @@ from typing import Final
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from tests.brokers.broker import Broker
-from tests.brokers.cluster import free_ports
 from tests.brokers.link import Link
 from tests.brokers.maven import BrokersUnavailable
+from tests.brokers.ports import free_ports
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.exporting import Exporter, serving
 from tests.verification.soak.churn import Churn

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import OPTIMISED, Properties, free_ports
+from tests.brokers.cluster import OPTIMISED, Properties
 from tests.brokers.isolation import IsolatedCluster
+from tests.brokers.ports import free_ports
 from tests.brokers.second_door import LISTENER
 
 
@@ -21,9 +22,8 @@ class SoakCluster(IsolatedCluster):
     ) -> None:
         super().__init__(version, nodes=nodes, properties=properties)
         self._advertised_ports = advertised_ports
-        taken = {*self.ports, *advertised_ports.values()}
-        free = [port for port in free_ports(nodes + len(taken)) if port not in taken]
-        self.door_ports: Final = {broker.node_id: free.pop() for broker in self.brokers}
+        node_ids = [broker.node_id for broker in self.brokers]
+        self.door_ports: Final = dict(zip(node_ids, free_ports(nodes), strict=True))
 
     @property
     def door(self) -> str:
