@@ -138,10 +138,13 @@ class Tables:
                 table.clean(kept_hours)
         kept = {self._path_of_state(current.snapshot.run).name, current.state.identities}
         before_s = time.time() - kept_hours * 3600
-        for path in (*self.states.glob("*.json"), *self.states.glob("identities-*/producers/*")):
-            folder = path if path.name.endswith(".json") else path.parent.parent
-            if folder.name not in kept and path.stat().st_mtime < before_s:
-                path.unlink() if folder == path else remove_folder(folder)
+        for path in self.states.glob("*.json"):
+            if path.name not in kept and path.stat().st_mtime < before_s:
+                path.unlink()
+        written_s = {path.parent.parent: path.stat().st_mtime for path in self.states.glob("identities-*/producers/*")}
+        for folder, at_s in written_s.items():
+            if folder.name not in kept and at_s < before_s:
+                remove_folder(folder)
 
 
 def by_cluster(choose: Callable[[int, int], int], instants: Iterable[tuple[str, int]]) -> dict[str, int]:
