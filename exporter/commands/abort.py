@@ -21,7 +21,10 @@ def run(context: Context, settings: Settings) -> int:
         return complain(against, ExitStatus.WRONG_USAGE)
     if options.plan_file is not None:
         return with_means(settings, lambda means: abort_planned(context, means))
-    return with_means(settings, lambda means: recover(context, means, Action.ABORT, forced=options.force))
+    # It waits as `find-hanging` does: the remedy of a stuck transaction is another than that of one that is completing.
+    return with_means(
+        settings, lambda means: recover(context, means, Action.ABORT, forced=options.force), stuck_after_ms=None
+    )
 
 
 def wrong_usage(options: argparse.Namespace) -> str | None:

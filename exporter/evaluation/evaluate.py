@@ -14,7 +14,7 @@ import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
-from exporter.evaluation.evidence import Evidence, gather, is_another_start
+from exporter.evaluation.evidence import Evidence, gather, is_another_start, was_completing
 from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
 from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.rules import verdict_of
@@ -241,12 +241,12 @@ def _remembered(
     elif before is not None and before.producer_epoch == evidence.producer_epoch:
         start_ms = before.coordinator_start_ms
     completing_since_ms, completing_from_ms = -1, None
-    if evidence.ownership is Ownership.COMPLETING:
+    if before is not None and not verdict.is_hanging and was_completing(before, evidence.ownership, transaction):
+        completing_since_ms, completing_from_ms = before.completing_since_ms, before.completing_from_ms
+    elif evidence.ownership is Ownership.COMPLETING:
         # It may have been decided during this cycle: it was completing at the cycle's end, not necessarily at its start.
         completing_since_ms = now_ms + took_ms
         completing_from_ms = None if monotonic_ms is None else monotonic_ms + took_ms
-        if before is not None and before.completing_since_ms >= 0:
-            completing_since_ms, completing_from_ms = before.completing_since_ms, before.completing_from_ms
     return Remembered(
         first_seen_ms=now_ms if before is None else before.first_seen_ms,
         last_seen_ms=now_ms,

@@ -9,6 +9,7 @@ import numpy as np
 
 from exporter.evaluation.memory import Memory, Remembered
 from exporter.snapshot import (
+    COMPLETING_STATES,
     STATE_TOPIC,
     ClockSource,
     CoordinatorProof,
@@ -201,7 +202,7 @@ def _evidence(
         is_clock_behind=answers.is_clock_behind,
         was_seen_before=remembered is not None,
         watched_ms=watched_ms,
-        completing_ms=_completing_ms(snapshot, owned, remembered, _prepared_ms(transaction, logged)),
+        completing_ms=_completing_ms(snapshot, owned, remembered, transaction, logged),
         was_asked=was_asked,
         second_read=second_read,
         proof_failure=None if proof is None else proof.failure_for(transaction),
@@ -235,6 +236,18 @@ def _watched_ms(remembered: Remembered | None, monotonic_ms: int | None) -> int:
 def is_another_start(remembered: Remembered | None, transaction: CoordinatorTransaction) -> bool:
     """True if its producer has begun another transaction since, which includes the open records."""
     return remembered is not None and remembered.coordinator_start_ms != transaction.start_time_ms
+
+
+def was_completing(
+    remembered: Remembered | None, ownership: Ownership, transaction: CoordinatorTransaction | None
+) -> bool:
+    """True if an earlier cycle saw it decided, and this one does not contradict: a missing response is none."""
+    if remembered is None or remembered.completing_since_ms < 0:
+        return False
+    if ownership is Ownership.COMPLETING and transaction is not None:
+        return not is_another_start(remembered, transaction)
+    state = None if transaction is None else transaction.state
+    return ownership is Ownership.UNLISTED or (ownership is Ownership.LISTED_ACTIVE and state in COMPLETING_STATES)
 
 
 def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTransaction]) -> bool:
@@ -282,10 +295,17 @@ def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int)
     return max(now_ms - transaction.start_time_ms, 0)
 
 
-def _completing_ms(snapshot: Snapshot, owned: Ownership, remembered: Remembered | None, prepared_ms: int | None) -> int:
+def _completing_ms(
+    snapshot: Snapshot,
+    owned: Ownership,
+    remembered: Remembered | None,
+    transaction: CoordinatorTransaction | None,
+    logged: LoggedProducer | None,
+) -> int:
     """Time that it has been completing; by the monotonic clock if this process saw it begin: that cannot be set."""
-    if owned is not Ownership.COMPLETING or remembered is None or remembered.completing_since_ms < 0:
+    if owned is not Ownership.COMPLETING or remembered is None or not was_completing(remembered, owned, transaction):
         return 0
+    prepared_ms = _prepared_ms(transaction, logged)
     now_ms, is_clock_sure = snapshot.cluster_time_ms, snapshot.clock_source is ClockSource.CONTROLLER
     # Only after two cycles have seen it: the coordinator's clock may be behind the exporter's.
     since_log_ms = now_ms - prepared_ms if prepared_ms is not None and is_clock_sure else 0

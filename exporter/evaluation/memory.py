@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -35,9 +35,9 @@ class Remembered:
     superseded_epoch: int | None = None
     """The epoch of its records, if a proof found its id at a newer epoch without a transaction; not kept on disk."""
     completing_from_ms: int | None = None
-    """The same instant as `completing_since_ms` by this process's monotonic clock; never carried over a restart."""
+    """The same instant as `completing_since_ms` by this machine's monotonic clock; never carried over a restart."""
     watched_from_ms: int | None = None
-    """When this process first saw it, by its monotonic clock; never carried over a restart."""
+    """When this process first saw it, by that clock; never carried over a restart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +94,13 @@ class Memory:
     """Transactions that were not examined."""
     blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
     """Since when a suspect blocks each group, by the cluster's clock."""
+
+    def without_monotonic(self) -> Memory:
+        """For a cycle on another machine, whose monotonic clock has another beginning."""
+        known = {
+            key: replace(each, completing_from_ms=None, watched_from_ms=None) for key, each in self.transactions.items()
+        }
+        return replace(self, transactions=MappingProxyType(known))
 
     def of(self, key: TransactionKey) -> Remembered | None:
         """Facts about `key`, also from before its topic id was known."""

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -25,6 +26,7 @@ from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ClusterSettings, ScanSettings
 from exporter.cycle import JournalOf, Known, Question, collect_with, run_cycle
 from exporter.evaluation.verdicts import Evaluation
+from exporter.fleet import executor
 from exporter.fleet.executor import Done, Task, packed, perform, unpacked
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
@@ -134,13 +136,15 @@ class SparkReader:
         self._is_closed = False
         self._home: RDD[int] | None = None
         """One element in the memory of the executor that had the cluster last: Spark prefers that one."""
+        self._boot_id = ""
+        """Of the machine whose monotonic clock the memory has."""
         self.phases: tuple[tuple[str, float], ...] = ()
 
     def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
         """The executor evaluates, too; the journal that it gets is of the transactions that are known by now."""
         journal = journal_of({key.producer_id for key in known.memory.transactions})
-        done = self._run(partial(_cycle, known, journal))
-        self.phases = done.phases
+        done = self._run(partial(_cycle, known, journal, self._boot_id))
+        self.phases, self._boot_id = done.phases, done.boot_id
         evaluation: Evaluation = done.value
         snapshot = evaluation.snapshot
         self.recall(snapshot.cluster_id, (*snapshot.partitions.topics, *snapshot.visibility.hidden_topics))
@@ -203,7 +207,9 @@ class SparkReader:
         return self._home
 
 
-def _cycle(known: Known, journal: Journal, collector: Collector) -> Evaluation:
+def _cycle(known: Known, journal: Journal, boot_id: str, collector: Collector) -> Evaluation:
+    if boot_id != executor.BOOT_ID:
+        known = replace(known, memory=known.memory.without_monotonic())
     return run_cycle(collect_with(collector), known, lambda _: journal)
 
 

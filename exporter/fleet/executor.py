@@ -8,6 +8,7 @@ from __future__ import annotations
 import copyreg
 import pickle
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +27,17 @@ IDLE_SECONDS_MAX = 600.0
 
 # pickle cannot do this by itself, and the memory of an evaluation holds such mappings.
 copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)))
+
+
+def _boot_id() -> str:
+    """Of the machine's running system: processes with the same one have one monotonic clock."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # not Linux
+        return uuid.uuid4().hex
+
+
+BOOT_ID = _boot_id()
 
 
 class Clients:
@@ -80,6 +92,7 @@ class Done:
     error: Exception | None = None
     requests: tuple[ApiStatistics, ...] = ()
     phases: tuple[tuple[str, float], ...] = ()
+    boot_id: str = ""
 
 
 def packed(content: Task | Done) -> bytes:
@@ -105,6 +118,6 @@ def perform(data: bytes) -> bytes:
         except Exception as failure:  # noqa: BLE001 - raised where the result is read
             error = failure
         requests = since(before, collector.statistics())
-        return packed(Done(value=value, error=error, requests=requests, phases=collector.phases))
+        return packed(Done(value=value, error=error, requests=requests, phases=collector.phases, boot_id=BOOT_ID))
     except Exception as failure:  # noqa: BLE001 - as above
         return packed(Done(error=failure))

@@ -93,7 +93,7 @@ _ADVICE: Final[Mapping[Verdict, str]] = {
     Verdict.OVERDUE_AT_COORDINATOR: (
         "Its coordinator is to abort it: find out why it does not (runbook KafkaTransactionOverdueAtCoordinator)."
     ),
-    Verdict.COMPLETING: "Its coordinator writes the marker by itself: wait.",
+    Verdict.COMPLETING: "Its coordinator writes the marker by itself: wait. `complete` is for one that stays so.",
     Verdict.PREPARED_TWO_PHASE_COMMIT: (
         "The transaction manager of that application decides it: ask there. `force-terminate` would abort a prepared "
         "transaction, on all its partitions."
@@ -107,6 +107,8 @@ _ADVICE: Final[Mapping[Verdict, str]] = {
 
 def _advice(row: TransactionRow, may_force: bool) -> str:  # noqa: FBT001 - as in `refusal`
     """What to do instead; never a command that can lose records, but for an inconclusive verdict."""
+    if row.verdict is Verdict.STUCK_COMPLETING and (older := _refusal_to_complete(row)) is not None:
+        return f" `complete` refuses it too: {older}. Ask the owner of the records before anything is written."
     if row.verdict is not Verdict.INCONCLUSIVE:
         return f" {_ADVICE[row.verdict]}"
     mend = " Remove what prevents the proof, and repeat the command."

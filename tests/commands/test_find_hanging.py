@@ -298,7 +298,7 @@ class Completing:
             coordinators=(CoordinatorCoverage(broker=1, failure=None),),
         )
 
-    def judge(self, *, stuck_after_ms: int = 3000) -> Judge:
+    def judge(self, *, stuck_after_ms: int | None = 3000) -> Judge:
         return Judge(self, policy(SETTINGS, stuck_after_ms=stuck_after_ms), sleep=self.sleep, clock=self.clock)
 
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from exporter.commands import abort as abort_command
 from exporter.commands.consent import agrees, audit_log, with_audited
-from exporter.commands.recover import recover
+from exporter.commands.examine import policy
+from exporter.commands.recover import Means, recover
+from exporter.commands.status import ExitStatus
+from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.recovery.plan import Action
 from tests.commands.scenes import SETTINGS, World, context_of, hang, live, nothing
+from tests.commands.test_find_hanging import Completing
 from tests.commands.test_terminal import Terminal
 from tests.recovery.stand_in import PartitionStandIn
 
@@ -189,6 +195,25 @@ def test_a_cluster_that_goes_away_in_the_lock_is_logged(tmp_path: Path) -> None:
 
     (last,) = (tmp_path / "audit.jsonl").read_text().splitlines()[-1:]
     assert json.loads(last)["sentence"] == "nothing was written: no broker responded"
+
+
+def test_a_transaction_that_is_completing_is_watched_as_long_as_find_hanging_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise a stuck one would never be stuck here, and the operator be told to wait for ever."""
+    clock = Completing()
+
+    def with_collector(_: Settings, command: Callable[[Means], int], *, stuck_after_ms: int | None = 0) -> int:
+        judge = clock.judge(stuck_after_ms=stuck_after_ms)
+        return command(replace(World.of(nothing())[0], judge=judge.judge))
+
+    monkeypatch.setattr(abort_command, "with_means", with_collector)
+    arguments = ["abort", "--topic", "orders", "--partition", "0", "--start-offset", "7", "--dry-run"]
+    status = abort_command.run(context_of(tmp_path, arguments), SETTINGS)
+
+    assert status == ExitStatus.REFUSED
+    assert "`complete` writes the marker that its coordinator has decided." in capsys.readouterr().out
+    assert clock.now_s > policy(SETTINGS).stuck_after_ms / 1000
 
 
 def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path) -> None:

@@ -318,6 +318,57 @@ def test_completing_is_timed_from_the_cycle_that_first_saw_it() -> None:
     assert run(ongoing, first.memory).memory.transactions[KEY].completing_since_ms == -1
 
 
+@pytest.mark.parametrize(
+    "missing",
+    [
+        pytest.param((), id="its coordinator did not respond"),
+        pytest.param((listed("PrepareCommit"),), id="listed only"),
+    ],
+)
+def test_a_cycle_without_the_coordinator_s_response_keeps_how_long_it_is_completing(missing: tuple[Any, ...]) -> None:
+    """Otherwise the alert resolves after a coordinator's restart, and pages again."""
+    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),)))
+    gap = run(snapshot([Entry()], transactions=missing, taken_at_ms=NOW_MS + 30_000), first.memory)
+    later = snapshot([Entry()], transactions=(transaction("PrepareCommit"),), taken_at_ms=NOW_MS + 61_000)
+
+    assert gap.transactions.verdict.tolist() == [Verdict.INCONCLUSIVE]
+    assert run(later, gap.memory).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
+
+
+@pytest.mark.parametrize(
+    ("state", "fields"),
+    [("CompleteCommit", {}), ("PrepareCommit", {"start_time_ms": NOW_MS + 20_000})],
+    ids=["it was completed", "its producer's next transaction"],
+)
+def test_what_contradicts_restarts_how_long_it_is_completing(state: str, fields: dict[str, Any]) -> None:
+    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),)))
+    between = run(
+        snapshot([Entry()], transactions=(transaction(state, **fields),), taken_at_ms=NOW_MS + 30_000), first.memory
+    )
+    later = snapshot([Entry()], transactions=(transaction("PrepareCommit", **fields),), taken_at_ms=NOW_MS + 61_000)
+
+    assert run(later, between.memory).transactions.verdict.tolist() == [Verdict.COMPLETING]
+
+
+def test_on_another_machine_the_cluster_s_clock_counts() -> None:
+    """Its monotonic clock has another beginning, here 80 days earlier."""
+    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),))).memory.without_monotonic()
+    verdicts = [
+        run(
+            snapshot(
+                [Entry()],
+                transactions=(transaction("PrepareCommit"),),
+                taken_at_ms=NOW_MS + later_ms,
+                monotonic_ms=MONOTONIC_MS + 80 * 24 * 60 * MINUTE_MS,
+            ),
+            first,
+        ).transactions.verdict.tolist()
+        for later_ms in (1_000, 61_000)
+    ]
+
+    assert verdicts == [[Verdict.COMPLETING], [Verdict.STUCK_COMPLETING]]
+
+
 def test_what_was_decided_during_a_cycle_is_completing_from_its_end_on() -> None:
     """The first cycle took 40 s, and it may have been decided in the last of them: it is stuck 60 s after those."""
     first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),), took_ms=40_000))

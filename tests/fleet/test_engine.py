@@ -13,14 +13,24 @@ from pyspark.sql import SparkSession
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers
 from examples.workload.producers import OpenTransaction
+from exporter import cycle
 from exporter.commands.serve import opened
 from exporter.config.fleet import load_fleet
 from exporter.config.settings import Settings
+from exporter.cycle import Known
 from exporter.daemon.daemon import Daemon
-from exporter.fleet.engine import FIRST_EXECUTOR_WITHIN_S, SparkEngine, cause_of
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.fleet import executor
+from exporter.fleet.engine import FIRST_EXECUTOR_WITHIN_S, SparkEngine, _cycle, cause_of
+from exporter.kafka.collect.collector import Collector
+from exporter.snapshot import Snapshot
+from exporter.transaction_log.journal import NO_JOURNAL
 from exporter.web.routes import Request, Routes
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
+from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
 NOBODY = "127.0.0.1:1"
 A_SECOND = {"kafka.request.timeout.ms": "1000", "scan.deadline": "10s", "scan.interval": "20s"}
@@ -160,6 +170,32 @@ class Application:
 
     def stop(self) -> None:
         self.is_stopped = True
+
+
+@pytest.mark.parametrize("machine", ["this", "other"])
+def test_an_executor_on_another_machine_has_another_monotonic_clock(
+    machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one has remembered by its clock, the next one takes only if it is the same clock."""
+    monkeypatch.setattr(executor, "BOOT_ID", "this")
+    given: list[Memory] = []
+
+    def collect(**_: object) -> Snapshot:
+        return snapshot([Entry()], transactions=(transaction("PrepareCommit"),))
+
+    def noted(taken: Snapshot, memory: Memory, *others: object) -> Evaluation:
+        given.append(memory)
+        return evaluate(taken, memory, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cycle, "evaluate", noted)
+    first = evaluate(collect(), Memory(), Policy()).memory
+    known = Known(memory=first, policy=Policy())
+    _cycle(known, NO_JOURNAL, machine, cast("Collector", SimpleNamespace(collect=collect)))
+    (memory,) = given
+    (remembered,) = memory.transactions.values()
+
+    assert (remembered.completing_from_ms is None, remembered.watched_from_ms is None) == (machine == "other",) * 2
+    assert remembered.completing_since_ms == NOW_MS
 
 
 def test_an_application_is_given_time_for_its_first_executor_and_none_for_its_next() -> None:

@@ -166,23 +166,20 @@ def test_a_cluster_that_no_exporter_watches_any_more_keeps_its_rows(spark: Spark
 
 def test_the_states_of_earlier_runs_go(spark: SparkSession, tmp_path: Path) -> None:
     """With their folders as Spark has written them, of which each has several files."""
-    tables = Tables(tmp_path / "tables")
+    tables, states = Tables(tmp_path / "tables"), tmp_path / "tables" / VERSION / "state"
     for number in range(3):
         at = 600 * number
-        rows_at = [{"at": at + 30, "open": [{"start_offset": number, "started": at}]}, {"at": at + 60}]
-        cases.write_file(tmp_path / "history", "c", f"w{number}", rows_at)
+        row = {"start_offset": number, "started": at}
+        cases.write_file(tmp_path / "history", "c", f"w{number}", [{"at": at + 30, "open": [row]}, {"at": at + 60}])
         taken(spark, tmp_path / "history", tables)
     current = tables.current()
-    before = {path.name for path in tables.states.iterdir()}
+    before = {path.name for path in states.iterdir()}
     tables.clean()
-    assert {path.name for path in tables.states.iterdir()} == before
+    assert {path.name for path in states.iterdir()} == before
     tables.clean(kept_hours=0)
 
     assert len(before) == 6
-    assert {path.name for path in tables.states.iterdir()} == {
-        f"{current.snapshot.run}.json",
-        current.state.identities,
-    }
+    assert {path.name for path in states.iterdir()} == {f"{current.snapshot.run}.json", current.state.identities}
 
 
 def test_what_a_killed_run_has_left_is_removed(spark: SparkSession, made: Path, copy: Path) -> None:

@@ -97,6 +97,11 @@ def test_a_coordinator_behind_the_partition_completes_nothing(
 
     assert (against is not None) is is_refused
     assert against is None or "epoch 3 is open on the partition" in against
+    advice = refusal(plan_for(Action.ABORT, stuck), None) or ""
+    assert ("`complete` writes the marker" in advice, "`complete` refuses it too" in advice) == (
+        not is_refused,
+        is_refused,
+    )
 
 
 def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:

@@ -159,7 +159,7 @@ def test_stuck_completing(
     stuck = client.open(topic, 0)
     decide(client, topic, commit=commit, version_cap=4)
     about(desk, stuck)
-    if not as_written:  # half a minute for each command, otherwise
+    if not as_written:  # a minute for each command, otherwise
         desk.hurry = {"find-hanging": "--stuck-after 300ms", "complete": "--stuck-after 300ms"}
 
     with desk.reading("KafkaTransactionStuckCompleting") as operator:
