@@ -67,11 +67,15 @@ class TransactionKeys:
         return replace(self, **columns)
 
     def with_others(self, others: TransactionKeys) -> TransactionKeys:
-        """These, and `others` after them."""
+        """These, and `others` after them; each topic once, since a cycle's keys are those of the cycle before and more."""
+        topics = {topic: index for index, topic in enumerate(zip(self.topics, self.topic_ids, strict=True))}
+        used, place = np.unique(others.topic, return_inverse=True)
+        names = ((others.topics[index], others.topic_ids[index]) for index in used.tolist())
+        theirs = np.array([topics.setdefault(topic, len(topics)) for topic in names], dtype=np.int32)
         return TransactionKeys(
-            topics=(*self.topics, *others.topics),
-            topic_ids=(*self.topic_ids, *others.topic_ids),
-            topic=np.concatenate((self.topic, others.topic + np.int32(len(self.topics)))),
+            topics=tuple(topic for topic, _ in topics),
+            topic_ids=tuple(topic_id for _, topic_id in topics),
+            topic=np.concatenate((self.topic, theirs[place])),
             partition=np.concatenate((self.partition, others.partition)),
             producer_id=np.concatenate((self.producer_id, others.producer_id)),
             start_offset=np.concatenate((self.start_offset, others.start_offset)),
@@ -107,13 +111,15 @@ def partition_keys(topic: Int32Column | Int64Column, partition: Int32Column) -> 
 
 def _topics_of(keys: TransactionKeys, other: TransactionKeys) -> Int64Column:
     """(T,) the index in `other` of each topic of `keys`; -1 if `other` has none of that name and id."""
-    known: dict[str, int] = {name: index for index, name in enumerate(other.topics)}
-    found = [known.get(name, -1) for name in keys.topics]
-    pairs = zip(found, keys.topic_ids, strict=True)
-    return np.array(
-        [-1 if at < 0 or (mine and other.topic_ids[at] and mine != other.topic_ids[at]) else at for at, mine in pairs],
-        dtype=np.int64,
-    )
+    by_name = {name: index for index, name in enumerate(other.topics)}
+    known = {topic: index for index, topic in enumerate(zip(other.topics, other.topic_ids, strict=True))}
+
+    def place(name: str, topic_id: str) -> int:
+        if not topic_id:
+            return by_name.get(name, -1)
+        return known.get((name, topic_id), known.get((name, ""), -1))
+
+    return np.array([place(*topic) for topic in zip(keys.topics, keys.topic_ids, strict=True)], dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

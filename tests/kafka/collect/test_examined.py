@@ -19,7 +19,7 @@ from exporter.publication.metrics.model import Shown
 from exporter.publication.metrics.transactions import open_by_verdict, suspects_hidden
 from exporter.publication.page.summary import summarize
 from exporter.publication.publication import PublishOptions
-from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC, TransactionKey, TransactionKeys
 from tests.kafka.collect.test_bounds import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
@@ -184,6 +184,31 @@ def test_keys_are_found_by_everything_that_identifies_them() -> None:
     assert keys.those(np.array([3, 3])).places_in(keys).tolist() == [3, 3]
     assert keys.places_in(keys.those(np.array([], dtype=np.int64))).tolist() == [-1] * 6
     assert keys.places_in(keys.those(np.array([2]))).tolist() == [-1, -1, 0, -1, -1, -1]
+
+
+def test_those_of_an_unread_partition_are_kept_beside_the_present_ones() -> None:
+    """Over many cycles: each topic is there once, so that all are found again and the memory does not grow."""
+    orders = [TransactionKey("orders", 0, producer_id, 100, "id-1") for producer_id in range(3)]
+    others = [TransactionKey(topic, 0, 7, 100, "id-2") for topic in ("payments", "gone")]
+    present, kept = TransactionKeys.of(orders), TransactionKeys.of(others).those(np.array([0]))
+    for _ in range(3):
+        kept = present.with_others(kept).those(np.array([3]))
+    keys = present.with_others(kept)
+
+    assert keys.topics == ("orders", "payments")
+    assert keys.places_in(keys).tolist() == [0, 1, 2, 3]
+    assert TransactionKeys.of([*others, *orders]).places_in(keys).tolist() == [3, -1, 0, 1, 2]
+
+
+def test_a_topic_that_was_made_again_is_another_one() -> None:
+    """Beside the one before it; where an id is unknown, any matches."""
+    made = [TransactionKey("orders", 0, 7, 100, topic_id) for topic_id in ("id-1", "id-2", "")]
+    first, second, unknown = (TransactionKeys.of([key]) for key in made)
+    both = first.with_others(second)
+
+    assert (first.places_in(both).tolist(), second.places_in(both).tolist()) == ([0], [1])
+    assert TransactionKeys.of([made[0]._replace(topic_id="id-3")]).places_in(both).tolist() == [-1]
+    assert first.places_in(unknown).tolist() == unknown.places_in(first).tolist() == [0]
 
 
 def test_past_the_deadline_no_proof_is_begun() -> None:
