@@ -49,7 +49,7 @@ class Reloader:
         self._current = current
         self._sources = sources
         self._wall_clock = wall_clock
-        self._digests = self._digest_all()
+        self._digests = self._applied = self._digest_all()
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
 
     def if_changed(self) -> Reloaded | None:
@@ -70,9 +70,9 @@ class Reloader:
             return None
         for name in restart_needed(self._current.written, loaded.written):
             log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
-        before = self._digests
+        before = self._applied  # a file may also have changed while the settings were invalid
         self._current = loaded
-        self._digests = self._digest_all()
+        self._digests = self._applied = self._digest_all()
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
         log.info("settings reloaded", extra={"subject": "settings"})
         changed = frozenset(file for file in loaded.files if before.get(file) != self._digests[file])

@@ -196,17 +196,18 @@ class WatchedCluster:
         return None if evaluation is None else evaluation.snapshot
 
     def _take_settings(self) -> None:
-        """Use the settings that were read since the last cycle."""
-        old = self.settings
+        """Use the settings that were read since the last cycle; if they cannot be used, the next one tries it again."""
         with self._lock:
-            new, self._new = self._new, None
-            if new is not None:
-                self.settings = new[0]
+            new = self._new
         if new is None:
             return
         settings, files_changed = new
-        reconnect = files_changed or old.kafka != settings.kafka
+        reconnect = files_changed or self.settings.kafka != settings.kafka
         self._reader.use(settings.kafka, settings.scan, reconnect=reconnect)
+        with self._lock:
+            self.settings = settings
+            if self._new is new:
+                self._new = None
         if reconnect:
             self._proof_check.forget()
             self._protection_watch.forget()
@@ -239,11 +240,11 @@ class WatchedCluster:
         return bool(found)
 
     def _look_at(self, keys: Sequence[TransactionKey]) -> Mapping[TransactionKey, str]:
-        """What to say of their first records."""
+        """What to say of their first records; nothing where the cluster goes away meanwhile."""
         deadline_s = self.settings.scan.deadline_ms / 1000
         try:
             records = self._reader.query(lambda client: first_records(client, keys), deadline_s=deadline_s)
-        except ClientClosedError:
+        except (ClientClosedError, ClusterUnavailableError):
             return {}
         return {key: in_words(record) for key, record in zip(keys, records, strict=True)}
 

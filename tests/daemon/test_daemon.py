@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import load
-from exporter.config.settings import Settings
+from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import JournalOf, Known, collect_with, run_cycle
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
@@ -51,6 +51,8 @@ class Script:
         self.preconditions: Preconditions | None = None
         self.queries = 0
         self.phases = (("producers", 0.25),)
+        self.used: list[bool] = []
+        self.unusable: list[ClusterUnavailableError] = []
         self.recalled: tuple[str, tuple[str, ...]] = ("", ())
 
     def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
@@ -77,7 +79,9 @@ class Script:
         return self.preconditions
 
     def use(self, *_: Any, reconnect: bool) -> None:
-        pass
+        self.used.append(reconnect)
+        if self.unusable:
+            raise self.unusable.pop(0)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         return ()
@@ -141,6 +145,33 @@ def test_the_page_s_commands_have_the_brokers_of_the_settings() -> None:
     cycle(daemon)
 
     assert f"--bootstrap-server</span> {FLAGS['kafka.bootstrap.servers']} <span>--topic" in get(daemon, "/")[1]
+
+
+def test_settings_that_cannot_be_used_are_tried_again_at_the_next_cycle() -> None:
+    """A certificate is being replaced: until it can be read, the old settings are in use, as a whole."""
+    script = Script(healthy(), healthy(10), healthy(20))
+    daemon = daemon_on(script, Clock())
+    (job,) = daemon.jobs.values()
+    cycle(daemon)
+    new = load(file=None, environment={}, flags={**FLAGS, "kafka.client.id": "another"}).settings
+    script.unusable = [down()]
+    job.use(ClusterSettings(name=None, settings=new), frozenset())
+    for _ in range(3):
+        cycle(daemon)
+
+    assert script.used == [True, True]
+    assert job.settings == new
+    assert values(daemon)["kafka_transaction_exporter_cycles_failed_total"] == 1
+
+
+def test_records_that_cannot_be_read_cost_no_incident() -> None:
+    """The cluster goes away after a good cycle: that stays good, and its incident is followed."""
+    settings = load(file=None, environment={}, flags={**FLAGS, "incident.show_records": "true"}).settings
+    daemon = Daemon(settings, lambda _: Script(hang()))
+    cycle(daemon)
+
+    assert values(daemon)["kafka_transaction_exporter_cycles_failed_total"] == 0
+    assert "orders-0" in get(daemon, "/incidents")[1]
 
 
 def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCaptureFixture) -> None:

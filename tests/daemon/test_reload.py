@@ -112,6 +112,19 @@ def test_a_bad_file_is_reported_once_and_changes_nothing(files: Files, caplog: p
     assert files.reloader.status.succeeded
 
 
+def test_a_password_rotated_while_the_settings_are_invalid_is_a_change_afterwards(files: Files) -> None:
+    """Otherwise the connections keep the old one until it expires."""
+    files.write("soon")
+    assert files.reloader.if_changed() is None
+    files.password.write_text("two")
+    assert files.reloader.if_changed() is None
+    files.write("10s")
+
+    reloaded = files.reloader.if_changed()
+    assert reloaded is not None
+    assert reloaded.changed == {files.password}
+
+
 def test_a_secret_that_vanishes_keeps_the_old_settings(files: Files) -> None:
     """A file that is not there for a moment, as while it is being replaced."""
     files.password.unlink()
