@@ -5,6 +5,7 @@ The pipeline makes its table of incidents by the same definition, so that both g
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -31,6 +32,9 @@ SUSPECTS_MAX: Final = 100
 """Followed in one incident; the others are counted."""
 EVENTS_MAX: Final = 500
 """In the time line of one incident; the later ones are counted."""
+
+_NAMED: Final = re.compile(r"""(?<=transactional id )(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+"""In the sentences about a transaction, which write it as Python does."""
 
 
 class EventKind(Enum):
@@ -168,13 +172,13 @@ class Incident:
 
 
 def without_transactional_ids(incident: Incident) -> Incident:
-    """The incident without any occurrence of its transactional ids."""
+    """The incident without its transactional ids, nor those that only the search for a cause has found."""
     names = {repr(one.transactional_id) for one in incident.suspects if one.transactional_id is not None}
 
     def hidden(sentence: str) -> str:
         for name in names:
             sentence = sentence.replace(name, "(hidden)")
-        return sentence
+        return _NAMED.sub("(hidden)", sentence)
 
     return replace(
         incident,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from exporter.incidents.follow import unexplained, with_causes
 from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents, by_time
 from exporter.publication.page.incidents import IncidentPages, in_one_sentence
 from exporter.publication.page.page import Page
@@ -95,6 +98,24 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
     path = path_of(incidents.all[0].id)
     assert shown(shown_pages[path]).count("app-1") >= 3
     assert all("app-1" not in shown(page) for page in kept_back.values())
+
+
+@pytest.mark.parametrize("name", ["app-42", "it's app-42", 'a "quoted" app-42', "both ' and \" app-42"])
+def test_an_id_that_only_the_search_for_a_cause_has_found_is_kept_from_readers(name: str) -> None:
+    """No coordinator lists the producer id of this suspect, so it has no id of its own."""
+    proved = Cycles().cycle(0, [hang()])
+    (suspect,) = unexplained(proved)
+    because = f"the coordinator removed transactional id {name!r} 2 hours before the record was written"
+    explained = with_causes(proved, {suspect.key: ("written_after_expiry", because)}, NOW_MS + 1_000)
+    pages = [
+        IncidentPages().render(explained, nobody, INTERVAL_MS, transactional_ids=are_shown)[
+            path_of(explained.all[0].id)
+        ]
+        for are_shown in (True, False)
+    ]
+
+    assert [shown(page).count("app-42") for page in pages] == [2, 0]
+    assert "removed transactional id (hidden) 2 hours before" in shown(pages[1])
 
 
 def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -> None:

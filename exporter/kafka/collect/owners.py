@@ -67,7 +67,7 @@ def _moved(transaction: CoordinatorTransaction, coordinator: Claim) -> str | Non
     if transaction.coordinator == coordinator.leader:
         return None
     if coordinator.leader == NO_LEADER:
-        return f"the metadata names no coordinator of {transaction.transactional_id!r}"
+        return "the metadata names no coordinator of its transactional id"
     return (
         f"broker {transaction.coordinator} describes it, but the metadata names broker {coordinator.leader} as its "
         "coordinator"
