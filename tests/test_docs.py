@@ -233,6 +233,15 @@ def test_every_verdict_and_every_reason_is_explained() -> None:
     assert rows == named, f"add rows for {named - rows}, remove those of {rows - named}"
 
 
+def test_every_reason_has_its_remedy() -> None:
+    """In the runbook of the alert that on-call gets for it."""
+    text = (ROOT / "alerts" / "runbooks" / "KafkaTransactionInconclusive.md").read_text()
+    remedies = [line.partition("|")[2].partition("|")[0] for line in text.splitlines() if line.startswith("| `")]
+    named = [reason for cell in remedies for reason in re.findall(r"`([a-z_]+)`", cell)]
+
+    assert sorted(named) == sorted(["inconclusive_reason", *(reason.value for reason in InconclusiveReason)])
+
+
 def test_metrics_in_the_documents_exist() -> None:
     names = {metric.name for metric in METRICS}
     words = {

@@ -584,7 +584,7 @@
                 )
                   (
                     instance:kafka_transaction_exporter_inconclusive_transactions:fresh{
-                      reason=~"transactional_ids_hidden|ids_may_be_denied|topics_hidden|transaction_state_hidden"
+                      reason=~"transactional_ids_hidden|ids_visible_by_name_only|ids_may_be_denied|topics_hidden|transaction_state_hidden"
                     }
                     > 0
                   )
@@ -902,7 +902,7 @@
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_transaction_exporter_inconclusive_transactions:fresh{
-                    reason=~"transactional_ids_hidden|ids_may_be_denied|topics_hidden|transaction_state_hidden"
+                    reason=~"transactional_ids_hidden|ids_visible_by_name_only|ids_may_be_denied|topics_hidden|transaction_state_hidden"
                   }
                 )
                 > 0
