@@ -201,9 +201,9 @@ class LogFollower:
             self._unknown_versions += 1
             return ()
         events = self._ledger.take(record.partition, decoded, record.written_at_ms)
-        if record.offset >= self._counted_before.get(record.partition, 0):
-            for event in events:
-                self._counts.count(event)
+        was_counted = record.offset < self._counted_before.get(record.partition, 0)
+        for event in events:
+            self._counts.count(event, was_counted=was_counted)
         ended = [transaction for event in events if (transaction := ended_by_coordinator(event)) is not None]
         self._timeouts.extend(ended)
         return ended

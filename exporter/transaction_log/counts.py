@@ -20,6 +20,9 @@ VERSION_MAX = 9
 """Of transactions, in the counts: the number of series does not depend on what is in the log."""
 
 
+_COUNTED = frozenset({Happening.PREPARED, Happening.COMPLETED, Happening.INITIALIZED})
+
+
 @dataclass(frozen=True, slots=True)
 class Histogram:
     """Counts are not cumulative, one more than there are bounds; the last is +Inf. `total` in seconds."""
@@ -85,20 +88,25 @@ class Counts:
         """Transactional id -> its group, and the version of its last transaction."""
         self._clients: Counter[tuple[str, int]] = Counter()
 
-    def count(self, event: Event) -> None:
+    def count(self, event: Event, *, was_counted: bool = False) -> None:
+        """`was_counted`: by an earlier run; then only the present state is taken from it, of ids and their clients."""
         happening = event.happening
         if happening is Happening.EXPIRED:
             self._group_of.pop(event.transactional_id, None)
             self._hidden.discard(event.transactional_id)
             self._note_client(event.transactional_id, None)
+            return
+        if happening is Happening.PREPARED and event.client_transaction_version >= 0:
+            self._note_client(event.transactional_id, min(event.client_transaction_version, VERSION_MAX))
+        if was_counted:
+            if happening in _COUNTED:
+                self._group(event.transactional_id)
         elif happening is Happening.COMPLETED and event.outcome is not None:
             group = self._group(event.transactional_id)
             group.completed[event.outcome] += 1
             if event.duration_ms >= 0:
                 group.markers.add(event.duration_ms)
         elif happening is Happening.PREPARED and event.outcome is not None:
-            if event.client_transaction_version >= 0:
-                self._note_client(event.transactional_id, min(event.client_transaction_version, VERSION_MAX))
             if event.duration_ms >= 0:
                 self._group(event.transactional_id).durations[event.outcome].add(event.duration_ms)
         elif happening is Happening.INITIALIZED:

@@ -141,3 +141,24 @@ def test_clients_are_counted_by_the_version_of_their_last_transaction() -> None:
         for event in machine.take(written, START_MS):
             counts.count(event)
     assert counts.counted().clients == ()
+
+
+def test_what_an_earlier_run_has_counted_still_shows_which_ids_there_are() -> None:
+    """After a restart the gauges are of the present, the counters of what came since."""
+    counts, machine = Counts(()), StateMachine()
+    clients = [
+        replace(ONGOING, transactional_id=f"app{n}-0", client_transaction_version=2) for n in range(PREFIXES_MAX)
+    ]
+    rest = [replace(EMPTY, transactional_id=f"more{n}-0") for n in range(3)]
+    written = [
+        one for client in clients for one in (client, replace(COMMITTING, transactional_id=client.transactional_id))
+    ]
+    for each in (*written, *rest):
+        for event in machine.take(each, START_MS):
+            counts.count(event, was_counted=True)
+    total = counts.counted()
+
+    assert sum(number for _, _, number in total.clients) == PREFIXES_MAX
+    assert total.ids_without_group == 3
+    assert not any(number for _, number in total.initialized)
+    assert not any(sum(histogram.counts) for _, _, histogram in total.durations)
