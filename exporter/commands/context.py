@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import Loaded
 from exporter.config.settings import Settings
 
@@ -49,14 +48,21 @@ class Context:
         """The audit log of commands without `--audit-log`; None if there is no state directory."""
         return None if self.state_folder is None else self.state_folder / "audit.jsonl"
 
-    def state_path(self, settings: Settings, kafka: KafkaSettings) -> Path | None:
-        """The state file; None for no file. `auto` takes a separate file for each set of brokers."""
-        if settings.state_file == "none":
+    def state_path(self, settings: Settings, cluster: Settings) -> Path | None:
+        """The state file of `cluster`; None for no file. `settings` are those of the fleet, or the same ones.
+
+        `auto` names it after the brokers; also after the cluster, where several of a fleet have the same ones.
+        """
+        brokers = ",".join(f"{host}:{port}" for host, port in cluster.kafka.bootstrap_servers)
+        own = f"-{_digest(str(cluster.fleet_name))}" if cluster.has_namesakes else ""
+        if settings.state_file == "none" or (settings.state_file == "auto" and self.state_folder is None):
             return None
         if settings.state_file != "auto":
-            return Path(settings.state_file)
-        if self.state_folder is None:
-            return None
-        brokers = ",".join(f"{host}:{port}" for host, port in kafka.bootstrap_servers)
-        name = hashlib.sha256(brokers.encode()).hexdigest()[:12]
-        return self.state_folder / f"state-{name}.json"
+            path = Path(settings.state_file)
+            return path.with_name(f"{path.stem}{own}{path.suffix}")
+        assert self.state_folder is not None
+        return self.state_folder / f"state-{_digest(brokers)}{own}.json"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -62,7 +62,7 @@ def run(context: Context, settings: Settings) -> int:
 def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> Examined:
     options, settings = context.options, cluster.settings
     principal = options.principal or principal_of(settings.kafka)
-    state_path = context.state_path(common, settings.kafka)
+    state_path = context.state_path(common, settings)
     local = tuple(local_findings(settings, state_path=state_path))
     with closing(Collector.opened(settings.kafka, settings.scan)) as collector:
         try:

@@ -29,7 +29,7 @@ def run(context: Context, settings: Settings) -> int:
         incident = incident_named(context, settings, options.id)
     except KeptFileError as error:
         return complain(str(error))
-    url = url_of(settings.publish.external_url, None, incident.id)
+    url = url_of(settings.publish.external_url, settings.fleet_name, incident.id)
     incident = AuditReader(context.audit_path).added_to(incident)
     print(
         json.dumps({**of_incident(incident), "url": url}, indent=2)
@@ -40,7 +40,7 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def _followed(context: Context, settings: Settings) -> Incidents:
-    path = path_beside(context.state_path(settings, settings.kafka))
+    path = path_beside(context.state_path(settings, settings))
     if path is None or not path.exists():
         where = "there is no state directory" if path is None else f"{path} does not exist"
         raise KeptFileError(

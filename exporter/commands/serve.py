@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import signal
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from exporter.commands.context import Configured, Context
@@ -65,7 +63,7 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
     return Daemon(
         settings,
         open_reader,
-        state_path_of=partial(_state_path, context, settings),
+        state_path_of=lambda cluster: context.state_path(settings, cluster.settings),
         audit_path=context.audit_path,
         follow=lambda own, before: LogFollower(own.kafka, own.transaction_log, counted_before=before),
         history=history_of(settings),
@@ -73,16 +71,6 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
         reloader=reloader_of(context.settings_source),
         orders=orders,
     )
-
-
-def _state_path(context: Context, settings: Settings, cluster: ClusterSettings) -> Path | None:
-    """`auto` names it after the brokers; also after the name where several clusters of a fleet have the same ones."""
-    path = context.state_path(settings, cluster.settings.kafka)
-    brokers = [other.settings.kafka.bootstrap_servers for other in settings.watched]
-    if path is None or brokers.count(cluster.settings.kafka.bootstrap_servers) < 2:  # noqa: PLR2004 - itself, and another
-        return path
-    name = hashlib.sha256(str(cluster.name).encode()).hexdigest()[:12]
-    return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
 def follow_signals(orders: Orders) -> None:

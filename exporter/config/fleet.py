@@ -14,6 +14,7 @@ clusters:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -55,8 +56,18 @@ def load_fleet(
     if problems:
         raise ConfigurationError(problems)
     first = next(iter(loaded.values()))
+    brokers = Counter(cluster.settings.kafka.bootstrap_servers for cluster in loaded.values())
     members = tuple(
-        ClusterSettings(name=name, settings=cluster.settings, files=cluster.files, written=cluster.written)
+        ClusterSettings(
+            name=name,
+            settings=replace(
+                cluster.settings,
+                fleet_name=name,
+                has_namesakes=brokers[cluster.settings.kafka.bootstrap_servers] > 1,
+            ),
+            files=cluster.files,
+            written=cluster.written,
+        )
         for name, cluster in loaded.items()
     )
     return Loaded(

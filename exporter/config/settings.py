@@ -293,6 +293,10 @@ class Settings:
     )
     clusters: tuple[ClusterSettings, ...] = ()
     """Of a fleet; the other settings are then those of the first cluster."""
+    fleet_name: str | None = None
+    """The cluster's name, if these are the settings of one cluster of a fleet."""
+    has_namesakes: bool = False
+    """Other clusters of the fleet have the same brokers."""
 
     @property
     def watched(self) -> tuple[ClusterSettings, ...]:

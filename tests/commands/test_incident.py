@@ -9,6 +9,7 @@ import pytest
 
 from exporter.commands.incident import run
 from exporter.commands.status import ExitStatus
+from exporter.config.fleet import chosen, load_fleet
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon.incidents_file import IncidentsFile
 from tests.commands.scenes import SETTINGS, context_of
@@ -21,7 +22,7 @@ ID = "20270115T080000000Z"
 def folder(tmp_path: Path) -> Path:
     """A state directory in which a daemon has followed a hang."""
     context = context_of(tmp_path, ["incident"])
-    IncidentsFile(context.state_path(SETTINGS, SETTINGS.kafka)).take(hanging())
+    IncidentsFile(context.state_path(SETTINGS, SETTINGS)).take(hanging())
     return tmp_path
 
 
@@ -89,6 +90,20 @@ def test_where_the_page_is_known_it_is_linked(folder: Path, capsys: pytest.Captu
     assert f"\n<{url}>\n" in capsys.readouterr().out
     assert run(context_of(folder, ["incident", ID, "--format", "json"]), linked) == ExitStatus.ANSWERED
     assert json.loads(capsys.readouterr().out)["url"] == url
+
+
+def test_one_of_a_fleet_is_found_where_its_daemon_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where another cluster has the same brokers; its page is below the cluster's."""
+    brokers = "{kafka: {bootstrap.servers: 'localhost:1'}}"
+    flags = {"publish.external_url": "https://ktx.example.org/"}
+    fleet = load_fleet(("fleet.yaml", f"clusters: {{orders: {brokers}, payments: {brokers}}}"), flags=flags)
+    context = context_of(tmp_path, ["incident", ID, "--format", "json"])
+    IncidentsFile(context.state_path(fleet.settings, fleet.settings.clusters[1].settings)).take(hanging())
+
+    assert run(context, chosen(fleet, "payments", one=True).settings) == ExitStatus.ANSWERED
+    url = f"https://ktx.example.org/clusters/payments/incidents/{ID}"
+    assert json.loads(capsys.readouterr().out)["url"] == url
+    assert run(context, chosen(fleet, "orders", one=True).settings) == ExitStatus.COULD_NOT_RUN
 
 
 @pytest.mark.parametrize("url", ["ktx.example.org", "ftp://ktx.example.org", "https://", "https://a:b@ktx.example.org"])

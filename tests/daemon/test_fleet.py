@@ -16,8 +16,8 @@ import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from exporter.commands.context import Context
-from exporter.commands.serve import _state_path
 from exporter.config.fleet import load_fleet
+from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.daemon import Daemon
@@ -350,10 +350,11 @@ def test_clusters_with_the_same_brokers_have_state_files_of_their_own(tmp_path: 
     )
     settings = load_fleet(("fleet.yaml", text), flags=FLAGS).settings
     context = Context(options=Namespace(), state_folder=tmp_path, may_colour=False)
-    paths = [_state_path(context, settings, cluster) for cluster in settings.clusters]
+    paths = [context.state_path(settings, cluster.settings) for cluster in settings.clusters]
+    alone = load(file=None, environment={}, flags={**FLAGS, "kafka.bootstrap.servers": "y:1"}).settings
 
     assert len(set(paths)) == 3
-    assert paths[2] == context.state_path(settings, settings.clusters[2].settings.kafka)
+    assert paths[2] == context.state_path(alone, alone)
 
 
 def test_each_cluster_has_its_own_state_file(tmp_path: Path) -> None:
