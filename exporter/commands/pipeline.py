@@ -175,7 +175,8 @@ def repeat(work: Any, options: argparse.Namespace) -> int:
 
 
 def _once(work: Any, job: str) -> int:
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - with Spark
+    import pyarrow as pa  # noqa: PLC0415 - with Spark, as all of these
+    from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     from exporter.pipeline.delta import TableError  # noqa: PLC0415
@@ -184,6 +185,8 @@ def _once(work: Any, job: str) -> int:
 
     try:
         getattr(work, job)()
-    except (PySparkException, Py4JError, TableError, StoreError) as error:
+    except BrokenPipeError:  # nobody reads what is printed
+        raise
+    except (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError) as error:
         return complain(f"{job} failed: {cause_of(error)}")
     return ExitStatus.ANSWERED

@@ -42,7 +42,7 @@ class HistoryFile:
 
     @property
     def key(self) -> str:
-        """Its name in the manifest."""
+        """Its name in the state of the tables."""
         return f"{self.table}/{self._place}"
 
     @property

@@ -7,7 +7,7 @@ the buckets of its own time again, and those with older transactions that its ro
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -83,7 +83,7 @@ def ingest_batch(
     try:
         touched = work.write(written, tables.identities_of(run))
     except (PySparkException, Py4JError, pa.ArrowException, OSError):
-        found = damaged_among({*batch, *work.cycles_since(_first_ms(batch))}, (), to_its_end=True)
+        found = damaged_among(work.read, (), to_its_end=True)
         if not found:
             raise
         tables.remember_damaged((*damaged, *found))
@@ -141,6 +141,8 @@ class _Work:
     current: Current
     batch: Collection[HistoryFile]
     files: Collection[HistoryFile]
+    read: set[HistoryFile] = field(default_factory=set)
+    """Those that were opened: one of them may be damaged."""
 
     def write(self, transactions: Place, identities: Place) -> tuple[DataFile, ...]:
         """Write the transactions and identities; returns the files of the table that they replace."""
@@ -200,23 +202,25 @@ class _Work:
         return touched
 
     def _observations(self, files: Iterable[HistoryFile]) -> DataFrame:
-        return read_history(
-            self.spark, self.history, OBSERVATIONS, [each for each in files if each.table == OBSERVATIONS]
-        )
+        return self._rows(OBSERVATIONS, [each for each in files if each.table == OBSERVATIONS])
 
     def _cycles(self, since_ms: Mapping[str, int]) -> DataFrame:
-        return read_history(self.spark, self.history, CYCLES, self.cycles_since(since_ms))
+        """The cycles of the batch, and earlier ones that may close one of its transactions."""
+        return self._rows(
+            CYCLES,
+            [
+                file
+                for file in self.files
+                if file.table == CYCLES and file.last_ms >= since_ms.get(file.cluster_id, file.last_ms + 1)
+            ],
+        )
+
+    def _rows(self, table: str, files: Collection[HistoryFile]) -> DataFrame:
+        self.read.update(files)
+        return read_history(self.spark, self.history, table, files)
 
     def _carried(self, touched: tuple[DataFile, ...]) -> DataFrame:
         return partition_transactions_of(read_transactions(self.spark, self.tables, touched))
-
-    def cycles_since(self, since_ms: Mapping[str, int]) -> tuple[HistoryFile, ...]:
-        """The cycles of the batch, and earlier ones that may close one of its transactions."""
-        return tuple(
-            file
-            for file in self.files
-            if file.table == CYCLES and file.last_ms >= since_ms.get(file.cluster_id, file.last_ms + 1)
-        )
 
 
 def _transactions(

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
@@ -68,7 +69,8 @@ def _joined_to_ms(path: Place) -> dict[str, int | None]:
     rows = parquet.read(columns=["cluster_id", "log_read_to"])
     if "log_read_to" not in rows.column_names:  # of a version before this column
         return dict.fromkeys(rows["cluster_id"].unique().to_pylist())
-    found = rows.group_by("cluster_id").aggregate([("log_read_to", "min")]).to_pydict()
+    least = ("log_read_to", "min", pc.ScalarAggregateOptions(skip_nulls=False))  # null if one of them never was
+    found = rows.group_by("cluster_id").aggregate([least]).to_pydict()
     return {
         cluster_id: None if to is None else to_ms(to)
         for cluster_id, to in zip(found["cluster_id"], found["log_read_to_min"], strict=True)

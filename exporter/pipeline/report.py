@@ -16,6 +16,7 @@ from exporter.pipeline import schemas
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
 COVERAGE_GAPS_MAX: Final = 100
+HOUR_MS: Final = 3_600_000
 NO_ID: Final = "(unknown transactional id)"
 
 
@@ -138,15 +139,19 @@ def _incidents(incidents: DataFrame, last_ms: int) -> Shown:
 
 
 def _coverage_gaps(cycles: DataFrame) -> Shown:
-    """Hours with an incomplete cycle, or with too few cycles for their interval; the first and last hour are partial."""
+    """Hours with an incomplete cycle, or with too few cycles for their interval or none; the first and last are partial."""
     hour = f.unix_millis(f.date_trunc("hour", "taken_at")).alias("hour_ms")
     hours = cycles.groupBy("cluster_id", hour).agg(
         f.count_distinct("taken_at").alias("cycles"),
-        (f.lit(3_600_000) / f.max("interval_ms")).cast("long").alias("cycles_expected"),
-        f.count_if(~f.col("is_complete")).alias("incomplete"),
+        (f.lit(HOUR_MS) / f.max("interval_ms")).cast("long").alias("cycles_expected"),
+        f.count_distinct(f.when(~f.col("is_complete"), f.col("taken_at"))).alias("incomplete"),
         f.max("partitions_unread").alias("unread_partitions_max"),
     )
-    span = hours.groupBy("cluster_id").agg(f.min("hour_ms").alias("first"), f.max("hour_ms").alias("last"))
+    first, last = f.min("hour_ms").alias("first"), f.max("hour_ms").alias("last")
+    span = hours.groupBy("cluster_id").agg(first, last, f.min("cycles_expected").alias("usual"))
+    each_hour = span.withColumn("hour_ms", f.explode(f.sequence("first", "last", f.lit(HOUR_MS))))
+    every = each_hour.join(hours, on=["cluster_id", "hour_ms"], how="left").fillna(0, [*hours.columns[-2:], "cycles"])
+    every = every.withColumn("cycles_expected", f.coalesce("cycles_expected", "usual"))
     few = (f.col("cycles") < 0.9 * f.col("cycles_expected")) & ~f.col("hour_ms").isin(f.col("first"), f.col("last"))
-    found = hours.join(span, on="cluster_id").where((f.col("incomplete") > 0) | few)
+    found = every.where((f.col("incomplete") > 0) | few).select(hours.columns)
     return _first(found.orderBy(f.desc("hour_ms"), "cluster_id"), COVERAGE_GAPS_MAX)

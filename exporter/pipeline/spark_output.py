@@ -29,6 +29,7 @@ _QUIET: Final = (
     "org.apache.spark.sql.execution.datasources.FileFormatWriter",
     "org.apache.spark.util.Utils",
 )
+_TRACEBACK: Final = "Traceback (most recent call last)"
 _AT_EVERY_START: Final = re.compile(rb"WARNING: Using incubator modules|NOTE: Picked up JDK_JAVA_OPTIONS|^\s*$")
 
 
@@ -64,7 +65,11 @@ def _forward(source: int, sink: int) -> None:
 
 
 def cause_of(error: BaseException) -> str:
-    """One line: of an error in Java also its innermost cause, which has the reason."""
+    """One line: of an error in Java also its innermost cause, of one in Python on a worker that one: it has the reason."""
+    _, on_worker, trace = str(error).rpartition(_TRACEBACK)
+    raised = re.search(r"^(?:\w+\.)*[A-Z]\w*: .+$", trace, re.MULTILINE) if on_worker else None
+    if raised is not None:
+        return raised[0]
     said = next(iter(str(error).splitlines()), type(error).__name__)
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:

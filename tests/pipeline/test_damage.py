@@ -110,3 +110,18 @@ def test_a_damaged_file_among_many_costs_itself_only(
     """The same where Arrow reads the files, and finds the damage in the rows."""
     monkeypatch.setattr(history, "MANY_FILES", 1)
     test_a_damaged_file_costs_itself_only(spark, tmp_path, broken_in_a_column, "", OBSERVATIONS)
+
+
+def test_a_file_that_was_damaged_after_it_was_taken_stops_no_run(spark: SparkSession, tmp_path: Path) -> None:
+    """It is read again where two transactions began at one offset; what the tables have of it stays."""
+    tables, lines = Tables(tmp_path / "tables"), list[str]()
+    jobs = Jobs(lambda: spark, tmp_path, tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lines.append)
+    cases.write_file(tmp_path, "c", "w0", [{"at": 30, "open": [{"started": 20}]}, {"at": 60}])
+    jobs.transactions()
+    (path,) = (tmp_path / VERSION / OBSERVATIONS).rglob("*-w0.parquet")
+    broken_in_a_column(path)
+    cases.write_file(tmp_path, "c", "w1", [{"at": 90, "open": [{"started": 80}]}, {"at": 120}])
+    jobs.transactions()
+
+    assert [row["started_at"] for row in rows(spark, tables)["c"]] == [cases.instant(20), cases.instant(80)]
+    assert sum(path.name in line for line in lines) == 1

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -253,10 +254,16 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
     assert started == [], "nothing is new: a run needs no Spark"
     now_ms[0] += DAY_MS
     jobs.run()
+    far_ms, now_ms[0] = now_ms[0], now_ms[0] + 9 * DAY_MS
+    jobs.baselines()
+    now_ms[0] = far_ms
+    jobs.run()  # a clock that was wrong must not end the baselines until its day has come
 
     assert [line.split(":")[0] for line in lines] == [
         *("transactions", "incidents", "baselines", "report", "compact"),
         *("incidents", "compact"),
+        *("incidents", "baselines", "report", "compact"),
+        "baselines",
         *("incidents", "baselines", "report", "compact"),
     ]
     (incident,) = spark.read.parquet(*map(tables.incidents.path_of, tables.incidents.snapshot().files)).collect()
@@ -361,7 +368,12 @@ def test_without_spark_it_says_what_to_install(
     assert "pip install 'kafka-transaction-exporter[spark]'" in capsys.readouterr().err
 
 
-def test_what_fails_is_a_sentence_and_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [PySparkException("no file\nat 1"), OSError("no file"), pa.ArrowInvalid("no file")],
+    ids=["of Spark", "of a disk", "of Arrow"],
+)
+def test_what_fails_is_a_sentence_and_is_tried_again(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     """With --every until it is interrupted; without, the status says so."""
     calls: list[int] = []
 
@@ -370,7 +382,7 @@ def test_what_fails_is_a_sentence_and_is_tried_again(capsys: pytest.CaptureFixtu
             calls.append(len(calls))
             if len(calls) == 3:
                 raise KeyboardInterrupt
-            raise PySparkException(f"no file\nat {len(calls)}")
+            raise error
 
     assert repeat(Failing(), argparse.Namespace(job="run", every=1)) == 1
     assert capsys.readouterr().err == "kafka-transaction-exporter: run failed: no file\n" * 2

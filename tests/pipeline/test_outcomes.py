@@ -148,6 +148,7 @@ def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, t
     ("joined_to_ms", "log_to_ms", "expected"),
     [
         (None, 1, True),
+        pytest.param((1_000 + SETTLED_MS, None), 9 * SETTLED_MS, True, id="one of two rows never was"),
         (100, 100, False),
         (100, 101, True),
         (1_000 + SETTLED_MS - 1, 1_000 + SETTLED_MS, True),
@@ -155,11 +156,12 @@ def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, t
     ],
 )
 def test_a_file_is_due_until_the_log_was_read_past_its_end(
-    tmp_path: Path, joined_to_ms: int | None, log_to_ms: int, *, expected: bool
+    tmp_path: Path, joined_to_ms: int | tuple[int | None, ...] | None, log_to_ms: int, *, expected: bool
 ) -> None:
     """And never while the log has nothing new, or for the log of a cluster that it does not have."""
     tables = Tables(tmp_path)
-    rows = {"cluster_id": ["c"], "closed_at": [1_000], "log_read_to": [joined_to_ms]}
+    joined = list(joined_to_ms) if isinstance(joined_to_ms, tuple) else [joined_to_ms]
+    rows = {"cluster_id": ["c"] * len(joined), "closed_at": [1_000] * len(joined), "log_read_to": joined}
     instants = pa.timestamp("ms", tz="UTC")
     schema = pa.schema([("cluster_id", pa.string()), ("closed_at", instants), ("log_read_to", instants)])
     path = tables.transactions.folder / "was_suspect=false" / "closed_in=x" / "a.parquet"

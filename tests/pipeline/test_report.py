@@ -111,6 +111,22 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     ]
 
 
+def test_an_hour_without_a_cycle_is_a_gap_and_a_cycle_that_is_there_twice_is_one(spark: SparkSession) -> None:
+    """The exporter was away for three hours; a copied file has its cycles again."""
+    unread = cycle(30, is_complete=False, unread=7)
+    data = collect(
+        frame(spark, schemas.TRANSACTIONS, transaction("app", 1)),
+        frame(spark, schemas.INCIDENTS),
+        frame(spark, schemas.CYCLES, cycle(0), unread, unread, cycle(240), cycle(270)),
+        made_at=NOON,
+    )
+
+    assert columns(data.coverage_gaps, COVERAGE_GAPS) == [
+        *(("c", NOON_MS + hour * HOUR_MS, 0, 2, 0, 0) for hour in (3, 2, 1)),
+        ("c", NOON_MS, 2, 2, 1, 7),
+    ]
+
+
 def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """One application of three is shown: the one that hung, without percentiles; the newest incident and coverage gap."""
     for name in ("APPLICATIONS_MAX", "INCIDENTS_MAX", "COVERAGE_GAPS_MAX"):

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.cli import main
+from exporter.pipeline.connectors import JarsError
 from exporter.pipeline.session import FAST_START, LONG_RUN, _compiler, _where
 from exporter.pipeline.spark_output import cause_of, without_notices, write_log4j
 from exporter.pipeline.tables import Tables
@@ -84,7 +85,7 @@ def test_java_optimises_what_is_long(spark: SparkSession, tmp_path: Path, monkey
 
     def open_session(*_: object, is_short: bool, **__: object) -> None:
         asked.append(is_short)
-        raise OSError("not in this test")
+        raise JarsError("not in this test")
 
     monkeypatch.setattr(import_module("exporter.pipeline.session"), "open_session", open_session)
     for words in ("run", "transactions", "run --every=1h", "baselines", f"run --tables={tmp_path}/new"):
@@ -103,3 +104,19 @@ def test_a_failure_of_spark_is_its_innermost_cause(spark: SparkSession, tmp_path
     assert "is not a Parquet file" in cause_of(failed.value)
     assert "\n" not in cause_of(failed.value)
     assert cause_of(ValueError("one\ntwo")) == "one"
+
+
+@pytest.mark.parametrize(
+    ("before", "raised"),
+    [
+        ("An exception was thrown from the Python worker: ", "ModuleNotFoundError: No module named 'exporter'"),
+        ("[STREAM_FAILED] Query terminated with exception: ", "exporter.pipeline.delta.TableError: /t: is locked"),
+    ],
+)
+def test_a_failure_in_python_on_a_worker_is_what_was_raised_there(before: str, raised: str) -> None:
+    """Spark puts it at the end of a trace, of which the first line says nothing."""
+    trace = f'Traceback (most recent call last):\n  File "worker.py", line 1, in main\n    import exporter\n{raised}\n'
+
+    assert (
+        cause_of(RuntimeError(f"{before}{trace}\n\tat org.apache.spark.X(X.scala:1)\nJVM stacktrace: none")) == raised
+    )
