@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import urllib.parse
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from enum import Enum
 
 VERSION = "v1"
@@ -22,6 +23,11 @@ TEMPORARY = "_writing-"
 """Prefix of incomplete files: readers of Parquet folders ignore names that begin with an underscore."""
 OBSERVATIONS = "observations"
 CYCLES = "cycles"
+
+
+def day_of(instant_ms: int) -> str:
+    """In UTC; not before 1970."""
+    return datetime.fromtimestamp(max(instant_ms, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
 
 
 def folder_of_cluster(cluster_id: str) -> str:

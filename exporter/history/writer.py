@@ -14,7 +14,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from exporter.history.schema import (
     VERSION,
     Column,
     Kind,
+    day_of,
     file_name,
     folder_of_cluster,
     instants_of,
@@ -189,11 +189,11 @@ class History:
         unsure = {id(cycle) for cycle in self._unsure}
         parts: dict[tuple[bool, str, str], list[_Cycle]] = defaultdict(list)
         for cycle in cycles:
-            parts[id(cycle) not in unsure, cycle.cluster_id, _day(cycle.taken_at_ms)].append(cycle)
+            parts[id(cycle) not in unsure, cycle.cluster_id, day_of(cycle.taken_at_ms)].append(cycle)
         return parts.values()
 
     def _write(self, cycles: list[_Cycle]) -> None:
-        cluster_id, day = cycles[0].cluster_id, _day(cycles[0].taken_at_ms)
+        cluster_id, day = cycles[0].cluster_id, day_of(cycles[0].taken_at_ms)
         first, last = min(cycle.taken_at_ms for cycle in cycles), max(cycle.taken_at_ms for cycle in cycles)
         name = file_name(first, last, self._writer)
         # In this order: a cycle without its observations would close all transactions.
@@ -323,7 +323,3 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
         "is_complete": [bool(snapshot.is_complete)],
         "max_timeout_ms": [evaluation.max_timeout_ms],
     }
-
-
-def _day(instant_ms: int) -> str:
-    return datetime.fromtimestamp(instant_ms / 1000, timezone.utc).strftime("%Y-%m-%d")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, file_name
+from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
 from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.ingest import closed_to_ms, is_open, may_hold
@@ -64,7 +63,7 @@ def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Itera
     newest_ms = by_cluster(max, ((file.cluster_id, file.last_ms) for file in files))
     days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
     for file in files:
-        is_settled = file.day < _day(newest_ms[file.cluster_id] - SETTLED_MS)
+        is_settled = file.day < day_of(newest_ms[file.cluster_id] - SETTLED_MS)
         is_whole = f"-{WRITER}" in file.path.name or file.observations_key in cycles
         if is_settled and file.key in taken and is_whole:
             days[file.cluster_id, file.day].append(file)
@@ -75,16 +74,16 @@ def compact_tables(tables: Tables, *, retention_ms: int) -> int:
     """Joins the hours of past days, removes rows beyond the retention, and returns the number of replaced files."""
     current = tables.current()
     newest_ms = current.state.newest_ms
-    settled = _day(max(newest_ms.values(), default=0) - SETTLED_MS)
+    settled = day_of(max(newest_ms.values(), default=0) - SETTLED_MS)
     days: dict[tuple[str, bool], list[DataFile]] = defaultdict(list)
     for file in current.files:
         if not is_open(file):
-            days[_day(closed_to_ms(file)), file.parts["was_suspect"]].append(file)
+            days[day_of(closed_to_ms(file)), file.parts["was_suspect"]].append(file)
     run = current.snapshot.new_run()
     folder = tables.folder_of(tables.transactions, run)
     removed, added = [], []
     for (day, was_suspect), files in sorted(days.items()):
-        kept = {cluster_id for cluster_id, at_ms in newest_ms.items() if day >= _day(at_ms - retention_ms)}
+        kept = {cluster_id for cluster_id, at_ms in newest_ms.items() if day >= day_of(at_ms - retention_ms)}
         gone = [file for file in files if not may_hold(file, kept)]
         rest = [file for file in files if file not in gone]
         is_mixed = len(kept) < len(newest_ms) and not all(_holds_only(tables, file, kept) for file in rest)
@@ -113,11 +112,6 @@ def files_since(files: Iterable[DataFile], newest_ms: Mapping[str, int], window_
         if not is_open(file)
         and may_hold(file, [name for name, at_ms in newest_ms.items() if closed_to_ms(file) >= at_ms - window_ms])
     )
-
-
-def _day(instant_ms: int) -> str:
-    """In UTC."""
-    return datetime.fromtimestamp(max(instant_ms, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
 
 
 def join(parts: Sequence[Place], whole: Place, clusters: Iterable[str] | None = None) -> None:

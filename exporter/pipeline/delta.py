@@ -148,8 +148,9 @@ class Table:
             actions: list[AddAction | RemoveAction] = [
                 self._addition(path, each) for path, each in zip(found, statistics, strict=True) if each["numRecords"]
             ]
-            actions += [RemoveAction(path, True, _now_ms()) for path in removed]
-            transaction = Transaction(snapshot.application, run, _now_ms())
+            now_ms = to_ms(datetime.now(timezone.utc))
+            actions += [RemoveAction(path, True, now_ms) for path in removed]
+            transaction = Transaction(snapshot.application, run, now_ms)
             try:
                 snapshot.table.create_write_transaction(
                     actions,
@@ -289,10 +290,6 @@ def _part(place: PurePath, name: str) -> str | None:
     """The value in the folder's name, as Spark writes it; null where it writes its word for null."""
     (text,) = (part.partition("=")[2] for part in place.parts if part.startswith(f"{name}="))
     return None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
-
-
-def _now_ms() -> int:
-    return to_ms(datetime.now(timezone.utc))
 
 
 def to_ms(instant: datetime) -> int:

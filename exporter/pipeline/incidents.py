@@ -30,7 +30,7 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
         f.count("*").alias("transactions"),
         f.array_sort(f.collect_set("transactional_id")).alias("transactional_ids"),
         f.min("hanging_at").alias("hanging_at"),
-        f.min(_ms("suspect_at") - _ms("first_seen")).alias("detection_delay_ms"),
+        f.min(f.unix_millis("suspect_at") - f.unix_millis("first_seen")).alias("detection_delay_ms"),
     )
     by_rank = f.array(*(f.lit(verdict) for verdict in SUSPECTS))
     return schemas.shaped(
@@ -39,7 +39,7 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
             f.date_format("started_at", "yyyyMMdd'T'HHmmssSSS'Z'").alias("incident"),
             f.when(f.col("is_over"), f.col("last_closed_at")).alias("ended_at"),
             f.element_at(by_rank, f.col("worst_rank") + 1).alias("worst_verdict"),
-            (_ms("hanging_at") - _ms("started_at")).alias("proof_delay_ms"),
+            (f.unix_millis("hanging_at") - f.unix_millis("started_at")).alias("proof_delay_ms"),
         ),
         schemas.INCIDENTS,
     )
@@ -64,27 +64,15 @@ def _first(verdicts_seen: Column, verdicts: tuple[str, ...]) -> Column:
 
 def _blast_radius(numbered: DataFrame) -> DataFrame:
     """Partitions, groups, and the records held back: the maximum of each partition, added up."""
-    split = numbered.select(*_INCIDENT, f.explode("partitions").alias("one")).select(
-        *_INCIDENT,
-        f.concat_ws("-", "one.topic", f.col("one.partition").cast("string")).alias("name"),
-        "one.last_stable_offset_lag",
-        "one.groups",
-        f.exists("one.verdicts", lambda seen: seen["verdict"].isin(*SUSPECTS)).alias("is_suspect"),
-    )
+    split = numbered.select(*_INCIDENT, f.explode("partitions").alias("one"))
+    name = f.concat_ws("-", "one.topic", f.col("one.partition").cast("string")).alias("name")
     by_partition = (
-        split.where("is_suspect")
-        .groupBy(*_INCIDENT, "name")
-        .agg(
-            f.max("last_stable_offset_lag").alias("lag"),
-            f.flatten(f.collect_list("groups")).alias("groups"),
-        )
+        split.where(f.exists("one.verdicts", lambda seen: seen["verdict"].isin(*SUSPECTS)))
+        .groupBy(*_INCIDENT, name)
+        .agg(f.max("one.last_stable_offset_lag").alias("lag"), f.flatten(f.collect_list("one.groups")).alias("groups"))
     )
     return by_partition.groupBy(*_INCIDENT).agg(
         f.array_sort(f.collect_set("name")).alias("partitions"),
         f.array_sort(f.array_distinct(f.flatten(f.collect_list("groups")))).alias("groups"),
         f.sum("lag").alias("records_held_back"),
     )
-
-
-def _ms(instant: str) -> Column:
-    return f.unix_millis(instant)

@@ -34,8 +34,6 @@ from exporter.storage.places import Place
 BASELINES_EVERY_MS: Final = 86_400_000
 """`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
@@ -48,7 +46,7 @@ class Jobs:
     groups: GroupRules
     retention_ms: int
     now_ms: Callable[[], int]
-    say: Say
+    say: Callable[[str], None]
     batch_rows: int = BATCH_ROWS
 
     def transactions(self) -> None:

@@ -108,12 +108,8 @@ def read_records(spark: SparkSession, table: Table, since_ms: Mapping[str, int])
 def outcomes_of(records: DataFrame) -> DataFrame:
     """`RECORDS` -> `OUTCOMES`: each id's records in their order, once each, through the daemon's state machine."""
     decoded = schemas.shaped(records, schemas.RECORDS).where(f.col("kind").isin("state", "tombstone"))
-    return schemas.shaped(
-        decoded.groupBy("cluster_id", "log_partition", "transactional_id").applyInArrow(
-            _outcomes_of_id, schemas.OUTCOMES
-        ),
-        schemas.OUTCOMES,
-    )
+    by_id = decoded.groupBy("cluster_id", "log_partition", "transactional_id")
+    return by_id.applyInArrow(_outcomes_of_id, schemas.OUTCOMES)
 
 
 _ARROW_TYPES: Final = {

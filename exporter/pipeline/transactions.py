@@ -44,11 +44,7 @@ def transactions_of(partition_transactions: DataFrame) -> DataFrame:
         f.max(f.col("closed_at").isNull()).alias("is_not_closed"),
         f.sort_array(f.collect_list(f.struct(*_PARTITION_COLUMNS[:-1], topic_id))).alias("partitions"),
     )
-    end = (
-        f.when(f.col("is_open"), f.lit(STILL_OPEN))
-        .when(f.col("is_not_closed"), f.lit(LOST_FROM_VIEW))
-        .otherwise(f.lit(CLOSED))
-    )
+    end = f.when(f.col("is_open"), STILL_OPEN).when(f.col("is_not_closed"), LOST_FROM_VIEW).otherwise(CLOSED)
     # Each verdict begins with its `first_seen`, so that they are in order of first appearance.
     verdicts_in_order = f.sort_array(f.flatten(f.col("partitions")["verdicts"]))
     source = f.element_at(f.array(*(f.lit(label) for label in START_SOURCES)), f.col("start_rank") + 1)
