@@ -114,8 +114,8 @@ DEFECTS: tuple[Defect, ...] = (
         ),
     ),
     Defect(
-        "what is remembered belongs to a topic's name",
-        ((evidence, "key_of", _key_without_topic_id),),
+        "what is remembered belongs to a topic's name, whenever its transaction began",
+        ((evidence, "key_of", _key_without_topic_id), (evidence, "is_another_start", _says(False))),
         Lie(
             "",
             "what completes now is timed from what completed on the topic of that name before",
