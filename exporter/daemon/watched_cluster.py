@@ -196,14 +196,18 @@ class WatchedCluster:
         return None if evaluation is None else evaluation.snapshot
 
     def _take_settings(self) -> None:
-        """Use the settings that were read since the last cycle; if they cannot be used, the next one tries it again."""
+        """Use the settings that were read since the last cycle; the next one tries it again if they cannot be used."""
         with self._lock:
             new = self._new
         if new is None:
             return
         settings, files_changed = new
         reconnect = files_changed or self.settings.kafka != settings.kafka
-        self._reader.use(settings.kafka, settings.scan, reconnect=reconnect)
+        try:
+            self._reader.use(settings.kafka, settings.scan, reconnect=reconnect)
+        except ClusterUnavailableError as error:  # a file that was readable a moment ago
+            log.error("the new settings cannot be used yet, the previous ones stay in use: %s", error)  # noqa: TRY400
+            return
         with self._lock:
             self.settings = settings
             if self._new is new:
