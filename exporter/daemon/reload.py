@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from exporter.config.loading import ConfigurationError, Loaded, Written
 from exporter.config.settings import SETTINGS, Settings
@@ -58,10 +59,11 @@ class Reloader:
 
     def now(self) -> Reloaded | None:
         """The settings as they are now; None, with a log line for each problem, if they are invalid."""
+        read = self._digest_all()  # first: what is written while they are loaded is then a change
         try:
             loaded = self._load()
         except ConfigurationError as error:
-            self._digests = self._digest_all()  # so that it is logged once
+            self._digests = read  # so that it is logged once
             self.status = ReloadStatus(succeeded=False, last_success_at_ms=self.status.last_success_at_ms)
             for problem in error.problems:
                 log.error(  # noqa: TRY400 - the problem says it all
@@ -72,15 +74,17 @@ class Reloader:
             log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
         before = self._applied  # a file may also have changed while the settings were invalid
         self._current = loaded
-        self._digests = self._applied = self._digest_all()
+        self._digests = self._applied = self._digest_all(read)
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
         log.info("settings reloaded", extra={"subject": "settings"})
         changed = frozenset(file for file in loaded.files if before.get(file) != self._digests[file])
         return Reloaded(loaded.settings, changed)
 
-    def _digest_all(self) -> Digests:
+    def _digest_all(self, known: Digests = MappingProxyType({})) -> Digests:
+        """Of all files; `known` ones are not read again."""
         # By contents: Kubernetes swaps a symbolic link, and a copy may keep an old time.
-        return {path: _digest(path) for path in (*self._sources, *self._current.files)}
+        files = (*self._sources, *self._current.files)
+        return {path: known[path] if path in known else _digest(path) for path in files}
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)

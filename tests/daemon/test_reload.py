@@ -70,6 +70,30 @@ def test_a_rotated_password_is_a_change_of_its_own(files: Files) -> None:
     assert sasl_of(reloaded.settings).password == "two"
 
 
+@pytest.mark.parametrize(
+    "half", ["kafka: {bootstrap.servers: 'a:1'}\nscan: {interval: 20s, deadline: 1s}\n", "kafka: {boot"]
+)
+def test_a_file_that_is_being_written_is_read_again_once_it_is_whole(files: Files, half: str) -> None:
+    """Half of it may be valid, and is a change by itself; the rest comes while it is being loaded."""
+    files.yaml.write_text(half)
+    read = files.load
+
+    def load_and_write() -> Loaded:
+        try:
+            return read()
+        finally:
+            files.write("30s")
+
+    files.reloader._load = load_and_write
+    files.reloader.if_changed()
+    files.reloader._load = read
+    reloaded = files.reloader.if_changed()
+
+    assert reloaded is not None
+    assert reloaded.settings.scan.interval_ms == 30_000
+    assert files.reloader.if_changed() is None
+
+
 def test_a_swapped_link_is_seen(files: Files, tmp_path: Path) -> None:
     """As Kubernetes mounts secrets: a link to a folder, swapped under an unchanged path."""
     for name in ("old", "new"):
