@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.schema import ArrayType, StructType
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import types as t
 
@@ -115,7 +116,7 @@ class Table:
         table = self._delta_table()
         known = {field.name: field.type for field in table.schema().fields}
         wanted = Schema.from_json(self.columns.json()).fields
-        newer = [field for field in wanted if field.name not in known or known[field.name] != field.type]
+        newer = [field for field in wanted if field.name not in known or _lacks(known[field.name], field.type)]
         if newer:  # than the version of this program that wrote it: columns, or parts of a column
             table.alter.add_columns(newer)
         return table
@@ -290,6 +291,16 @@ def _part(place: PurePath, name: str) -> str | None:
     """The value in the folder's name, as Spark writes it; null where it writes its word for null."""
     (text,) = (part.partition("=")[2] for part in place.parts if part.startswith(f"{name}="))
     return None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
+
+
+def _lacks(known: Any, wanted: Any) -> bool:
+    """Whether parts of a column are missing; parts that `known` alone has are of a newer version of this program."""
+    if isinstance(wanted, ArrayType):
+        return _lacks(known.element_type, wanted.element_type)
+    if not isinstance(wanted, StructType):
+        return bool(known != wanted)
+    parts = {part.name: part.type for part in known.fields}
+    return any(part.name not in parts or _lacks(parts[part.name], part.type) for part in wanted.fields)
 
 
 def to_ms(instant: datetime) -> int:

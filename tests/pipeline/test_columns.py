@@ -55,6 +55,16 @@ def test_a_table_of_an_older_version_gets_the_new_columns(files: tuple[Path, Pat
     assert sorted(rows, key=lambda row: row["outcome"] or "") == EXPECTED
 
 
+def test_a_table_of_a_newer_version_stays_as_it_is(tmp_path: Path) -> None:
+    """An older program reads and extends it, and makes no version of it by looking."""
+    versions = [
+        Table(tmp_path, columns(*parts), "A table").snapshot().table.version()
+        for parts in (["topic", "topic_id"], ["topic"], ["topic"], ["topic", "topic_id", "another"], ["topic"])
+    ]
+
+    assert versions == [0, 0, 0, 1, 1]
+
+
 @pytest.mark.parametrize("is_old_first", [True, False])
 def test_files_of_two_versions_become_one(files: tuple[Path, Path], tmp_path: Path, *, is_old_first: bool) -> None:
     """A day in which the program was upgraded, of the history or of a table."""
