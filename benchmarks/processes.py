@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from benchmarks.peers import java_command
 from benchmarks.shapes import KAFKA, SHAPES, planted
+from examples.workload.producers import run_transaction
 
 ROUNDS: Final = 11
 WARM_UP_ROUNDS: Final = 1
@@ -22,6 +23,7 @@ def measure() -> dict[str, Any]:
     (shape,) = (shape for shape in SHAPES if shape.name == "S2")
     with planted(shape) as cluster:
         address = cluster.bootstrap
+        run_transaction(address, "bench", [(shape.topic_names[0], 0)])  # without a coordinator `once` is incomplete
         program = str(Path(sys.executable).with_name("kafka-transaction-exporter"))
         tool = java_command(KAFKA, "org.apache.kafka.tools.TransactionsCommand")
         commands = {
