@@ -200,7 +200,7 @@ def test_a_cluster_that_goes_away_in_the_lock_is_logged(tmp_path: Path) -> None:
 def test_a_transaction_that_is_completing_is_watched_as_long_as_find_hanging_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Otherwise a stuck one would never be stuck here, and the operator be told to wait for ever."""
+    """Otherwise a stuck transaction would always be completing here, and the advice would be to wait."""
     clock = Completing()
 
     def with_collector(_: Settings, command: Callable[[Means], int], *, stuck_after_ms: int | None = 0) -> int:
