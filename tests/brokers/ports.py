@@ -25,7 +25,7 @@ def free_ports(count: int) -> list[int]:
     for port in random.sample(PORTS, len(PORTS)):
         if len(found) == count:
             break
-        if port not in _found and _is_claimed(port) and _is_free(port):
+        if port not in _found and _claim(port) and _is_free(port):
             _found.add(port)
             found.append(port)
     if len(found) < count:
@@ -33,8 +33,8 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def _is_claimed(port: int) -> bool:
-    """Whether it is this process's now."""
+def _claim(port: int) -> bool:
+    """False if another process has it."""
     try:
         fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except BlockingIOError:

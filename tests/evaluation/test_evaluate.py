@@ -305,16 +305,19 @@ def test_another_cluster_s_memory_is_ignored() -> None:
     assert result.memory.cluster_id == "cluster-1"
 
 
+def completing(later_ms: int = 0, **fields: Any) -> Snapshot:
+    """One open transaction that is decided, as it is found so much later."""
+    found = {"transactions": (transaction("PrepareCommit"),), "taken_at_ms": NOW_MS + later_ms, **fields}
+    return snapshot([Entry()], **found)
+
+
 def test_completing_is_timed_from_the_cycle_that_first_saw_it() -> None:
     """A Prepare state is stuck by how long the exporter has seen it, over cycles; any other state restarts the count."""
-    completing = snapshot([Entry()], transactions=(transaction("PrepareCommit"),))
-    first = run(completing)
-    passed: dict[str, Any] = {"taken_at_ms": NOW_MS + 61_000, "monotonic_ms": MONOTONIC_MS + 61_000}
-    later = snapshot([Entry()], transactions=(transaction("PrepareCommit"),), **passed)
-    ongoing = snapshot([Entry()], transactions=(transaction(),), **passed)
+    first = run(completing())
+    ongoing = completing(61_000, transactions=(transaction(),))
 
     assert first.transactions.verdict.tolist() == [Verdict.COMPLETING]
-    assert run(later, first.memory).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
+    assert run(completing(61_000), first.memory).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
     assert run(ongoing, first.memory).memory.transactions[KEY].completing_since_ms == -1
 
 
@@ -327,12 +330,10 @@ def test_completing_is_timed_from_the_cycle_that_first_saw_it() -> None:
 )
 def test_a_cycle_without_the_coordinator_s_response_keeps_how_long_it_is_completing(missing: tuple[Any, ...]) -> None:
     """Otherwise the alert resolves after a coordinator's restart, and pages again."""
-    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),)))
-    gap = run(snapshot([Entry()], transactions=missing, taken_at_ms=NOW_MS + 30_000), first.memory)
-    later = snapshot([Entry()], transactions=(transaction("PrepareCommit"),), taken_at_ms=NOW_MS + 61_000)
+    gap = run(completing(30_000, transactions=missing), run(completing()).memory)
 
     assert gap.transactions.verdict.tolist() == [Verdict.INCONCLUSIVE]
-    assert run(later, gap.memory).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
+    assert run(completing(61_000), gap.memory).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
 
 
 @pytest.mark.parametrize(
@@ -341,28 +342,18 @@ def test_a_cycle_without_the_coordinator_s_response_keeps_how_long_it_is_complet
     ids=["it was completed", "its producer's next transaction"],
 )
 def test_what_contradicts_restarts_how_long_it_is_completing(state: str, fields: dict[str, Any]) -> None:
-    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),)))
-    between = run(
-        snapshot([Entry()], transactions=(transaction(state, **fields),), taken_at_ms=NOW_MS + 30_000), first.memory
-    )
-    later = snapshot([Entry()], transactions=(transaction("PrepareCommit", **fields),), taken_at_ms=NOW_MS + 61_000)
+    between = run(completing(30_000, transactions=(transaction(state, **fields),)), run(completing()).memory)
+    later = completing(61_000, transactions=(transaction("PrepareCommit", **fields),))
 
     assert run(later, between.memory).transactions.verdict.tolist() == [Verdict.COMPLETING]
 
 
 def test_on_another_machine_the_cluster_s_clock_counts() -> None:
     """Its monotonic clock has another beginning, here 80 days earlier."""
-    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),))).memory.without_monotonic()
+    first = run(completing()).memory.without_monotonic()
+    here_ms = MONOTONIC_MS + 80 * 24 * 60 * MINUTE_MS
     verdicts = [
-        run(
-            snapshot(
-                [Entry()],
-                transactions=(transaction("PrepareCommit"),),
-                taken_at_ms=NOW_MS + later_ms,
-                monotonic_ms=MONOTONIC_MS + 80 * 24 * 60 * MINUTE_MS,
-            ),
-            first,
-        ).transactions.verdict.tolist()
+        run(completing(later_ms, monotonic_ms=here_ms), first).transactions.verdict.tolist()
         for later_ms in (1_000, 61_000)
     ]
 
@@ -371,19 +362,8 @@ def test_on_another_machine_the_cluster_s_clock_counts() -> None:
 
 def test_what_was_decided_during_a_cycle_is_completing_from_its_end_on() -> None:
     """The first cycle took 40 s, and it may have been decided in the last of them: it is stuck 60 s after those."""
-    first = run(snapshot([Entry()], transactions=(transaction("PrepareCommit"),), took_ms=40_000))
-    verdicts = [
-        run(
-            snapshot(
-                [Entry()],
-                transactions=(transaction("PrepareCommit"),),
-                taken_at_ms=NOW_MS + later_ms,
-                monotonic_ms=MONOTONIC_MS + later_ms,
-            ),
-            first.memory,
-        )
-        for later_ms in (61_000, 101_000)
-    ]
+    first = run(completing(took_ms=40_000))
+    verdicts = [run(completing(later_ms), first.memory) for later_ms in (61_000, 101_000)]
 
     assert [each.transactions.verdict.tolist() for each in verdicts] == [
         [Verdict.COMPLETING],
