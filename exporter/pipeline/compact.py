@@ -14,14 +14,14 @@ from pathlib import PurePosixPath
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
-from exporter.pipeline.delta import DataFile
+from exporter.pipeline.delta import DataFile, Table
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.ingest import closed_to_ms, is_open, may_hold
 from exporter.pipeline.tables import Tables, by_cluster
+from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
 
 SETTLED_MS: Final = 2 * 86_400_000
@@ -71,37 +71,46 @@ def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Itera
 
 
 def compact_tables(tables: Tables, *, retention_ms: int) -> int:
-    """Joins the hours of past days, removes rows beyond the retention, and returns the number of replaced files."""
+    """Joins the hours of past days, removes rows beyond the retention, and returns the number of joined files."""
+    tables.transactions.delete(_obsolete("closed_at", tables.current().state.newest_ms, retention_ms))
     current = tables.current()
-    newest_ms = current.state.newest_ms
-    settled = day_of(max(newest_ms.values(), default=0) - SETTLED_MS)
+    settled = day_of(max(current.state.newest_ms.values(), default=0) - SETTLED_MS)
     days: dict[tuple[str, bool], list[DataFile]] = defaultdict(list)
     for file in current.files:
-        if not is_open(file):
-            days[day_of(closed_to_ms(file)), file.parts["was_suspect"]].append(file)
+        if not is_open(file) and (day := day_of(closed_to_ms(file))) < settled:
+            days[day, file.parts["was_suspect"]].append(file)
     run = current.snapshot.new_run()
     folder = tables.folder_of(tables.transactions, run)
     removed, added = [], []
     for (day, was_suspect), files in sorted(days.items()):
-        kept = {cluster_id for cluster_id, at_ms in newest_ms.items() if day >= day_of(at_ms - retention_ms)}
-        gone = [file for file in files if not may_hold(file, kept)]
-        rest = [file for file in files if file not in gone]
-        is_mixed = len(kept) < len(newest_ms) and not all(_holds_only(tables, file, kept) for file in rest)
-        removed += gone
-        if (len(rest) > 1 and day < settled) or is_mixed:
+        if len(files) > 1:
             path = folder / f"was_suspect={str(was_suspect).lower()}" / f"closed_in={day}" / "all.parquet"
             path.parent.mkdir(parents=True)
-            join([tables.transactions.place_of(file) for file in rest], path, kept if is_mixed else None)
+            join([tables.transactions.place_of(file) for file in files], path)
             added.append(path)
-            removed += rest
+            removed += files
     if removed:
         tables.commit(current, current.state, run=run, added=added, removed=removed)
     return len(removed)
 
 
-def _holds_only(tables: Tables, file: DataFile, clusters: Iterable[str]) -> bool:
-    parquet = pq.ParquetFile(parquet_source(tables.transactions.place_of(file)), read_dictionary=["cluster_id"])
-    return set(parquet.read(columns=["cluster_id"])["cluster_id"].unique().to_pylist()) <= set(clusters)
+def compact_log(table: Table, *, retention_ms: int) -> int:
+    """The same for the transaction log, whose files Delta joins by their size."""
+    if not table.exists:
+        return 0
+    table.delete(_obsolete("written_at", logs_read_to_ms(table), retention_ms))
+    return table.join_small_files()
+
+
+def _obsolete(column: str, newest_ms: Mapping[str, int], retention_ms: int) -> str:
+    """SQL that chooses whole days before the retention, counted from the newest instant of each cluster."""
+    clusters: dict[str, list[str]] = defaultdict(list)
+    for cluster_id, at_ms in newest_ms.items():
+        clusters[day_of(at_ms - retention_ms)].append("'" + cluster_id.replace("'", "''") + "'")
+    chosen = (
+        f"({column} < '{day}T00:00:00Z' AND cluster_id IN ({', '.join(names)}))" for day, names in clusters.items()
+    )
+    return " OR ".join(chosen) or "false"
 
 
 def files_since(files: Iterable[DataFile], newest_ms: Mapping[str, int], window_ms: int) -> tuple[DataFile, ...]:
@@ -114,8 +123,8 @@ def files_since(files: Iterable[DataFile], newest_ms: Mapping[str, int], window_
     )
 
 
-def join(parts: Sequence[Place], whole: Place, clusters: Iterable[str] | None = None) -> None:
-    """Join the rows of all parts in one file, in order; with `clusters` only theirs."""
+def join(parts: Sequence[Place], whole: Place) -> None:
+    """Join the rows of all parts in one file, in order."""
     # An older version of this program has written fewer columns.
     schemas = in_parallel(lambda part: pq.read_schema(parquet_source(part)).remove_metadata(), parts, whole)
     schema = pa.unify_schemas(list(schemas), promote_options="permissive")
@@ -128,7 +137,5 @@ def join(parts: Sequence[Place], whole: Place, clusters: Iterable[str] | None = 
             waiting.append(pq.ParquetFile(parquet_source(part)).read().replace_schema_metadata(None))
             if part is parts[-1] or sum(map(len, waiting)) >= ROW_GROUP_ROWS:
                 rows = pa.concat_tables(waiting, promote_options="permissive").cast(schema)
-                if clusters is not None:
-                    rows = rows.filter(pc.field("cluster_id").isin(list(clusters)))
                 writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
                 waiting = [schema.empty_table()]

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import ArrayType, StructType
 from deltalake.transaction import AddAction, RemoveAction
@@ -39,6 +39,7 @@ RUNS_BETWEEN: Final = 2**31
 PROBE_WRITERS: Final = 4
 PROBE_ROUNDS: Final = 5
 _PROBE: Final = t.StructType([t.StructField("nothing", t.StringType())])
+_ZSTD: Final = WriterProperties(compression="ZSTD")
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -182,6 +183,17 @@ class Table:
     def path_of(self, file: DataFile) -> str:
         """For Spark."""
         return spark_path(self.place_of(file))
+
+    def delete(self, predicate: str) -> None:
+        """Delete the rows for which it holds, in SQL; their files stay for readers until `clean`."""
+        with self._faults("cannot be cut"):
+            self._delta_table().delete(predicate, writer_properties=_ZSTD)
+
+    def join_small_files(self) -> int:
+        """Replace small files by large ones (Delta's OPTIMIZE); returns how many."""
+        with self._faults("cannot be compacted"):
+            done = self._delta_table().optimize.compact(writer_properties=_ZSTD)
+            return int(done["numFilesRemoved"])
 
     def clean(self, kept_hours: int) -> None:
         """Remove files that no version of these hours has (Delta's VACUUM)."""

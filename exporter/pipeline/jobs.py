@@ -16,18 +16,19 @@ from exporter.history.schema import CYCLES
 from exporter.patterns import GroupRules
 from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.compact import compact_history, compact_tables, files_since
+from exporter.pipeline.compact import compact_history, compact_log, compact_tables, files_since
 from exporter.pipeline.connectors import parquet_files, spark_path
 from exporter.pipeline.delta import DataFile
 from exporter.pipeline.files import history_files, left_out
 from exporter.pipeline.history import read_history
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, is_open, read_transactions
-from exporter.pipeline.outcomes import join_outcomes, logs_read_to_ms
+from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.pipeline.thresholds import RARE_WINDOW_MS, WINDOW_MS
+from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place
 
@@ -118,7 +119,7 @@ class Jobs:
             read_transactions(spark, self.tables, files),
             read.parquet(*paths) if paths else spark.createDataFrame([], schemas.INCIDENTS),
             read_history(spark, self.history, CYCLES, cycles),
-            has_outcomes=bool(logs_read_to_ms(self.tables)),
+            has_outcomes=bool(logs_read_to_ms(self.tables.transaction_log)),
             made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
             left_out=left,
         )
@@ -129,6 +130,7 @@ class Jobs:
         """Joins small files to large ones, and removes old rows and replaced files."""
         files = compact_history(self.history, self.tables, now_ms=self.now_ms())
         replaced = compact_tables(self.tables, retention_ms=self.retention_ms)
+        replaced += compact_log(self.tables.transaction_log, retention_ms=self.retention_ms)
         self.tables.clean()
         self.say(f"compact: {files} files of the history, {replaced} of the tables")
 

@@ -25,8 +25,8 @@ from exporter.pipeline.connectors import parquet_files
 from exporter.pipeline.delta import DataFile, to_ms
 from exporter.pipeline.ingest import BATCH_ROWS, closed_to_ms, is_open, may_hold, read_transactions, write_transactions
 from exporter.pipeline.partition_transactions import EXACT_RANK, START_SOURCES
-from exporter.pipeline.tables import Current, Tables, by_cluster
-from exporter.pipeline.transaction_log import outcomes_of, read_records
+from exporter.pipeline.tables import Current, Tables
+from exporter.pipeline.transaction_log import logs_read_to_ms, outcomes_of, read_records
 from exporter.storage.places import Place, parquet_source
 
 SETTLED_MS: Final = 300_000
@@ -39,12 +39,6 @@ CYCLE_MS: Final = 30_000
 """A cycle, dated at its beginning, may read a partition this much later."""
 _PRODUCER: Final = ("cluster_id", "producer_id", "producer_epoch")
 _JOINED: Final = ("outcome", "exact_duration_ms", "marker_ms")
-
-
-def logs_read_to_ms(tables: Tables) -> dict[str, int]:
-    """By cluster, when new records of its log were last written to the table."""
-    files = tables.transaction_log.snapshot().files if tables.transaction_log.exists else ()
-    return by_cluster(max, ((file.parts["cluster_id"], file.written_ms) for file in files))
 
 
 def is_due(tables: Tables, file: DataFile, logs_to_ms: Mapping[str, int]) -> bool:
@@ -79,7 +73,7 @@ def _joined_to_ms(path: Place) -> dict[str, int | None]:
 
 def join_outcomes(open_spark: Callable[[], SparkSession], tables: Tables, *, rows_max: int = BATCH_ROWS) -> int | None:
     """Returns the number of joined files; None without a log. Raises TableError if another run was first."""
-    logs_to_ms = logs_read_to_ms(tables)
+    logs_to_ms = logs_read_to_ms(tables.transaction_log)
     if not logs_to_ms:
         return None
     joined = 0

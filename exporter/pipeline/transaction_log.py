@@ -20,7 +20,8 @@ from pyspark.sql import types as t
 from exporter.history.schema import folder_of_cluster
 from exporter.pipeline import schemas
 from exporter.pipeline.connectors import parquet_files, spark_path
-from exporter.pipeline.delta import APPLICATION, Table
+from exporter.pipeline.delta import APPLICATION, DataFile, Table, to_ms
+from exporter.pipeline.tables import by_cluster
 from exporter.snapshot import STATE_TOPIC, TransactionState
 from exporter.storage.places import Place
 from exporter.transaction_log.events import Event, Happening, StateMachine
@@ -80,12 +81,26 @@ def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: 
         if number + 1 <= snapshot.run:
             return
         folder = table.folder / f"stream-{uuid.uuid4().hex}" / folder_of_cluster(cluster_id)
-        batch.drop("cluster_id").write.parquet(spark_path(folder))
+        # Not a file for each partition of the log.
+        few = batch.drop("cluster_id").coalesce(batch.sparkSession.sparkContext.defaultParallelism)
+        few.write.parquet(spark_path(folder))
         table.commit(snapshot, run=number + 1, added=parquet_files(folder))
 
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     writer = stream.writeStream.foreachBatch(append).option("checkpointLocation", spark_path(checkpoint))
     return writer.trigger(**trigger).start()
+
+
+def logs_read_to_ms(table: Table) -> dict[str, int]:
+    """By cluster, how far its log was read: when the newest of its records was written."""
+    files = table.snapshot().files if table.exists else ()
+    return by_cluster(max, ((file.parts["cluster_id"], _written_to_ms(file)) for file in files))
+
+
+def _written_to_ms(file: DataFile) -> int:
+    """Not after the file, should a broker's clock be ahead."""
+    greatest = file.greatest.get("written_at")
+    return file.written_ms if greatest is None else min(file.written_ms, to_ms(greatest))
 
 
 def read_records(spark: SparkSession, table: Table, since_ms: Mapping[str, int]) -> DataFrame:

@@ -78,7 +78,7 @@ def make_tables(spark: SparkSession, folder: Path) -> Tables:
     write_history(folder / "history")
     jobs = Jobs(lambda: spark, folder / "history", tables, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
     jobs.transactions()
-    write_log(spark, tables, _log(), read_at_s=20 * DAY_S, cluster_id=CLUSTER)
+    write_log(spark, tables, _log(), read_to_s=20 * DAY_S, cluster_id=CLUSTER)
     jobs.outcomes()
     jobs.incidents()
     return tables

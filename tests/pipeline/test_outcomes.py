@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,39 +15,42 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.history.schema import folder_of_cluster
+from exporter.pipeline.compact import compact_log
 from exporter.pipeline.connectors import parquet_files
 from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.outcomes import SETTLED_MS, is_due, join_outcomes
 from exporter.pipeline.tables import State, Tables
-from exporter.pipeline.transaction_log import records_of
+from exporter.pipeline.transaction_log import logs_read_to_ms, read_records, records_of
 from tests.daemon.test_log_follower import key, value
 from tests.pipeline import cases
 from tests.pipeline.test_transaction_log import COMMITTED, KAFKA_COLUMNS, ONGOING, PREPARE_ABORT, PREPARE_COMMIT
 from tests.pipeline.test_transactions import taken
 
+DAY_MS: Final = 86_400_000
+
 
 def write_log(
     spark: SparkSession,
     tables: Tables,
-    records: Iterable[tuple[str, bytes, float]],
-    read_at_s: int,
+    records: Iterable[tuple[str, bytes | None, float]],
+    read_to_s: int,
     cluster_id: str = "c",
 ) -> None:
-    """Files of (transactional id, value, seconds after the cases' beginning), as if they had been read at that second."""
+    """Files of (transactional id, value, seconds after the cases' beginning), read to that second: another id's record."""
     table = tables.transaction_log
     snapshot = table.snapshot(f"test/{cluster_id}")
     before = sum(file.rows for file in snapshot.files if file.parts["cluster_id"] == cluster_id)
     rows = [
         (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key(name), value)
-        for number, (name, value, at) in enumerate(records, start=before)
+        for number, (name, value, at) in enumerate([*records, ("other", None, read_to_s)], start=before)
     ]
     frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).drop("cluster_id")
     folder = table.folder / f"test-{before}" / folder_of_cluster(cluster_id)
     frame.coalesce(1).write.parquet(str(folder))
     added = parquet_files(folder)
     for file in added:
-        os.utime(str(file), (cases.BEGIN_MS / 1000 + read_at_s,) * 2)
+        os.utime(str(file), (cases.BEGIN_MS / 1000 + read_to_s,) * 2)
     table.commit(snapshot, run=snapshot.new_run(), added=added)
 
 
@@ -82,7 +85,7 @@ def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSes
     write_hour(tmp_path, 1)
     taken(spark, tmp_path, tables)
     assert join_outcomes(lambda: spark, tables) is None
-    write_log(spark, tables, commit(0), read_at_s=3600)
+    write_log(spark, tables, commit(0), read_to_s=3600)
     assert join_outcomes(lambda: spark, tables) == 2
     assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000), (3600, "closed", None, None)]
 
@@ -90,7 +93,7 @@ def test_a_part_is_joined_when_the_log_covers_it_and_never_again(spark: SparkSes
     assert join_outcomes(lambda: spark, tables) == 0
     write_hour(tmp_path, 2)
     taken(spark, tmp_path, tables)
-    write_log(spark, tables, [*commit(1), *commit(2)], read_at_s=3 * 3600)
+    write_log(spark, tables, [*commit(1), *commit(2)], read_to_s=3 * 3600)
     assert join_outcomes(lambda: spark, tables) == 2
     assert joined_rows(spark, tables) == [(3600 * hour, "closed", "commit", 40_000) for hour in range(3)]
     assert len(before & {file.path for file in tables.current().files}) == 1
@@ -106,7 +109,7 @@ def test_the_report_has_the_outcomes_of_its_transactions(spark: SparkSession, tm
     taken(spark, tmp_path, tables)
     jobs.report()
     before = tables.report.read_text()
-    write_log(spark, tables, commit(0), read_at_s=3600)
+    write_log(spark, tables, commit(0), read_to_s=3600)
     jobs.outcomes()
     jobs.report()
     cells = re.findall(r"<span>(.*?)</span>", tables.report.read_text().partition("Outcomes by application")[2])
@@ -121,12 +124,54 @@ def test_each_cluster_is_joined_as_far_as_its_own_log_is_read(spark: SparkSessio
     for cluster_id in ("c", other):
         write_hour(tmp_path, 0, cluster_id=cluster_id)
     taken(spark, tmp_path, tables)
-    write_log(spark, tables, commit(0), read_at_s=3600)
+    write_log(spark, tables, commit(0), read_to_s=3600)
     assert join_outcomes(lambda: spark, tables) == 1
     assert {row[2] for row in joined_rows(spark, tables)} == {"commit", None}
-    write_log(spark, tables, commit(0), read_at_s=3700, cluster_id=other)
+    write_log(spark, tables, commit(0), read_to_s=3700, cluster_id=other)
     assert join_outcomes(lambda: spark, tables) == 1
     assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000)] * 2
+
+
+def test_the_log_is_joined_to_large_files_and_cut(spark: SparkSession, tmp_path: Path) -> None:
+    """Days beyond the retention go, of each cluster by itself; how far a log was read stays: nothing is joined again."""
+    tables, other = Tables(tmp_path / "tables"), "o'b\u00fccher/\u4e2d"
+    table = tables.transaction_log
+    assert compact_log(table, retention_ms=DAY_MS) == 0
+    assert not table.exists
+    for hour in (0, 40, 71, 73):
+        write_log(spark, tables, commit(hour), read_to_s=3600 * hour + 50)
+    for hour in (0, 1):
+        write_log(spark, tables, commit(hour), read_to_s=3600 * hour + 50, cluster_id=other)
+    write_hour(tmp_path, 71)
+    taken(spark, tmp_path, tables)
+    assert join_outcomes(lambda: spark, tables) == 1
+    read_to_ms, before = logs_read_to_ms(table), log_rows(spark, tables)
+
+    assert compact_log(table, retention_ms=2 * DAY_MS) == 5
+    assert sorted(file.parts["cluster_id"] for file in table.snapshot().files) == ["c", other]
+    assert log_rows(spark, tables) == [row for row in before if row[0] == other or row[1] >= cases.instant(40 * 3600)]
+    assert len(before) - len(log_rows(spark, tables)) == len(commit(0)) + 1
+    assert (
+        logs_read_to_ms(table)
+        == read_to_ms
+        == {"c": cases.milliseconds(73 * 3600 + 50), other: cases.milliseconds(3650)}
+    )
+    assert join_outcomes(lambda: spark, tables) == 0
+    assert compact_log(table, retention_ms=2 * DAY_MS) == 0
+
+
+def log_rows(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
+    everything = dict.fromkeys(logs_read_to_ms(tables.transaction_log), 0)
+    rows = read_records(spark, tables.transaction_log, everything).orderBy("cluster_id", "offset").collect()
+    return [(row.cluster_id, row.written_at, *row) for row in rows]
+
+
+def test_a_log_is_not_read_further_than_its_file_was_written(spark: SparkSession, tmp_path: Path) -> None:
+    """A broker's clock is a year ahead: transactions of that year still wait for their outcomes."""
+    tables = Tables(tmp_path)
+    write_log(spark, tables, [("late", None, 365 * 86_400)], read_to_s=60)
+
+    assert logs_read_to_ms(tables.transaction_log) == {"c": cases.milliseconds(60)}
 
 
 def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, tmp_path: Path) -> None:
@@ -135,11 +180,11 @@ def test_what_is_open_is_joined_whenever_the_log_has_more(spark: SparkSession, t
     write_hour(tmp_path, 0, is_open=True)
     taken(spark, tmp_path, tables)
     start_ms = cases.milliseconds(0)
-    write_log(spark, tables, [("app", value(ONGOING, start_ms), 0)], read_at_s=20)
+    write_log(spark, tables, [("app", value(ONGOING, start_ms), 0)], read_to_s=20)
     join_outcomes(lambda: spark, tables)
     assert joined_rows(spark, tables) == [(0, "still_open", None, None)]
     decided = value(PREPARE_ABORT, start_ms, updated_ms=start_ms + 50_000)
-    write_log(spark, tables, [("app", decided, 50)], read_at_s=60)
+    write_log(spark, tables, [("app", decided, 50)], read_to_s=60)
     join_outcomes(lambda: spark, tables)
     assert joined_rows(spark, tables) == [(0, "still_open", "abort", 50_000)]
 
