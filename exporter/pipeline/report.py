@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -35,8 +35,8 @@ class ReportData:
     made_at_ms: int
     first_ms: int | None
     """None if nothing was recorded."""
-    last_ms: int | None
-    clusters: Sequence[str]
+    newest_ms: Mapping[str, int]
+    """By cluster, its newest cycle."""
     interval_ms: int | None
     """The longest interval of the recorded cycles."""
     durations: Shown
@@ -62,20 +62,27 @@ def collect(
 ) -> ReportData:
     """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> the content of the page. `has_outcomes`: the transaction log was read."""
     covered = schemas.shaped(cycles, schemas.CYCLES)
-    (span,) = covered.agg(
-        f.unix_millis(f.min("taken_at")).alias("first_ms"),
-        f.unix_millis(f.max("taken_at")).alias("last_ms"),
-        f.sort_array(f.collect_set("cluster_id")).alias("clusters"),
-        f.max("interval_ms").alias("interval_ms"),
-    ).collect()
+    spans = (
+        covered.groupBy("cluster_id")
+        .agg(
+            f.unix_millis(f.min("taken_at")).alias("first_ms"),
+            f.unix_millis(f.max("taken_at")).alias("last_ms"),
+            f.max("interval_ms").alias("interval_ms"),
+        )
+        .orderBy("cluster_id")
+        .collect()
+    )
+    newest_ms = {span.cluster_id: span.last_ms for span in spans}
     known = schemas.shaped(transactions, schemas.TRANSACTIONS)
     made_at_ms = int(made_at.timestamp() * 1000)
     return ReportData(
-        **span.asDict(),
         made_at_ms=made_at_ms,
+        first_ms=min((span.first_ms for span in spans), default=None),
+        newest_ms=newest_ms,
+        interval_ms=max((span.interval_ms for span in spans), default=None),
         durations=_durations(known),
         outcomes=_outcomes(known) if has_outcomes else None,
-        incidents=_incidents(schemas.shaped(incidents, schemas.INCIDENTS), span.last_ms or made_at_ms),
+        incidents=_incidents(schemas.shaped(incidents, schemas.INCIDENTS), newest_ms),
         coverage_gaps=_coverage_gaps(covered),
         left_out=left_out,
     )
@@ -128,12 +135,13 @@ def _outcomes(transactions: DataFrame) -> Shown:
     return _first(found.orderBy(troubled, f.desc("transactions"), "cluster_id", "application"), APPLICATIONS_MAX)
 
 
-def _incidents(incidents: DataFrame, last_ms: int) -> Shown:
-    """One that is not over lasts until the last cycle."""
+def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int]) -> Shown:
+    """One that is not over lasts until the newest cycle of its cluster."""
+    newest = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))
     found = incidents.select(
         "*",
         f.unix_millis("started_at").alias("started_ms"),
-        f.coalesce(f.unix_millis("ended_at"), f.lit(last_ms)).alias("ended_ms"),
+        f.coalesce(f.unix_millis("ended_at"), newest[f.col("cluster_id")]).alias("ended_ms"),
     )
     return _first(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
 

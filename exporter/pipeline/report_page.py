@@ -16,6 +16,8 @@ from exporter.pipeline.report import ReportData, Shown
 
 TIMELINE_MAX: Final = 20
 """Incidents that have a bar."""
+SILENT_MS: Final = 3 * 3_600_000
+"""A cluster whose newest cycle is older is named: its files come within the hour, and the report once a day."""
 Columns = Mapping[str, Callable[[Any], str]]
 """Head -> cell of a row as HTML; a head that begins with # is of a column of numbers."""
 _DASH: Final = "\N{EN DASH}"
@@ -55,7 +57,7 @@ ol.plot li>span:first-child{overflow-wrap:anywhere}
 
 def render(data: ReportData) -> str:
     """The whole page. Names come from clusters: all are escaped."""
-    several = len(data.clusters) > 1
+    several = len(data.newest_ms) > 1
     body = [
         "<h1>Kafka transactions: the report</h1>",
         f'<p class="summary">{_summary(data)}</p>',
@@ -90,6 +92,11 @@ def _summary(data: ReportData) -> str:
         return "Nothing was recorded."
     gaps = len(data.coverage_gaps.rows) + data.coverage_gaps.cut
     limits = f" Coverage is incomplete in {humanize_count(gaps, 'hour')}." if gaps else ""
+    limits += "".join(
+        f" The newest cycle of cluster {escape(cluster_id)} is of {_minute(newest_ms)} UTC."
+        for cluster_id, newest_ms in data.newest_ms.items()
+        if data.made_at_ms - newest_ms > SILENT_MS
+    )
     limits += f" {humanize_count(len(data.left_out), 'file')} could not be read." if data.left_out else ""
     incidents, older = data.incidents.rows, data.incidents.cut
     if not incidents:
@@ -119,10 +126,10 @@ def _length_ms(incident: Row) -> int:
 
 def _span(data: ReportData) -> str:
     made = f"Made {_minute(data.made_at_ms)} UTC."
-    if data.first_ms is None or data.last_ms is None:
+    if data.first_ms is None:
         return made
-    clusters = f"{'clusters' if len(data.clusters) > 1 else 'cluster'} {', '.join(map(escape, data.clusters))}"
-    return f"From {_minute(data.first_ms)} to {_minute(data.last_ms)} UTC, {clusters}. {made}"
+    names = f"{'clusters' if len(data.newest_ms) > 1 else 'cluster'} {', '.join(map(escape, data.newest_ms))}"
+    return f"From {_minute(data.first_ms)} to {_minute(max(data.newest_ms.values()))} UTC, {names}. {made}"
 
 
 def _section(shown: Shown, nothing: str, columns: Columns, several: bool) -> str:  # noqa: FBT001

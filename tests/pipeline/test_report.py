@@ -88,11 +88,11 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     data = collect(
         frame(spark, schemas.TRANSACTIONS, *transactions),
         frame(spark, schemas.INCIDENTS, incident, {**incident, "incident": "2", "ended_at": None, "is_over": False}),
-        frame(spark, schemas.CYCLES, *cycles),
+        frame(spark, schemas.CYCLES, *cycles, {**cycle(210), "cluster_id": "d"}),
         made_at=NOON,
     )
 
-    assert (data.first_ms, data.last_ms, data.clusters) == (NOON_MS, NOON_MS + 3 * HOUR_MS, ["c"])
+    assert (data.first_ms, data.newest_ms) == (NOON_MS, {"c": NOON_MS + 3 * HOUR_MS, "d": NOON_MS + 7 * HOUR_MS // 2})
     first, _, second = data.durations.rows
     assert (first.application, first.transactions, first.hanging) == ("app", 102, 1)
     assert columns(data.durations, DURATIONS)[1] == ("c", "once", 1, None, None, None, None, 0, None)
@@ -190,8 +190,7 @@ def full() -> ReportData:
     return ReportData(
         made_at_ms=NOON_MS,
         first_ms=NOON_MS - 7 * 24 * HOUR_MS,
-        last_ms=NOON_MS,
-        clusters=(STRANGE, "b"),
+        newest_ms={STRANGE: NOON_MS, "b": NOON_MS - 2 * HOUR_MS},
         interval_ms=30_000,
         durations=Shown(
             (
@@ -264,7 +263,7 @@ def one_cluster() -> ReportData:
     report = full()
     return replace(
         report,
-        clusters=("b",),
+        newest_ms={"b": NOON_MS},
         durations=Shown(report.durations.rows[1:], report.durations.cut),
         incidents=Shown(report.incidents.rows[1:]),
         coverage_gaps=Shown(),
@@ -283,6 +282,7 @@ def test_the_summary_says_no_more_than_is_known() -> None:
         replace(report, incidents=Shown([Row(**{**over, "groups": []})])),
         replace(report, incidents=Shown()),
         replace(report, incidents=Shown(), coverage_gaps=Shown(full().coverage_gaps.rows)),
+        replace(report, incidents=Shown(), newest_ms={"<b>": NOON_MS - 24 * HOUR_MS, "c": NOON_MS}),
     ]
     assert [re.search('<p class="summary">(.*?)</p>', render(each))[1] for each in data] == [  # type: ignore[index]
         "1 incident on 5 partitions; 1 consumer group waited, for at most 1 h 0 min so far.",
@@ -290,6 +290,7 @@ def test_the_summary_says_no_more_than_is_known() -> None:
         "1 incident on 5 partitions; no consumer group is known to have waited.",
         "No incident.",
         "No incident. Coverage is incomplete in 1 hour.",
+        "No incident. The newest cycle of cluster &lt;b&gt; is of 2026-11-20 12:00 UTC.",
     ]
 
 
