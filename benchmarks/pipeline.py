@@ -113,7 +113,7 @@ def _measured(size: int) -> dict[str, Any]:
     workload = Workload()
     rows, cycle = write(history, size, workload=workload)
     bare = _own_cost(lambda: pipeline_duckdb.ask_bare(history, cores=CORES, memory=DUCKDB_MEMORY))
-    duckdb = _own_cost(lambda: pipeline_duckdb.make_tables(history, peer, cores=CORES, memory=DUCKDB_MEMORY))
+    duckdb = _own_cost(lambda: pipeline_duckdb.make_tables(history, peer, rows=rows, cores=CORES, memory=DUCKDB_MEMORY))
     duckdb += _own_cost(lambda: pipeline_duckdb.ask_percentiles(peer, cores=CORES, memory=DUCKDB_MEMORY))
     expected = pipeline_duckdb.digest(peer.rglob("*.parquet"))
     shutil.rmtree(peer)

@@ -7,6 +7,7 @@ value of every row are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,8 @@ from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.pipeline.partition_transactions import EXACT_RANK, START_SOURCES
 from exporter.pipeline.schemas import GREATEST_OF_PARTITION, GREATEST_OF_TRANSACTION
 
+ROWS_OF_A_PASS: Final = 20_000_000
+"""DuckDB keeps lists in memory while it groups: with 100 million rows at once it did not end within 15 minutes."""
 _KEY: Final = "cluster_id, topic, partition, producer_id, start_offset"
 _GREATEST_OF_PARTITION, _GREATEST_OF_TRANSACTION = (
     ", ".join(f"max({name}) as {name}" for name in names) for names in (GREATEST_OF_PARTITION, GREATEST_OF_TRANSACTION)
@@ -28,7 +31,7 @@ with seen as (
     min(started_at) filter (list_position($sources, start_source) - 1 >= $exact) as exact_started_at,
     max(list_position($sources, start_source) - 1) as start_rank, {_GREATEST_OF_PARTITION},
     list(groups) filter (len(groups) > 0) as groups
-  from read_parquet($observations, hive_partitioning = true) group by all),
+  from read_parquet($observations, hive_partitioning = true) where producer_id % $passes = $number group by all),
 merged as (
   select {_KEY}, max(producer_epoch) as producer_epoch, max(transactional_id) as transactional_id,
     min(first_seen) as first_seen, max(last_seen) as last_seen, min(started_at) as started_at,
@@ -93,20 +96,23 @@ def ask_bare(history: Path, *, cores: int, memory: str) -> None:
         connection.execute(_BARE, [str(history / VERSION / OBSERVATIONS / "*" / "*" / "*.parquet")]).fetchall()
 
 
-def make_tables(history: Path, folder: Path, *, cores: int, memory: str) -> None:
-    """Transactions by the hour of their end, below `folder`."""
+def make_tables(history: Path, folder: Path, *, rows: int, cores: int, memory: str) -> None:
+    """Transactions by the hour of their end, below `folder`; of many rows those of some producers at a time."""
     parameters: dict[str, Any] = {
         "sources": list(START_SOURCES),
         "exact": EXACT_RANK,
         "observations": str(history / VERSION / OBSERVATIONS / "*" / "*" / "*.parquet"),
         "cycles": str(history / VERSION / CYCLES / "*" / "*" / "*.parquet"),
     }
-    with _connected(cores, memory) as connection:
-        connection.execute(
-            f"copy ({_TRANSACTIONS}) to '{folder}' "
-            "(format parquet, compression zstd, partition_by (cluster_id, date, hour))",
-            parameters,
-        )
+    folder.mkdir(parents=True, exist_ok=True)
+    passes = math.ceil(rows / ROWS_OF_A_PASS)
+    for number in range(passes):
+        with _connected(cores, memory) as connection:
+            connection.execute(
+                f"copy ({_TRANSACTIONS}) to '{folder / f'pass-{number}'}' "
+                "(format parquet, compression zstd, partition_by (cluster_id, date, hour))",
+                parameters | {"passes": passes, "number": number},
+            )
 
 
 def ask_percentiles(folder: Path, *, cores: int, memory: str) -> None:
