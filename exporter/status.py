@@ -82,10 +82,9 @@ class HistoryStatus:
     rows_waiting: int = 0
     """In memory, to be written with the next file: a kill would lose them."""
     rows_lost: int = 0
-    """Dropped because too many waited."""
-    files: int = 0
-    """Bytes in the directory, written by all processes, as the next value."""
+    """Dropped because too many waited; a cycle without observations counts as one."""
     size_bytes: int = 0
+    """Of all files in the directory, written by all processes."""
     newest_ms: int | None = None
     """The newest cycle that is on disk; None before the first file."""
     failure: str | None = None

@@ -37,17 +37,22 @@ from exporter.history.schema import (
     folder_of_cluster,
     instants_of,
 )
+from exporter.history.trusted_clock import TrustedClock
 from exporter.status import HistoryStatus
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place, atomic_write, place_of
 
 log = logging.getLogger("exporter")
 
-WAITING_ROWS_MAX = 500_000
-"""Observations in memory: about 100 MB. Beyond that the oldest cycles are dropped, and counted."""
+WAITING_BYTES_MAX = 256_000_000
+"""In memory. Beyond that the oldest cycles are dropped, and counted."""
+CYCLE_BYTES = 25_000
+"""That two tables take without rows."""
 ROTATE_ROWS = 100_000
-"""A file is written before its time when this many observations wait."""
+"""A file is written before its time when this many observations wait, or half of the bytes."""
 WRITE_AGAIN_SECONDS = 60.0
+WRITE_ENDS_SECONDS = 300.0
+"""A write that takes longer is a failure: a disk or mount that does not respond gives no error."""
 END_SECONDS = 5.0
 _STALE_TEMPORARY_SECONDS = 24 * 60 * 60
 _TYPES = {
@@ -73,6 +78,12 @@ class _Cycle:
     taken_at_ms: int
     observations: pa.Table
     cycle: pa.Table
+    size_bytes: int
+
+    @property
+    def rows(self) -> int:
+        """Observations; a cycle without any is counted as one."""
+        return max(len(self.observations), 1)
 
 
 class History:
@@ -90,18 +101,20 @@ class History:
         self._settings = settings
         self._root = place_of(settings.directory or ".") / VERSION
         self._unsure: list[_Cycle] = []
-        """Cycles of an object that may exist although writing it has failed: they are written again under its name."""
+        """Cycles of files that may exist although writing them has failed: they are written again under their name."""
         self._wall_clock = wall_clock
         self._clock = clock
         self._writer = writer or uuid.uuid4().hex[:12]
         self._condition = threading.Condition()
         self._waiting: deque[_Cycle] = deque()
-        self._waiting_rows = 0
+        self._waiting_rows = self._waiting_bytes = 0
         self._due_at = clock() + settings.rotate_interval_ms / 1000
         self._is_ending = False
-        self._rows = self._rows_lost = self._files = self._bytes = 0
+        self._rows = self._rows_lost = self._bytes = 0
         self._newest_ms: int | None = None
         self._failure: str | None = None
+        self._writes_since: float | None = None
+        self._trusted: TrustedClock | None = None
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
 
     def start(self) -> None:
@@ -113,25 +126,30 @@ class History:
         cycle = _cycle(evaluation, interval_ms, self._writer)
         with self._condition:
             self._waiting.append(cycle)
-            self._waiting_rows += len(cycle.observations)
-            while self._waiting_rows > WAITING_ROWS_MAX:
+            self._waiting_rows += cycle.rows
+            self._waiting_bytes += cycle.size_bytes
+            while self._waiting_bytes > WAITING_BYTES_MAX:
                 lost = self._waiting.popleft()
-                self._waiting_rows -= len(lost.observations)
-                self._rows_lost += len(lost.observations)
-            if self._waiting_rows >= ROTATE_ROWS and self._failure is None:
+                self._waiting_rows -= lost.rows
+                self._waiting_bytes -= lost.size_bytes
+                self._rows_lost += lost.rows
+            is_much = self._waiting_rows >= ROTATE_ROWS or self._waiting_bytes >= WAITING_BYTES_MAX // 2
+            if is_much and self._failure is None:
                 self._due_at = self._clock()
             self._condition.notify()
 
     def status(self) -> HistoryStatus:
         with self._condition:
+            failure = self._failure
+            if self._writes_since is not None and self._clock() - self._writes_since > WRITE_ENDS_SECONDS:
+                failure = f"{self._settings.directory}: does not respond"
             return HistoryStatus(
                 rows=self._rows,
                 rows_waiting=self._waiting_rows,
                 rows_lost=self._rows_lost,
-                files=self._files,
                 size_bytes=self._bytes,
                 newest_ms=self._newest_ms,
-                failure=self._failure,
+                failure=failure,
             )
 
     def close(self) -> None:
@@ -146,15 +164,16 @@ class History:
         """Write the waiting rows now, and apply the limits. `status` has an error, and the write is retried later."""
         with self._condition:
             cycles = tuple(self._waiting)
+            self._writes_since = self._clock()
         try:
             self._tidy_up()
             for part in self._parts(cycles):
-                self._unsure = [] if isinstance(self._root, Path) else part
+                self._unsure = part
                 self._write(part)
                 self._forget(part)
             self._unsure = []
             self._tidy_up()
-        except (OSError, pa.ArrowException) as error:
+        except Exception as error:  # noqa: BLE001 - the thread lives, and the rows wait
             why = getattr(error, "strerror", None) or error
             self._failed(str(error) if isinstance(error, StoreError) else f"{self._settings.directory}: {why}")
         else:
@@ -179,10 +198,11 @@ class History:
         with self._condition:
             gone = [cycle for cycle in self._waiting if id(cycle) in written]
             self._waiting = deque(cycle for cycle in self._waiting if id(cycle) not in written)
-            rows = sum(len(cycle.observations) for cycle in gone)
-            self._waiting_rows -= rows
-            self._rows += rows
+            self._waiting_rows -= sum(cycle.rows for cycle in gone)
+            self._waiting_bytes -= sum(cycle.size_bytes for cycle in gone)
+            self._rows += sum(len(cycle.observations) for cycle in gone)
             self._newest_ms = max([cycle.taken_at_ms for cycle in gone], default=self._newest_ms)
+            self._writes_since = self._clock()
 
     def _parts(self, cycles: Iterable[_Cycle]) -> Iterable[list[_Cycle]]:
         """Those of one file each."""
@@ -207,25 +227,28 @@ class History:
 
     def _tidy_up(self) -> None:
         """Remove old files, and the oldest ones beyond the size limit; count the rest."""
-        now_s = self._wall_clock()
         files = sorted(self._files_with_their_end(), key=lambda file: file[1])
-        oldest_ms = now_s * 1000 - self._settings.retention_age_ms
+        now_ms, monotonic_ms = self._wall_clock() * 1000, self._clock() * 1000
+        if self._trusted is None:
+            newest_ms = files[-1][1] if files else None
+            self._trusted = TrustedClock(newest_ms=newest_ms, wall_ms=now_ms, monotonic_ms=monotonic_ms)
+        trusted_ms = self._trusted.read(wall_ms=now_ms, monotonic_ms=monotonic_ms)
         total = sum(size for _, _, size in files)
-        kept = len(files)
         for path, last_ms, size in files:
-            if last_ms >= oldest_ms and total <= self._settings.retention_bytes:
+            if last_ms >= trusted_ms - self._settings.retention_age_ms and total <= self._settings.retention_bytes:
                 break
             path.unlink(missing_ok=True)
             with suppress(OSError):  # holds other files
                 path.parent.rmdir()
             total -= size
-            kept -= 1
+        with self._condition:
+            self._bytes = total
+        if not isinstance(self._root, Path):
+            return  # an object has no name of its own while it is written
         for path in self._root.glob(f"*/*/*/{TEMPORARY}*"):
             with suppress(OSError):
-                if now_s - path.stat().st_mtime > _STALE_TEMPORARY_SECONDS:
+                if now_ms / 1000 - path.stat().st_mtime > _STALE_TEMPORARY_SECONDS:
                     path.unlink()
-        with self._condition:
-            self._files, self._bytes = kept, total
 
     def _files_with_their_end(self) -> Iterable[tuple[Place, int, int]]:
         """(file, instant of its last cycle in ms, bytes) of files with names of the history."""
@@ -238,6 +261,7 @@ class History:
     def _failed(self, sentence: str | None) -> None:
         with self._condition:
             before, self._failure = self._failure, sentence
+            self._writes_since = None
         if sentence is not None and sentence != before:
             log.error("history cannot be written: %s", sentence, extra={"subject": "history"})
         elif sentence is None and before is not None:
@@ -246,12 +270,10 @@ class History:
 
 def _cycle(evaluation: Evaluation, interval_ms: int, writer: str) -> _Cycle:
     snapshot = evaluation.snapshot
-    return _Cycle(
-        cluster_id=snapshot.cluster_id,
-        taken_at_ms=snapshot.taken_at_ms,
-        observations=_table(OBSERVATIONS, _observations(evaluation)),
-        cycle=_table(CYCLES, _coverage(evaluation, interval_ms, writer)),
-    )
+    observations = _table(OBSERVATIONS, _observations(evaluation))
+    cycle = _table(CYCLES, _coverage(evaluation, interval_ms, writer))
+    size_bytes = observations.nbytes + cycle.nbytes + CYCLE_BYTES
+    return _Cycle(snapshot.cluster_id, snapshot.taken_at_ms, observations, cycle, size_bytes)
 
 
 def _table(name: str, columns: dict[str, Any]) -> pa.Table:

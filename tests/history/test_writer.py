@@ -142,7 +142,7 @@ def test_cycles_share_a_file_until_it_is_due(tmp_path: Path) -> None:
     assert [len(pq.ParquetFile(file).read()) for file in files(tmp_path, CYCLES)] == [1, 10, 1]
     assert {file.parent.parent.name for file in files(tmp_path, CYCLES)} == {"cluster_id=a%2Fb", "cluster_id=cluster-1"}
     facts = kept.status()
-    assert (facts.rows, facts.rows_waiting, facts.files) == (12, 0, 6)
+    assert (facts.rows, facts.rows_waiting) == (12, 0)
     assert facts.newest_ms == NOW_MS + DAY_MS
     assert facts.size_bytes == sum(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
 
@@ -193,7 +193,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_too_much_that_waits_is_given_up_the_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory has an end; what is lost is counted."""
-    monkeypatch.setattr(module, "WAITING_ROWS_MAX", 5)
+    monkeypatch.setattr(module, "WAITING_BYTES_MAX", 3 * module.CYCLE_BYTES)
     kept = history(tmp_path)
     for number in range(4):
         kept.record(cycle(NOW_MS + number, open_transactions=2), 30_000)
@@ -201,6 +201,76 @@ def test_too_much_that_waits_is_given_up_the_oldest_first(tmp_path: Path, monkey
 
     assert (kept.status().rows_lost, kept.status().rows) == (4, 4)
     assert {int(row["taken_at"].timestamp() * 1000) for row in rows(tmp_path, CYCLES)} == {NOW_MS + 2, NOW_MS + 3}
+
+
+def test_cycles_without_observations_have_an_end_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing is open and the disk is away; the names of unread partitions count."""
+    monkeypatch.setattr(module, "WAITING_BYTES_MAX", 10 * module.CYCLE_BYTES)
+    empty, unread = history(tmp_path), history(tmp_path / "unread")
+    for number in range(30):
+        empty.record(cycle(NOW_MS + number, open_transactions=0), 30_000)
+        taken = snapshot([], unread=range(10_000), partitions=10_000, taken_at_ms=NOW_MS + number)
+        unread.record(evaluate(taken, Memory(), Policy()), 30_000)
+
+    assert (empty.status().rows_waiting, empty.status().rows_lost) == (9, 21)
+    assert unread.status().rows_lost >= 28
+
+
+def test_many_small_cycles_are_written_before_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a large fleet take more memory than their rows."""
+    monkeypatch.setattr(module, "WAITING_BYTES_MAX", 10 * module.CYCLE_BYTES)
+    kept = history(tmp_path)
+    kept.start()
+    for number in range(8):
+        kept.record(cycle(NOW_MS + number, open_transactions=0), 30_000)
+    until(lambda: kept.status().rows_waiting < 8)
+    kept.close()
+    assert (len(rows(tmp_path, CYCLES)), kept.status().rows_lost) == (8, 0)
+
+
+def test_a_disk_that_does_not_respond_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount whose server is away gives no error; other errors than those of disks do not end the thread either."""
+    now, seen = [0.0], list[str | None]()
+    kept = History(settings(tmp_path), wall_clock=lambda: NOW_MS / 1000, clock=lambda: now[0])
+    kept.record(cycle(), 30_000)
+
+    def hangs(*_arguments: Any, **_options: Any) -> None:
+        seen.append(kept.status().failure)
+        now[0] += module.WRITE_ENDS_SECONDS + 1
+        seen.append(kept.status().failure)
+        raise RuntimeError("no more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "write_table", hangs)
+        kept.rotate()
+    assert [*seen, kept.status().failure] == [None, f"{tmp_path}: does not respond", f"{tmp_path}: no more"]
+    kept.rotate()
+    assert (kept.status().failure, kept.status().rows) == (None, 1)
+
+
+def test_a_clock_that_jumps_ahead_removes_nothing(tmp_path: Path) -> None:
+    """A machine that wakes up with a wrong time: the files of the last weeks stay, also after a start in that moment."""
+    wall_ms, monotonic = [NOW_MS], [0.0]
+
+    def begun() -> History:
+        return History(settings(tmp_path), wall_clock=lambda: wall_ms[0] / 1000, clock=lambda: monotonic[0])
+
+    def rotated(kept: History) -> int:
+        kept.rotate()
+        return len(files(tmp_path, CYCLES))
+
+    kept = begun()
+    for days in (29, 1):
+        kept.record(cycle(NOW_MS - days * DAY_MS), 30_000)
+    assert rotated(kept) == 2
+    wall_ms[0] += 60 * DAY_MS
+    assert [rotated(kept), rotated(begun())] == [2, 2]
+    monotonic[0] += 3600
+    wall_ms[0] += 3_600_000
+    assert rotated(kept) == 2
+    monotonic[0] += DAY_MS / 1000
+    wall_ms[0] += DAY_MS
+    assert rotated(kept) == 0
 
 
 def test_a_directory_that_cannot_be_written_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -156,7 +156,9 @@ FAULTS: Final = (
     Fault("daemon/baseline_file.py", "if age_ms > self._age_ms_max:", "if False:"),
     Fault("daemon/scheduler.py", "if set_back_s > CLOCK_STEP_SECONDS:", "if False:"),
     Fault(
-        "history/writer.py", "            while self._waiting_rows > WAITING_ROWS_MAX:\n", "            while False:\n"
+        "history/writer.py",
+        "            while self._waiting_bytes > WAITING_BYTES_MAX:\n",
+        "            while False:\n",
     ),
     Fault("files.py", "beside: str, mode: int = 0o600", "beside: str, mode: int = 0o666"),
     Fault("files.py", "if len(read) > bytes_max:", "if len(read) < 0:"),

@@ -23,7 +23,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_history_rows_lost_total",
-        help="Observations that were dropped because too many waited to be written.",
+        help="Observations, and cycles without any, that were dropped because too many waited to be written.",
         kind="counter",
         of=HISTORY,
         values=lambda history: history.rows_lost,
