@@ -115,6 +115,17 @@
           |||,
         },
         {
+          "record": "instance:kafka_transaction_exporter_coverage_complete_where_authorized:fresh",
+          "expr": |||
+            (
+              kafka_transaction_exporter_coverage_complete_where_authorized
+              or kafka_transaction_exporter_coverage_complete
+            )
+            * ignoring (cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
           "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
           "expr": |||
             transaction:kafka_suspect_transaction_start_timestamp_seconds:age
@@ -197,6 +208,12 @@
             kafka_transaction_exporter_partitions
             * ignoring (answer, cluster_id) group_left (cluster_id)
               instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "instance:kafka_transaction_exporter_partitions:responding",
+          "expr": |||
+            sum without (answer) (instance:kafka_transaction_exporter_partitions:fresh{answer=~"read|unauthorized"})
           |||,
         },
         {
@@ -364,9 +381,19 @@
                   producer_id, producer_epoch, start_offset, transactional_id, verdict
                 )
                   transaction:kafka_suspect_transaction_start_timestamp_seconds:proved
+                unless ignoring (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  producer_id, producer_epoch, start_offset, transactional_id, verdict
+                )
+                  (
+                    transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict="replica_diverged"}
+                    or
+                      transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict="stuck_completing"}
+                      > %(stuck_critical_seconds)s # threshold: stuck_critical_seconds
+                  )
                 unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, topic, partition)
                   instance:kafka_hanging_transactions:cluster_wide
-              |||,
+              ||| % $._config.thresholds,
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
@@ -800,11 +827,9 @@
               "alert": "KafkaTransactionExporterCoverageIncomplete",
               "expr": |||
                 min without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  instance:kafka_transaction_exporter_coverage_complete:fresh
+                  instance:kafka_transaction_exporter_coverage_complete_where_authorized:fresh
                 )
                 == 0
-                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, answer)
-                  (instance:kafka_transaction_exporter_partitions:fresh{answer="unauthorized"} > 0)
                 unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
                   (instance:kafka_transaction_exporter_visible_topics:fresh == 0)
               |||,
@@ -852,24 +877,23 @@
                   )
                   < %(read_ratio)s # threshold: read_ratio
                   > 0
-                  or ignoring (answer)
+                  or
                     max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                      instance:kafka_transaction_exporter_partitions:fresh{answer="read"}
+                      instance:kafka_transaction_exporter_partitions:responding
                     )
                     / max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                      max_over_time(instance:kafka_transaction_exporter_partitions:fresh{answer="read"}[1d])
+                      max_over_time(instance:kafka_transaction_exporter_partitions:responding[1d])
                     )
                     < %(read_ratio)s # threshold: read_ratio
                 )
-                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, answer)
-                  (instance:kafka_transaction_exporter_coverage_complete:fresh == 0)
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
+                  (instance:kafka_transaction_exporter_coverage_complete_where_authorized:fresh == 0)
               ||| % $._config.thresholds,
               "for": "15m",
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "warning",
                 "component": "kafka-transaction-exporter",
-                "answer": "",
               },
               "annotations": {
                 "summary": "The transaction exporter reads less of its Kafka cluster than it did within the last day.",

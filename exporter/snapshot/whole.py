@@ -16,7 +16,7 @@ from exporter.snapshot.coverage import (
     Visibility,
 )
 from exporter.snapshot.outcome import EndMarkers
-from exporter.snapshot.partitions import OpenTransactions, Partitions, SecondRead
+from exporter.snapshot.partitions import Answer, OpenTransactions, Partitions, SecondRead
 from exporter.snapshot.proof import CoordinatorProof
 from exporter.snapshot.transactions import CoordinatorTransaction
 from exporter.snapshot.unexamined import ALL_EXAMINED, Unexamined
@@ -66,9 +66,14 @@ class Snapshot:
     @property
     def is_complete(self) -> bool:
         """True if everything was visible and every broker responded; excluded partitions need no response."""
+        return self.is_complete_where_authorized and not np.any(self.partitions.is_unread)
+
+    @property
+    def is_complete_where_authorized(self) -> bool:
+        """The same without the partitions that this principal may not read."""
         return (
             not self.visibility.gaps
-            and not np.any(self.partitions.is_unread)
+            and not np.any(self.partitions.answer == int(Answer.UNAVAILABLE))
             and all(broker.failure is None for broker in self.brokers)
             and all(coordinator.failure is None for coordinator in self.coordinators)
             and not self.unclear_producer_ids

@@ -94,6 +94,12 @@ METRICS: tuple[Metric[Any], ...] = (
         values=lambda evaluation: evaluation.snapshot.is_complete,
     ),
     Metric(
+        name="kafka_transaction_exporter_coverage_complete_where_authorized",
+        help="The same without partitions that are not authorized for DescribeProducers, which have an alert of their own.",
+        of=CLUSTER,
+        values=lambda evaluation: evaluation.snapshot.is_complete_where_authorized,
+    ),
+    Metric(
         name="kafka_transaction_exporter_visible_topics",
         help="Topics that the brokers show to this principal; 0 without DESCRIBE on any.",
         of=CLUSTER,
