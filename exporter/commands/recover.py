@@ -29,7 +29,7 @@ from exporter.publication.page.humanize import humanize_group
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
-from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal, what_changed
+from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal, what_changed, which
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,10 @@ def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
     except LoggedInterrupt:
         raise
     except (BrokerFault, KafkaRequestError, ClusterUnavailableError, KeyboardInterrupt) as error:
-        row = plan.row
         sentence = f"nothing was written: {error}"
         if isinstance(error, KeyboardInterrupt):
             sentence = "stopped by Ctrl-C: a marker was sent only if the audit log has the step `sending`"
-        audit.step("ended", topic=row.topic, partition=row.partition, start_offset=row.start_offset, sentence=sentence)
+        audit.step("ended", **which(plan), sentence=sentence)
         raise
 
 
@@ -185,8 +184,7 @@ def log_plan(audit: AuditLog, evaluation: Evaluation, plan: Plan, *, forced: str
 
 def refused(audit: AuditLog, plan: Plan, against: str) -> int:
     """Print and log the refusal. Raises AuditError."""
-    row = plan.row
-    audit.step("refused", topic=row.topic, partition=row.partition, start_offset=row.start_offset, sentence=against)
+    audit.step("refused", **which(plan), sentence=against)
     return complain(f"refused, nothing is written: {against}", ExitStatus.REFUSED)
 
 

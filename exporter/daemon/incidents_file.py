@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from exporter.daemon import kept_file
@@ -26,8 +26,6 @@ BYTES_MAX = 64 * MEGABYTE
 LOOKED_AT_MAX = 10
 """First records that are read after one cycle."""
 HEADERS_MAX = 20
-Look = Callable[[Sequence[TransactionKey]], Mapping[TransactionKey, str]]
-"""A sentence about the first record of each of these transactions."""
 
 
 def path_beside(state_path: Path | None) -> Path | None:
@@ -79,20 +77,20 @@ class IncidentsFile:
             path_beside(state_path), load, NO_INCIDENTS, contents="incidents", warn=log.warning
         )
 
-    def take(self, evaluation: Evaluation, look: Look | None = None) -> None:
-        """Follow them through one cycle, and write the file if anything has changed.
-
-        `look` reads what is to be said of the first records of new suspects.
-        """
-        after = followed(self.incidents, evaluation)
-        if after is self.incidents:
-            return
-        if look is not None:
-            new = new_suspects(self.incidents, after)[:LOOKED_AT_MAX]
-            after = with_sentences(after, look(new) if new else {}, evaluation.snapshot.taken_at_ms)
+    def take(self, evaluation: Evaluation) -> list[TransactionKey]:
+        """Follow them through one cycle, and write the file if anything has changed. Returns the new suspects."""
+        before, after = self.incidents, followed(self.incidents, evaluation)
+        if after is before:
+            return []
         for incident in after.all:
-            self._log_changes(self.incidents.named(incident.id), incident)
+            self._log_changes(before.named(incident.id), incident)
         self.incidents = after
+        self._save()
+        return new_suspects(before, after)
+
+    def looked_at(self, sentences: Mapping[TransactionKey, str], now_ms: int) -> None:
+        """Keep what is to be said of the first records of these transactions."""
+        self.incidents = with_sentences(self.incidents, sentences, now_ms)
         self._save()
 
     def explained(self, causes: Mapping[TransactionKey, tuple[str, str]], now_ms: int) -> None:

@@ -20,7 +20,7 @@ from exporter.cycle import Known, Reader
 from exporter.daemon.between_cycles import ProofCheck, ProtectionWatch
 from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.explainer import Explainer, in_one_line
-from exporter.daemon.incidents_file import AuditReader, IncidentsFile, in_words
+from exporter.daemon.incidents_file import LOOKED_AT_MAX, AuditReader, IncidentsFile, in_words
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.wiring import policy_of, publish_options_of
 from exporter.evaluation.verdicts import Evaluation
@@ -145,10 +145,10 @@ class WatchedCluster:
         if shared.history is not None and self.namesake is None:
             shared.history.record(evaluation, self.settings.scan.interval_ms)
         self._record.succeeded(evaluation, seconds=seconds, now_ms=now_ms, phases=self._reader.phases)
-        self._incidents.take(evaluation, self._look_at if self.settings.show_records else None)
+        new = self._incidents.take(evaluation)
         shared.publish(self)
         self._record.keep()
-        if self._look_further(evaluation.snapshot):
+        if self._look_further(evaluation.snapshot, new):
             shared.publish(self)
 
     def _compare_ids(self, snapshot: Snapshot) -> None:
@@ -222,11 +222,12 @@ class WatchedCluster:
         """The transaction log's data on producers with an open transaction."""
         return NO_JOURNAL if self._log_reader is None else self._log_reader.journal(producer_ids)
 
-    def _look_further(self, snapshot: Snapshot) -> bool:
+    def _look_further(self, snapshot: Snapshot, new: Sequence[TransactionKey]) -> bool:
         """What is not of every cycle, after the publication because it may take a while; True if there is news."""
+        news = self._look_at(new[:LOOKED_AT_MAX], snapshot.taken_at_ms) if self.settings.show_records else False
         is_due = self._proof_check.is_due
         diagnosis = self._proof_check.diagnosis(snapshot, self.settings)
-        news = diagnosis is not None and self._record.diagnosed(diagnosis)
+        news |= diagnosis is not None and self._record.diagnosed(diagnosis)
         if is_due:  # it may have taken all of the time that is left
             return news
         news |= self._explain(snapshot)
@@ -243,14 +244,17 @@ class WatchedCluster:
             self._incidents.explained(causes, snapshot.taken_at_ms)
         return bool(found)
 
-    def _look_at(self, keys: Sequence[TransactionKey]) -> Mapping[TransactionKey, str]:
-        """What to say of their first records; nothing where the cluster goes away meanwhile."""
+    def _look_at(self, keys: Sequence[TransactionKey], now_ms: int) -> bool:
+        """True if the first records of these new suspects were read; not where the cluster goes away meanwhile."""
+        if not keys:
+            return False
         deadline_s = self.settings.scan.deadline_ms / 1000
         try:
             records = self._reader.query(lambda client: first_records(client, keys), deadline_s=deadline_s)
         except (ClientClosedError, ClusterUnavailableError):
-            return {}
-        return {key: in_words(record) for key, record in zip(keys, records, strict=True)}
+            return False
+        self._incidents.looked_at({key: in_words(record) for key, record in zip(keys, records, strict=True)}, now_ms)
+        return True
 
     def _failed(self, sentence: str, *, seconds: float) -> None:
         self._record.failed(sentence, seconds=seconds)

@@ -19,13 +19,17 @@ _WORDS = {
     "ended": "ended",
 }
 
-Steps = Mapping[tuple[str, str, str], tuple[Event, ...]]
+_Step = tuple[str, str, Event]
+"""Producer id and topic id, as text, and what was done. Empty are a topic id that brokers do not have, and both in a log of
+version 0.1.0.
+"""
+Steps = Mapping[tuple[str, str, str], tuple[_Step, ...]]
 """By topic, partition and start offset, as text: a foreign file may hold anything there."""
 
 
 def steps_of(lines: Iterable[str]) -> Steps:
     """A damaged line, and one about anything else, is left out: the audit log itself is the record."""
-    steps: defaultdict[tuple[str, str, str], list[Event]] = defaultdict(list)
+    steps: defaultdict[tuple[str, str, str], list[_Step]] = defaultdict(list)
     for line in lines:
         step = _parsed(line)
         if step is not None and str(step.get("step")) in _WORDS:
@@ -34,14 +38,22 @@ def steps_of(lines: Iterable[str]) -> Steps:
             topic, partition, start_offset = (str(facts.get(name)) for name in ("topic", "partition", "start_offset"))
             event = _event(step, f"{topic}-{partition}")
             if event is not None:
-                steps[topic, partition, start_offset].append(event)
+                producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
+                steps[topic, partition, start_offset].append((producer_id, topic_id, event))
     return {key: tuple(events) for key, events in steps.items()}
 
 
 def with_steps(incident: Incident, steps: Steps) -> Incident:
-    """The incident with the steps on its transactions in its time line."""
-    keys = ((suspect.topic, str(suspect.partition), str(suspect.start_offset)) for suspect in incident.suspects)
-    found = tuple(event for key in keys for event in steps.get(key, ()))
+    """The incident with the steps on its transactions in its time line.
+
+    The log may be of several clusters, in which topics have the same names and offsets, and never the same ids.
+    """
+    found = tuple(
+        event
+        for key in (suspect.key for suspect in incident.suspects)
+        for producer_id, topic_id, event in steps.get((key.topic, str(key.partition), str(key.start_offset)), ())
+        if producer_id in ("", str(key.producer_id)) and (not topic_id or not key.topic_id or topic_id == key.topic_id)
+    )
     return replace(incident, events=by_time((*incident.events, *found))) if found else incident
 
 

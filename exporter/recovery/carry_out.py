@@ -17,7 +17,7 @@ from exporter.kafka.lookups import KafkaRequestError
 from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.partition import Look, Partition
-from exporter.recovery.plan import Action, Plan, coordinated, document, is_closed, is_open, is_unchanged
+from exporter.recovery.plan import Action, Plan, coordinated, document, is_closed, is_open, is_unchanged, which
 from exporter.snapshot import UNKNOWN_OFFSET
 
 CHECK_SECONDS = 10.0
@@ -133,7 +133,7 @@ def _send_and_check(
         assert against is not None, "a read is returned only if something prevents the marker"
         return against
     with suppress(AuditError):  # the end is logged as well, and says so when it cannot be
-        audit.step("answered", **_which(plan), outcome=answer.outcome.value, detail=answer.detail)
+        audit.step("answered", **which(plan), outcome=answer.outcome.value, detail=answer.detail)
     if answer.outcome is MarkerOutcome.REFUSED:
         why = EXPLANATIONS.get(answer.detail, "run find-hanging again")
         return Result(Outcome.REFUSED, f"the broker refused the marker ({answer.detail}): {why}")
@@ -191,13 +191,9 @@ def _stability(before: int, now: int) -> str:
     return f"the last stable offset went from {before} to {now}"
 
 
-def _which(plan: Plan) -> dict[str, object]:
-    return {"topic": plan.row.topic, "partition": plan.row.partition, "start_offset": plan.row.start_offset}
-
-
 def _end(audit: AuditLog, plan: Plan, result: Result) -> Result:
     try:
-        audit.step("ended", **_which(plan), done=result.is_done, outcome=result.outcome.value, sentence=result.sentence)
+        audit.step("ended", **which(plan), done=result.is_done, outcome=result.outcome.value, sentence=result.sentence)
     except AuditError as error:
         return Result(result.outcome, f"{result.sentence} (not logged: {error})")
     return result

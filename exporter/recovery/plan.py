@@ -204,6 +204,11 @@ def document(plan: Plan) -> dict[str, Any]:
     }
 
 
+def which(plan: Plan) -> dict[str, Any]:
+    """The transaction of a plan, for a step of the audit log."""
+    return {name: getattr(plan.row, name) for name in ("topic", "topic_id", "partition", "producer_id", "start_offset")}
+
+
 def in_words(plan: Plan, records: HeldBack | None = None) -> str:
     """The question to the operator; with the numbers of records where they were counted."""
     row, marker = plan.row, plan.marker

@@ -165,12 +165,19 @@ def test_settings_that_cannot_be_used_are_tried_again_at_the_next_cycle(caplog: 
     assert caplog.text.count("the new settings cannot be used yet") == 1
 
 
-def test_records_that_cannot_be_read_cost_no_incident() -> None:
-    """The cluster goes away after a good cycle: that stays good, and its incident is followed."""
+def test_records_that_cannot_be_read_cost_no_incident(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster goes away after a good cycle: that stays good, and its incident was published before."""
     settings = load(file=None, environment={}, flags={**FLAGS, "incident.show_records": "true"}).settings
-    daemon = Daemon(settings, lambda _: Script(hang()))
+    daemon, shown = Daemon(settings, lambda _: Script(hang())), list[bool]()
+
+    def query(_script: Script, _question: Any, *, deadline_s: float) -> Any:
+        shown.append(deadline_s > 0 and "orders-0" in get(daemon, "/incidents")[1])
+        raise ClusterUnavailableError("this one has no logs")
+
+    monkeypatch.setattr(Script, "query", query)
     cycle(daemon)
 
+    assert shown[0]
     assert values(daemon)["kafka_transaction_exporter_cycles_failed_total"] == 0
     assert "orders-0" in get(daemon, "/incidents")[1]
 

@@ -236,6 +236,18 @@ def _missing(wanted: Any, kept: Any, place: str) -> Iterator[str]:
         yield f"{place}: {wanted!r}, kept {kept!r}"
 
 
+def test_a_claim_never_becomes_smaller(server: ApiServer, tmp_path: Path) -> None:
+    """Kubernetes forbids it: a history that is switched off would make each upgrade fail."""
+    volume = "--set=persistence.enabled=true"
+    (claim,) = of_kind(render("minimal", volume), "PersistentVolumeClaim")
+    with Release(server, 4, tmp_path) as release:
+        release.have("install", "minimal", volume, "--set=history.enabled=true")
+        release.have("upgrade", "minimal", volume)
+        kept = server.get(claim).body["spec"]["resources"]["requests"]["storage"]
+
+    assert (claim["spec"]["resources"]["requests"]["storage"], kept) == ("64Mi", "4Gi")
+
+
 def test_a_release_whose_kinds_are_missing_says_so_and_leaves_nothing(server: ApiServer, tmp_path: Path) -> None:
     """Which is why nothing of another operator is on by default."""
     before = server.inventory()

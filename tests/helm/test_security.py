@@ -171,3 +171,34 @@ def test_the_network_policy_lets_out_to_the_token_endpoint(url: str, port: int) 
     ]
 
     assert policy["egress"][2] == {"ports": [{"port": port, "protocol": "TCP"}]}
+
+
+@pytest.mark.parametrize(
+    ("example", "setting", "ports"),
+    [
+        ("minimal", "config.history.directory=s3://kafka/history", [443, 80]),
+        ("minimal", "config.baseline.file=gs://kafka/baselines.json", [443, 80]),
+        ("minimal", "config.kafka.sasl.mechanism=AWS_MSK_IAM,config.kafka.security.protocol=SASL_SSL", [443, 80]),
+        ("fleet", "clusters.orders.kafka.sasl.oauthbearer.token.endpoint.url=https://login/token", [443]),
+        ("minimal", "config.history.directory=/history", None),
+    ],
+)
+def test_the_network_policy_lets_out_to_what_the_settings_name(
+    example: str, setting: str, ports: list[int] | None
+) -> None:
+    """Object stores with the endpoints of their credentials, tokens: of each cluster, however the setting is given."""
+    flags = ("--set=networkPolicy.enabled=true", f"--set={setting}")
+    egress = only(render(example, *flags), "NetworkPolicy")["spec"]["egress"]
+
+    assert [[port["port"] for port in rule["ports"]] for rule in egress[2:]] == ([] if ports is None else [ports])
+
+
+def test_the_network_policy_is_not_about_spark_s_pods() -> None:
+    """Driver and executors must reach each other and the API server; the CronJob's pod reaches nobody."""
+    selectors = {
+        name: only(render(name, "--set=networkPolicy.enabled=true"), "NetworkPolicy")["spec"]["podSelector"]
+        for name in ("spark", "spark-operator")
+    }
+    chosen = {name: selector["matchExpressions"][0]["values"] for name, selector in selectors.items()}
+
+    assert chosen == {"spark": ["exporter", "test", "pipeline"], "spark-operator": ["exporter", "test"]}

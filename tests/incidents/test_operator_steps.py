@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from exporter.incidents.incident import Event, EventKind, Incident
 from exporter.incidents.operator_steps import steps_of, with_steps
@@ -43,6 +47,27 @@ def test_an_unreadable_line_is_left_out() -> None:
     )
     assert steps_in(incident, lines) == []
     assert len(steps_in(incident, [json.dumps(step)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        ({}, 1),
+        ({"producer_id": 7, "topic_id": ""}, 1),
+        ({"producer_id": 7, "topic_id": "id-1"}, 1),
+        ({"producer_id": 8, "topic_id": ""}, 0),
+        ({"producer_id": 7, "topic_id": "id-2"}, 0),
+    ],
+)
+def test_steps_on_another_cluster_are_left_out(facts: dict[str, Any], shown: int) -> None:
+    """Its topic has the same name and offset there, and another id; or another producer, where there are no ids."""
+    (incident,) = Cycles().cycle(0, [hang()]).all
+    (suspect,) = incident.suspects
+    assert suspect.key.producer_id == 7
+    named = replace(incident, suspects=(replace(suspect, key=suspect.key._replace(topic_id="id-1")),))
+    step = {"at": "2027-01-15T08:00:00+00:00", "who": "a@b", "step": "ended", **PLAN, **facts}
+
+    assert len(steps_in(named, [json.dumps(step)])) == shown
 
 
 def steps_in(incident: Incident, lines: Iterable[str]) -> list[Event]:

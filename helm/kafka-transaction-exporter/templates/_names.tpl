@@ -26,7 +26,7 @@
 {{/* Of this release, its test included. */}}
 {{- define "kafka-transaction-exporter.releaseLabels" -}}
 app.kubernetes.io/name: {{ include "kafka-transaction-exporter.name" . | toJson }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | toJson }}
 {{- end }}
 
 {{/* Of the pods that serve. A Deployment's selector can never change: nothing may be added here. */}}

@@ -48,25 +48,15 @@ true
 {{- end }}
 {{- end }}
 
-{{/* The first brokers of each cluster, as a list in YAML; empty with an existing configuration. */}}
-{{- define "kafka-transaction-exporter.bootstrapServers" -}}
-{{- $servers := list }}
-{{- $settings := include "kafka-transaction-exporter.settings" . | fromYaml }}
-{{- $all := list (default dict $settings) }}
-{{- if .Values.clusters }}
-{{- $all = list }}
+{{/* Settings by name, of each cluster, as a list in YAML; without those of an existing configuration. */}}
+{{- define "kafka-transaction-exporter.allSettings" -}}
+{{- $all := list (include "kafka-transaction-exporter.settings" . | fromYaml | default dict) }}
 {{- range $name, $cluster := .Values.clusters }}
 {{- $flat := dict }}
 {{- include "kafka-transaction-exporter.flatten" (dict "of" (print "clusters." $name) "value" $cluster "prefix" "" "into" $flat) }}
 {{- $all = append $all $flat }}
 {{- end }}
-{{- end }}
-{{- range $all }}
-{{- with get . "kafka.bootstrap.servers" }}
-{{- $servers = concat $servers (kindIs "slice" . | ternary . (splitList "," (toString .))) }}
-{{- end }}
-{{- end }}
-{{- toYaml $servers }}
+{{- toYaml $all }}
 {{- end }}
 
 {{/*
