@@ -120,9 +120,9 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
     changed["expr"] = with_thresholds(rule["expr"], choices.thresholds.get)
     if "alert" in rule:
         changed.update(choices.durations.get(key_of(rule), {}))
-        changed["annotations"]["runbook_url"] = f"{choices.runbook_base}/{rule['alert']}.md"
+        changed["annotations"]["runbook_url"] = f"{choices.runbook_base.rstrip('/')}/{rule['alert']}.md"
         if choices.grafana_url:
-            changed["annotations"]["dashboard_url"] = f"{choices.grafana_url}{dashboard_path(rule)}"
+            changed["annotations"]["dashboard_url"] = f"{choices.grafana_url.rstrip('/')}{dashboard_path(rule)}"
     return changed
 
 

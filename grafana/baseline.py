@@ -8,7 +8,7 @@ from typing import Final
 from grafana.fields import drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import HOURS, graph
-from grafana.queries import EXPORTER, series
+from grafana.queries import EXPORTER, OF_PROCESS, series
 
 NO_BASELINE: Final = "No baseline is used"
 
@@ -32,8 +32,8 @@ def unusually_long(topics: str) -> Json:
 
 
 def age_of_baselines() -> Json:
-    made = series("kafka_transaction_exporter_baseline_timestamp_seconds")
-    used = series("kafka_transaction_exporter_baseline_used")
+    made = series("kafka_transaction_exporter_baseline_timestamp_seconds", narrowed_by=OF_PROCESS)
+    used = series("kafka_transaction_exporter_baseline_used", narrowed_by=OF_PROCESS)
     return graph(
         "Age of the baseline file",
         "Since the pipeline made it, once a day; and the number of exporters that do not use theirs, because it is "

@@ -8,7 +8,7 @@ from typing import Final
 from grafana.fields import column
 from grafana.page import Json
 from grafana.panels import IN_WORDS, table
-from grafana.queries import EXPORTER, now, series
+from grafana.queries import EXPORTER, linked, now, series
 
 _GROUP: Final = f"{EXPORTER}, group, topic, partition"
 
@@ -30,14 +30,14 @@ def blocked_groups(matchers: str, links: Sequence[Json], hidden: Sequence[str] =
             column("cluster", "Cluster", {"custom.width": 100}),
             column("instance", "Exporter", {"custom.width": 140}),
         ),
-        hidden=("job", *hidden),
+        hidden=("job", "linked_cluster", *hidden),
         sorted_by={"Value #B": True},
     )
 
 
 def _since(matchers: str) -> str:
     since = series("kafka_consumer_group_blocked_since_timestamp_seconds", matchers)
-    return f"clamp_min(time() - ({now(f'max by ({_GROUP}) ({since})')}), 0)"
+    return linked(f"clamp_min(time() - ({now(f'max by ({_GROUP}) ({since})')}), 0)")
 
 
 def _records(matchers: str) -> str:

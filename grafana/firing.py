@@ -8,12 +8,14 @@ from typing import Final
 from grafana.fields import DOUBTFUL, NEUTRAL, WRONG, column, texts
 from grafana.page import Json
 from grafana.panels import table
-from grafana.queries import either, series
+from grafana.queries import either, linked, series
 
 OUR_ALERTS: Final = 'alertname=~"KafkaTransaction.*|KafkaPartition.*", severity!="none"'
 """Without the watchdog, which always fires."""
-IN_CLUSTER: Final = 'cluster=~"$cluster", job=~"$job"'
-"""Alerts have no instance: they are about a cluster, not about one replica of its exporter."""
+IN_CLUSTER: Final = 'cluster=~"$cluster|", job=~"$job|"'
+"""Alerts have no instance: they are about a cluster, not about one replica of its exporter. The alert that there is no
+exporter at all has neither cluster nor job.
+"""
 
 
 WORST_FIRST: Final = (
@@ -35,7 +37,7 @@ def alerts(
         title,
         f"{description} Also empty without alerting rules. An alert is about a cluster, so the chosen instance does not "
         "narrow this table.",
-        [either(_ranked(rank, f"{ours}, {which}") for rank, which in enumerate(WORST_FIRST))],
+        [linked(f"({either(_ranked(rank, f'{ours}, {which}') for rank, which in enumerate(WORST_FIRST))})")],
         no_value="No alert fires, or no alerting rules are loaded.",
         no_cell="-",
         columns=(
@@ -55,7 +57,7 @@ def alerts(
             column("cluster", "Cluster", {"custom.width": 100}),
             column("cluster_id", "Cluster id", {"custom.width": 200}),
         ),
-        hidden=("job", "Value", *hidden),
+        hidden=("job", "linked_cluster", "Value", *hidden),
         sorted_by={"Value": False},
     )
 

@@ -15,6 +15,7 @@ from grafana.queries import (
     PROVED,
     exporters_between,
     known_exporters,
+    linked,
     now,
     series,
     snapshot_age,
@@ -108,7 +109,7 @@ def exporters() -> Json:
         "Green: a fresh snapshot has read everything and has no suspect. `unknown`: the exporter has no fresh "
         "snapshot, or the recording rules are not loaded.",
         [
-            state(),
+            linked(f"({state()})"),
             _sum(series("instance:kafka_open_transactions:fresh", PROVED)),
             _sum(series("instance:kafka_open_transactions:fresh", NOT_PROVED)),
             _sum(now(series("kafka_late_transactions"))),
@@ -133,7 +134,7 @@ def exporters() -> Json:
             column("cluster_id", "Cluster id", {"custom.width": 230}),
             column("version", "Version"),
         ),
-        hidden=("job", "Value #H", "Value #I"),
+        hidden=("job", "linked_cluster", "Value #H", "Value #I"),
         sorted_by={"Value #A": True},
     )
 

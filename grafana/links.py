@@ -13,7 +13,9 @@ _KEPT: Final = (
     "${datasource:queryparam}&${job:queryparam}&${bootstrap_server:queryparam}&${runbooks:queryparam}"
     "&${__url_time_range}"
 )
-_HERE: Final = "var-topic=${__data.fields.topic}&var-partition=${__data.fields.partition}&${cluster:queryparam}"
+_CLUSTER: Final = "var-cluster=${__data.fields.linked_cluster}"
+"""Of a row that `queries.linked` made."""
+_HERE: Final = f"var-topic=${{__data.fields.topic}}&var-partition=${{__data.fields.partition}}&{_CLUSTER}"
 
 
 def to_partition(*, instance: str = "var-instance=${__data.fields.instance}") -> Json:
@@ -30,5 +32,5 @@ def to_exporter() -> Json:
     """From a row with an exporter to the overview of it alone."""
     return {
         "title": "Overview of this cluster",
-        "url": f"/d/{OVERVIEW}?var-instance=${{__data.fields.instance}}&{_KEPT}",
+        "url": f"/d/{OVERVIEW}?{_CLUSTER}&var-instance=${{__data.fields.instance}}&{_KEPT}",
     }

@@ -14,7 +14,7 @@ from grafana.links import OVERVIEW, from_alert, to_partition
 from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import MILLISECONDS, MINUTES, SECONDS, graph, stat
 from grafana.protection import clients, features, protection
-from grafana.queries import EXPORTER, NOT_PROVED, PROVED, series, snapshot_age, state
+from grafana.queries import EXPORTER, NOT_PROVED, OF_PROCESS, PROVED, series, snapshot_age, state
 from grafana.suspects import suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
 from grafana.variables import of_exporters, of_words, topics
@@ -359,14 +359,14 @@ def memory() -> Json:
     return graph(
         "Resident memory",
         "Memory of the exporter's process in its last cycle.",
-        {"{{cluster}} {{instance}}": series("process_resident_memory_bytes")},
+        {"{{cluster}} {{instance}}": series("process_resident_memory_bytes", narrowed_by=OF_PROCESS)},
         unit="bytes",
         no_value="No exporter",
     )
 
 
 def processor() -> Json:
-    spent = series("process_cpu_seconds_total")
+    spent = series("process_cpu_seconds_total", narrowed_by=OF_PROCESS)
     return graph(
         "Processor time",
         "Share of one core that the exporter's process uses.",
@@ -377,9 +377,9 @@ def processor() -> Json:
 
 
 def history_written() -> Json:
-    written = series("kafka_transaction_exporter_history_rows_total")
-    lost = series("kafka_transaction_exporter_history_rows_lost_total")
-    writing = series("kafka_transaction_exporter_history_writing")
+    written = series("kafka_transaction_exporter_history_rows_total", narrowed_by=OF_PROCESS)
+    lost = series("kafka_transaction_exporter_history_rows_lost_total", narrowed_by=OF_PROCESS)
+    writing = series("kafka_transaction_exporter_history_writing", narrowed_by=OF_PROCESS)
     return graph(
         "History: observations per minute",
         "Written to disk with each file, and dropped because too many waited; and the number of exporters that cannot "
@@ -403,7 +403,7 @@ def history_waiting() -> Json:
     return graph(
         "History: observations in memory",
         "Written with the next file, every history.rotate_interval. A kill loses them.",
-        {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_rows_waiting")},
+        {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_rows_waiting", narrowed_by=OF_PROCESS)},
         unit="short",
         no_value=NO_HISTORY,
     )
@@ -413,7 +413,7 @@ def history_size() -> Json:
     return graph(
         "History: size on disk",
         "All files of the directory, up to history.retention_size.",
-        {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_size_bytes")},
+        {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_size_bytes", narrowed_by=OF_PROCESS)},
         unit="bytes",
         no_value=NO_HISTORY,
     )

@@ -13,6 +13,8 @@ from exporter.evaluation.verdicts import Kind, Verdict
 from grafana.fields import State
 
 CHOSEN: Final = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
+OF_PROCESS: Final = 'cluster=~"$cluster|", job=~"$job", instance=~"$instance"'
+"""Series about a process of many clusters have no cluster."""
 EXPORTER: Final = "cluster, job, instance"
 PARTITION: Final = f"{EXPORTER}, topic, partition"
 
@@ -34,6 +36,11 @@ def labelled(expression: str, **labels: str) -> str:
     for name, value in labels.items():
         expression = f'label_replace({expression}, "{name}", "{value}", "", "")'
     return expression
+
+
+def linked(expression: str) -> str:
+    """The same series with a label for links to other dashboards: `linked_cluster`, all where there is no cluster."""
+    return f'label_replace({labelled(expression, linked_cluster=".*")}, "linked_cluster", "$1", "cluster", "(.+)")'
 
 
 def either(expressions: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ from grafana.queries import (
     fresh,
     known_exporters,
     labelled,
+    linked,
     now,
     series,
 )
@@ -84,7 +85,7 @@ def suspects(title: str, description: str, matchers: str, links: Sequence[Json],
         no_value="No suspect. Clusters without an exporter are unknown.",
         no_cell="-",
         columns=_columns(links),
-        hidden=("job", "rank", "producer_epoch", *hidden),
+        hidden=("job", "linked_cluster", "rank", "producer_epoch", *hidden),
         sorted_by={"Value #A": True, "rank": False},
     )
 
@@ -114,7 +115,7 @@ def _ages(matchers: str) -> str:
     addresses = f"max by ({EXPORTER}, url) ({series('kafka_transaction_exporter_page_info')})"
     with_address = f"({ages}) * on ({EXPORTER}) group_left (url) {addresses}"
     without = f"{ages} unless on ({EXPORTER}) {addresses}"
-    return either((with_address, without, *_gaps()))
+    return linked(f"({either((with_address, without, *_gaps()))})")
 
 
 def _gaps() -> Iterator[str]:

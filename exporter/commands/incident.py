@@ -16,7 +16,7 @@ from exporter.incidents.document import document, of_incident
 from exporter.incidents.incident import Incident, Incidents, Suspect
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.incidents import in_one_sentence
-from exporter.publication.page.paths import url_of
+from exporter.publication.paths import url_of
 
 
 def run(context: Context, settings: Settings) -> int:

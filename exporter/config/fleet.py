@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -44,6 +45,7 @@ def load_fleet(
     Raises ConfigurationError with every problem found.
     """
     problems: list[str] = []
+    files: list[Path] = []
     blocks = _blocks(*clusters, problems)
     loaded: dict[str, Loaded] = {}
     for name, block in blocks.items():
@@ -51,10 +53,11 @@ def load_fleet(
             loaded[name] = load(file=file, java=java, environment=environment, flags=flags, cluster=block)
         except ConfigurationError as error:
             problems += [problem for problem in error.problems if problem not in problems]
+            files += error.files
     if any(cluster.settings.cluster_name is not None for cluster in loaded.values()):
         problems.append(f"cluster.name: cannot be given for a fleet, whose clusters have the names in {clusters[0]}")
     if problems:
-        raise ConfigurationError(problems)
+        raise ConfigurationError(problems, files=files)
     first = next(iter(loaded.values()))
     brokers = Counter(cluster.settings.kafka.bootstrap_servers for cluster in loaded.values())
     members = tuple(

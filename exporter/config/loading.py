@@ -30,8 +30,10 @@ _COMPANIONS = frozenset(secret + FILE_SUFFIX for secret in _SECRETS)
 class ConfigurationError(Exception):
     """One or more settings are wrong. `problems` are sentences, each with its place."""
 
-    def __init__(self, problems: Iterable[str]) -> None:
+    def __init__(self, problems: Iterable[str], *, files: Iterable[Path] = ()) -> None:
+        """`files` are those that the settings refer to: with other contents they may be right."""
         self.problems = tuple(problems)
+        self.files = tuple(files)
         super().__init__("\n".join(self.problems))
 
 
@@ -98,7 +100,7 @@ def load(
         parsed = completed(parsed)
         problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
     if problems:
-        raise ConfigurationError(problems)
+        raise ConfigurationError(problems, files=elsewhere.files)
     named = [Path(parsed[setting.name]) for setting in SETTINGS if setting.is_path and parsed[setting.name] is not None]
     return Loaded(
         settings=filled(Settings, parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named]))
@@ -233,6 +235,9 @@ def _expanded(node: yaml.Node | None, known: dict[int, int]) -> int:
     return known[id(node)]
 
 
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
+
+
 def value_of(node: yaml.Node) -> Any:
     return yaml.SafeLoader("").construct_object(node, deep=True)
 
@@ -282,4 +287,6 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, Written], prob
     if known in found:
         problems.append(f"{place}: {name} is set twice, first at {found[known].place}")
         return
-    found[known] = Written(value_of(node), place)
+    # A number stays as it is written: YAML makes another one of 0755, 1_000 and 12:30:00, as a password may be.
+    is_number = node.tag in _NUMBERS and "number" in BY_NAME[known].kind.schema["type"]
+    found[known] = Written(node.value if is_number else value_of(node), place)

@@ -35,6 +35,7 @@ _UNIT_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.%]+)\]|(?P<host>[^\[\]:,\s]+)):(?P<port>\d{1,5})")
 _LISTEN_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.%\w]+)\]|(?P<host>[^\[\]:,\s]*)):(?P<port>\d{1,5})")
 PORT_MAX = 65535
+_MOST = 2**62
 
 
 def duration_ms(value: Any) -> int:
@@ -42,7 +43,13 @@ def duration_ms(value: Any) -> int:
     match = _DURATION.fullmatch(str(value).strip())
     if match is None or isinstance(value, bool):
         raise ValueError("must be a duration such as 500ms, 30s, 5m or 1h")
-    return int(float(match[1]) * _UNIT_MS[match[2]])
+    return _whole(float(match[1]) * _UNIT_MS[match[2]])
+
+
+def _whole(number: float) -> int:
+    if number > _MOST:
+        raise ValueError("is too large")
+    return int(number)
 
 
 def positive_duration_ms(value: Any) -> int:
@@ -56,7 +63,7 @@ def positive_duration_ms(value: Any) -> int:
 def size_bytes(value: Any) -> int:
     """`500MB`, `1GB`, `1.5TB`, or a number of bytes; more than 0. Powers of ten."""
     match = _SIZE.fullmatch(str(value).strip())
-    size = 0 if match is None or isinstance(value, bool) else int(float(match[1]) * _UNIT_BYTES[match[2]])
+    size = 0 if match is None or isinstance(value, bool) else _whole(float(match[1]) * _UNIT_BYTES[match[2]])
     if size <= 0:
         raise ValueError("must be a size such as 500MB or 2GB")
     return size

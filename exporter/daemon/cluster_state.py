@@ -92,9 +92,16 @@ class ClusterState:
         """The settings that prevent hanging transactions were read."""
         with self._lock:
             self._status = replace(self._status, protection=protection)
-        exposed = [name for name, check in CHECKS.items() if check(protection).state is Protected.EXPOSED]
-        sentence = f"settings that allow transactions to hang: {', '.join(exposed)}; run doctor --cluster"
-        self._say("protection", sentence if exposed else "every setting prevents hanging transactions", logging.INFO)
+        states = {name: check(protection).state for name, check in CHECKS.items()}
+        exposed, unknown = (
+            ", ".join(name for name, state in states.items() if state is wanted)
+            for wanted in (Protected.EXPOSED, Protected.UNKNOWN)
+        )
+        sentences = [
+            *([f"settings that allow transactions to hang: {exposed}; run doctor --cluster"] if exposed else []),
+            *([f"settings that could not be read: {unknown}"] if unknown else []),
+        ]
+        self._say("protection", "; ".join(sentences) or "every setting prevents hanging transactions", logging.INFO)
 
     def failed(self, sentence: str, *, seconds: float) -> None:
         """A cycle has failed with this reason."""

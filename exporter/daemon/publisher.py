@@ -16,7 +16,7 @@ from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_overview
 from exporter.publication.page.incidents import render_list
 from exporter.publication.page.page import Page
-from exporter.publication.page.paths import INCIDENTS, requested_below
+from exporter.publication.paths import INCIDENTS, requested_below
 from exporter.status import ProcessStatus
 from exporter.web.routes import Routes
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -50,6 +50,8 @@ class Reloader:
         self._current = current
         self._sources = sources
         self._wall_clock = wall_clock
+        self._refused: tuple[Path, ...] = ()
+        """Files that invalid settings refer to: one of them may still come."""
         self._digests = self._applied = self._digest_all()
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
 
@@ -63,15 +65,17 @@ class Reloader:
         try:
             loaded = self._load()
         except ConfigurationError as error:
-            self._digests = read  # so that it is logged once
+            self._refused = error.files
+            self._digests = self._digest_all(read)  # so that it is logged once
             self.status = ReloadStatus(succeeded=False, last_success_at_ms=self.status.last_success_at_ms)
             for problem in error.problems:
                 log.error(  # noqa: TRY400 - the problem says it all
                     "settings not reloaded, the previous ones stay in use: %s", problem, extra={"subject": "settings"}
                 )
             return None
-        for name in restart_needed(self._current.written, loaded.written):
+        for name in _restart_needed(self._current, loaded):
             log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
+        self._refused = ()
         before = self._applied  # a file may also have changed while the settings were invalid
         self._current = loaded
         self._digests = self._applied = self._digest_all(read)
@@ -83,11 +87,29 @@ class Reloader:
     def _digest_all(self, known: Digests = MappingProxyType({})) -> Digests:
         """Of all files; `known` ones are not read again."""
         # By contents: Kubernetes swaps a symbolic link, and a copy may keep an old time.
-        files = (*self._sources, *self._current.files)
+        files = (*self._sources, *self._current.files, *self._refused)
         return {path: known[path] if path in known else _digest(path) for path in files}
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)
+
+
+def _restart_needed(old: Loaded, new: Loaded) -> Iterable[str]:
+    """Of a fleet, those of each cluster that was there before."""
+    if not new.settings.clusters:
+        return restart_needed(old.written, new.written)
+    before = {cluster.name: cluster.written for cluster in old.settings.clusters}
+    changed = {
+        cluster.name: restart_needed(before.get(cluster.name, cluster.written), cluster.written)
+        for cluster in new.settings.clusters
+    }
+    of_all = [
+        name for name in changed[new.settings.clusters[0].name] if all(name in names for names in changed.values())
+    ]
+    return [
+        *of_all,
+        *(f"{cluster}: {name}" for cluster, names in changed.items() for name in names if name not in of_all),
+    ]
 
 
 def restart_needed(old: Mapping[str, Written], new: Mapping[str, Written]) -> tuple[str, ...]:

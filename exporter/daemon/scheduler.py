@@ -169,15 +169,15 @@ class Scheduler:
         if self.reloader is None:
             return
         before = self.reloader.status
-        reloaded = self.reloader.if_changed() if only_if_changed else self.reloader.now()
-        if reloaded is not None:
-            self.settings = reloaded.settings
-            logging.getLogger().setLevel(reloaded.settings.log_level.upper())
-            try:
+        try:
+            reloaded = self.reloader.if_changed() if only_if_changed else self.reloader.now()
+            if reloaded is not None:
+                self.settings = reloaded.settings
+                logging.getLogger().setLevel(reloaded.settings.log_level.upper())
                 self._work.use(reloaded)
                 self.schedule(scheduler)
-            except Exception:  # the loop lives: a file may have gone since it was read
-                log.exception("the settings could not be applied completely", extra={"subject": "settings"})
+        except Exception:  # the loop lives: a file may have gone since it was read
+            log.exception("the settings could not be applied completely", extra={"subject": "settings"})
         if self.reloader.status != before:
             self._work.settings_were_read()
 

@@ -31,7 +31,7 @@ from exporter.log_format import logging_of
 from exporter.publication.exposition import ClusterRenderer, Families
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page, render_page
-from exporter.publication.page.paths import url_of
+from exporter.publication.paths import url_of
 from exporter.publication.publication import Publication
 from exporter.snapshot import Snapshot, TransactionKey
 from exporter.status import HistoryStatus, ProcessStatus

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -108,12 +109,17 @@ def _in_sync(protection: Protection) -> Measure:
     )
 
 
+def number_of(value: str | None) -> int | None:
+    """A configuration of Kafka's types INT and LONG; None for anything else that a broker returns."""
+    return int(value) if value is not None and re.fullmatch("[0-9]{1,19}", value) else None
+
+
 def _min_in_sync(protection: Protection) -> Measure:
-    value = protection.state_topic_configs.get("min.insync.replicas", "")
+    count = number_of(protection.state_topic_configs.get("min.insync.replicas"))
     return Measure(
         name="min.insync.replicas of __transaction_state",
-        state=_state(is_good=int(value) >= IN_SYNC_MIN if value.isdigit() else None),
-        found=value if value.isdigit() else NOT_READ,
+        state=_state(is_good=None if count is None else count >= IN_SYNC_MIN),
+        found=NOT_READ if count is None else str(count),
         advice=f"{IN_SYNC_MIN} or more: a decision is then on two disks before it counts",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exporter.evaluation.humanize import humanize_duration
-from exporter.evaluation.protection import CHECKS, NOT_READ, Measure
+from exporter.evaluation.protection import CHECKS, NOT_READ, Measure, number_of
 from exporter.explain.causes import Cause
 from exporter.snapshot.origin import Protection
 
@@ -19,8 +19,8 @@ def prevention(protection: Protection, cause: Cause | None) -> tuple[Measure, ..
 
 
 def _expiration(protection: Protection) -> Measure:
-    values = {settings.get(_EXPIRATION, "") for settings in protection.broker_configs.values()}
-    lengths = sorted(int(value) for value in values if value.isdigit())
+    values = {number_of(settings.get(_EXPIRATION)) for settings in protection.broker_configs.values()}
+    lengths = sorted(value for value in values if value is not None)
     return Measure(
         name=_EXPIRATION,
         found=" and ".join(map(humanize_duration, lengths)) or NOT_READ,

@@ -15,8 +15,29 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.snapshot import CoordinatorTransaction
 
-UNCLEAR_FAULTS = frozenset({FaultReason.TIMED_OUT, FaultReason.CONNECTION_LOST, FaultReason.MALFORMED_ANSWER})
+UNCLEAR_FAULTS = frozenset(
+    {
+        FaultReason.TIMED_OUT,
+        FaultReason.CONNECTION_LOST,
+        FaultReason.MALFORMED_ANSWER,
+        FaultReason.RECEIVE_LIMIT,
+    }
+)
 """After these errors the marker may have been written or not: only a read shows it."""
+REFUSALS = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+"""The broker says these before it writes. Of all others some come after the write, while the marker waits for replicas:
+REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, and NOT_LEADER_OR_FOLLOWER (kafka.server.DelayedProduce).
+"""
 
 TRANSACTION_VERSION = 0
 """KIP-1228: version 2 requires an epoch above the open one; an operator's marker has exactly the open epoch."""
@@ -72,7 +93,7 @@ async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> Ma
         return MarkerAnswer(MarkerOutcome.UNCLEAR if unclear else MarkerOutcome.REFUSED, str(fault))
     if code == ErrorCode.NONE:
         return MarkerAnswer(MarkerOutcome.WRITTEN)
-    return MarkerAnswer(MarkerOutcome.REFUSED, error_name(code))
+    return MarkerAnswer(MarkerOutcome.REFUSED if code in REFUSALS else MarkerOutcome.UNCLEAR, error_name(code))
 
 
 def _error_code(answer: Any) -> int:

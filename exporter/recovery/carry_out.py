@@ -37,7 +37,7 @@ EXPLANATIONS = {
         "not authorized to write markers: grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to "
         "this principal"
     ),
-    ErrorCode.NOT_LEADER_OR_FOLLOWER.name: "the partition's leader has just changed; run find-hanging again",
+    ErrorCode.NOT_ENOUGH_REPLICAS.name: "the partition has fewer replicas in sync than min.insync.replicas: restore them",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name: "the partition does not exist any more",
 }
 
@@ -160,9 +160,8 @@ def _check(
         if clock() >= until:
             break
         sleep(POLL_SECONDS)
-    unclear = (
-        "" if answer.outcome is MarkerOutcome.WRITTEN else f"the broker's response was lost ({answer.detail}), and "
-    )
+    is_written = answer.outcome is MarkerOutcome.WRITTEN
+    unclear = "" if is_written else f"the marker may have been written or not ({answer.detail}), and "
     seen = "was not seen to end within" if failure else "is still open after"
     return Result(
         Outcome.STILL_OPEN,

@@ -14,7 +14,7 @@ EXPECTED: Final = "a path, or a URI with file:, s3:, gs: or abfs:"
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _KNOWN: Final = re.compile(rf"(file|{'|'.join(SCHEMES)}):", re.IGNORECASE)
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
-_CONTAINER: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61}[a-z0-9])?@[a-z0-9]{3,24}\.dfs\.core\.[a-z.]+")
+_CONTAINER: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61}[a-z0-9])?@[a-z0-9]{3,24}\.dfs\.core\.windows\.net")
 _KEY: Final = re.compile(r"[A-Za-z0-9._=()!*'/-]*")
 
 

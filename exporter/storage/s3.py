@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from exporter.storage.faults import StoreError
+
+_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/?")
 REGION: Final = "us-east-1"
 """Of a store with an endpoint, unless the environment names another one: such stores have none, but requests do."""
 
@@ -40,9 +44,16 @@ def aws_variables() -> dict[str, str]:
 
 
 def s3_settings(environment: Mapping[str, str] | None = None) -> S3Settings:
-    """From the variables of AWS' own tools, and `AWS_VIRTUAL_HOSTED_STYLE_REQUEST`, which deltalake reads as well."""
+    """From the variables of AWS' own tools, and `AWS_VIRTUAL_HOSTED_STYLE_REQUEST`, which deltalake reads as well.
+
+    Raises StoreError for an endpoint that some library would ignore, and ask AWS instead.
+    """
     environment = aws_variables() if environment is None else environment
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or None
+    if endpoint is not None and _ENDPOINT.fullmatch(endpoint) is None:
+        raise StoreError(
+            "the endpoint in AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL must be http://HOST:PORT or https://HOST:PORT"
+        )
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
     is_virtual = environment.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() in {"true", "1"}
     return S3Settings(

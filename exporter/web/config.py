@@ -275,7 +275,7 @@ class _Reader:
 
 
 def _version(value: Any) -> str:
-    if value not in VERSIONS:
+    if not isinstance(value, str) or value not in VERSIONS:
         raise ValueError(f"must be one of {', '.join(VERSIONS)}")
     return VERSIONS[value]
 

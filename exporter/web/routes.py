@@ -161,7 +161,12 @@ def _is_of_another_site(headers: Mapping[str, str]) -> bool:
     if site is not None:
         return site not in ("same-origin", "none")
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != headers.get("host")
+    if origin is None:
+        return False
+    try:
+        return urlsplit(origin).netloc != headers.get("host")
+    except ValueError:
+        return True
 
 
 def plain(status: int, sentence: str, *headers: tuple[str, str]) -> Response:

@@ -81,7 +81,8 @@ class RenewingContext(ssl.SSLContext):
         try:
             for path in (files.certificate, files.key):
                 check_regular(path)
-            context.load_cert_chain(files.certificate, files.key)
+            # An empty password and not None: with None OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(files.certificate, files.key, "")
         except (OSError, ssl.SSLError) as error:
             raise ServerTlsError(
                 f"{files.certificate} and {files.key} are no certificate and its key: {_why(error)}"

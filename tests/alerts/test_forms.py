@@ -51,7 +51,7 @@ def test_the_mixin_takes_its_configuration() -> None:
             Choices(
                 disabled=frozenset({"KafkaTransactionWatchdog"}),
                 thresholds={"inconclusive_seconds": "60"},
-                runbook_base="https://wiki",
+                runbook_base="https://wiki/",
                 grafana_url="https://grafana",
             )
         )

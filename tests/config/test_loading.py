@@ -240,6 +240,26 @@ def test_invalid_sizes_are_refused(written: str) -> None:
     assert found == "config.yaml:3: history.retention_size must be a size such as 500MB or 2GB"
 
 
+@pytest.mark.parametrize("written", ["0755", "0x1F", "1_000", "12:30:00", "1.50", "007", "1e3"])
+def test_a_password_of_digits_stays_as_it_is_written(written: str) -> None:
+    """YAML would make another number of it, and the login would fail without a reason."""
+    text = SERVERS.rstrip() + (
+        f"\n  security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: PLAIN\n  sasl.username: {written}"
+        f"\n  sasl.password: {written}\n"
+    )
+    sasl = load_yaml(text).kafka.sasl
+    assert sasl is not None
+    assert (sasl.username, sasl.password) == (written, written)
+
+
+@pytest.mark.parametrize("setting", ["scan.interval: ", "history.retention_size: "])
+def test_a_number_beyond_any_clock_or_disk_is_refused(setting: str) -> None:
+    """Of however many digits."""
+    for digits in (30, 400):
+        (found,) = problems_of(SERVERS + setting + "9" * digits)
+        assert found.endswith("is too large")
+
+
 def test_groups_are_taken_from_yaml_and_as_json() -> None:
     """In a file as a list, in a variable or flag as JSON; patterns are compiled, in order."""
     text = SERVERS + "transaction_log: {groups: [{name: orders, match: 'orders-.*'}, {name: all, match: '.*'}]}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.config.fleet import load_fleet
 from exporter.config.loading import Loaded, load
 from exporter.daemon.reload import Reloader
 from tests.config.sasl import sasl_of
@@ -159,6 +160,46 @@ def test_a_secret_that_vanishes_keeps_the_old_settings(files: Files) -> None:
     reloaded = files.reloader.if_changed()
     assert reloaded is not None
     assert sasl_of(reloaded.settings).password == "back"
+
+
+def test_a_secret_that_comes_after_the_settings_that_name_it_is_seen(files: Files) -> None:
+    """Kubernetes may show a changed ConfigMap before the Secret."""
+    files.password = files.password.with_name("new")
+    files.write("10s")
+    assert files.reloader.if_changed() is None
+    assert files.reloader.if_changed() is None
+    files.password.write_text("two")
+
+    reloaded = files.reloader.if_changed()
+    assert reloaded is not None
+    assert sasl_of(reloaded.settings).password == "two"
+
+
+def test_of_a_fleet_each_cluster_s_settings_that_need_a_restart_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also those of one cluster alone, which is not the first."""
+    path, base = tmp_path / "clusters.yaml", {"kafka.request.timeout.ms": "1000"}
+
+    def read() -> Loaded:
+        return load_fleet(clusters=(str(path), path.read_text()), file=None, environment={}, flags=base)
+
+    def write(first: str, second: str) -> None:
+        path.write_text(
+            f"clusters:\n  a: {{kafka.bootstrap.servers: 'a:1'{first}}}\n  b: {{kafka.bootstrap.servers: 'b:1'{second}}}\n"
+        )
+
+    write("", "")
+    reloader = Reloader(read, read(), (path,), wall_clock=lambda: 0.0)
+    write("", ", transaction_log.enabled: true")
+    reloader.now()
+    write(", transaction_log.lookback: 2h", ", transaction_log.lookback: 2h, transaction_log.enabled: true")
+    reloader.now()
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "b: transaction_log.enabled changed: restart to apply it",
+        "transaction_log.lookback changed: restart to apply it",
+    ]
 
 
 def test_what_needs_a_restart_is_named(files: Files, caplog: pytest.LogCaptureFixture) -> None:

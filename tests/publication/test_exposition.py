@@ -303,3 +303,6 @@ def test_the_address_of_the_page_is_a_series_only_where_it_is_set() -> None:
     options = PublishOptions(external_url="https://ktx.example.org")
     text = b"".join(Renderer().render(replace(published(None), options=options)).text.chunks).decode()
     assert f'\n{name}{{url="https://ktx.example.org"}} 1' in text
+    of_fleet = replace(published(None), options=options, cluster="a b")
+    text = b"".join(Renderer().render(of_fleet).text.chunks).decode()
+    assert f'\n{name}{{cluster="a b",url="https://ktx.example.org/clusters/a%20b"}} 1' in text

@@ -9,7 +9,7 @@ from dataclasses import replace
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_overview
 from exporter.publication.page.page import Page, render_page
-from exporter.publication.page.paths import requested_below
+from exporter.publication.paths import requested_below
 from exporter.publication.publication import Publication
 from exporter.web.routes import Request, Routes
 from tests.publication.scenarios import before_first_cycle, healthy, partial_coverage, stale, three_hangs

@@ -10,7 +10,7 @@ from exporter.incidents.follow import unexplained, with_causes
 from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents, by_time
 from exporter.publication.page.incidents import IncidentPages, in_one_sentence
 from exporter.publication.page.page import Page
-from exporter.publication.page.paths import path_of
+from exporter.publication.paths import path_of
 from tests.evaluation.builders import NOW_MS, proof, transaction
 from tests.incidents.cycles import Cycles, blocked, hang
 

@@ -16,7 +16,7 @@ from exporter.incidents.incident import Event, EventKind, by_time
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page, render_page
-from exporter.publication.page.paths import INCIDENTS, path_of
+from exporter.publication.paths import INCIDENTS, path_of
 from exporter.publication.publication import Publication
 from exporter.snapshot import StatePartitionProof
 from exporter.web.routes import Routes

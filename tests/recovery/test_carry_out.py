@@ -187,7 +187,7 @@ def test_a_lost_response_is_settled_by_reading(log: Log) -> None:
     assert run(gone, log).outcome is Outcome.DONE
     assert run(still, log) == Result(
         Outcome.STILL_OPEN,
-        f"the broker's response was lost ({LOST.detail}), and the transaction is still open after 10 s: "
+        f"the marker may have been written or not ({LOST.detail}), and the transaction is still open after 10 s: "
         "run find-hanging before you write anything else",
     )
     assert (len(gone.written), len(still.written)) == (1, 1)

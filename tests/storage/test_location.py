@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.pipeline.connectors import delta_options, delta_uri, spark_path, spark_settings
+from exporter.storage.faults import StoreError
 from exporter.storage.location import Location, parse
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import place_of
@@ -56,6 +57,7 @@ def test_an_object_store_has_the_name_that_others_have_for_it(uri: str, location
         ("s3://bucket/../b", "with a KEY of ASCII letters"),
         ("s3://bucket/a b", "with a KEY of ASCII letters"),
         ("abfs://data/a", "must be abfs://CONTAINER@ACCOUNT"),
+        ("abfs://data@account.dfs.core.chinacloudapi.cn/a", "must be abfs://CONTAINER@ACCOUNT.dfs.core.windows.net"),
         ("hdfs://name/a", "must be a path, or a URI with file:, s3:, gs: or abfs:; hdfs: is not supported"),
         ("file://server/share", "with an absolute path on this machine"),
         ("file:relative", "with an absolute path on this machine"),
@@ -110,3 +112,11 @@ def test_endpoint_and_style_come_from_the_environment_for_all_libraries() -> Non
     assert (options["aws_allow_http"], options["aws_virtual_hosted_style_request"]) == ("true", "false")
     assert "hunter2" not in f"{made}{options}"  # each library reads secrets itself: Spark's settings are arguments
     assert (spark_settings([Path("/a")], compatible), delta_options(Path("/a"), compatible)) == ({}, None)
+
+
+@pytest.mark.parametrize("endpoint", ["minio:9000", "minio", "ftp://minio", "http://key:hunter2@minio:9000"])
+def test_an_endpoint_that_some_library_would_pass_over_is_refused(endpoint: str) -> None:
+    """Arrow would ask AWS instead, with the store's credentials."""
+    with pytest.raises(StoreError, match="must be http://HOST:PORT or https://HOST:PORT") as refused:
+        s3_settings({"AWS_ENDPOINT_URL": endpoint})
+    assert "hunter2" not in str(refused.value)

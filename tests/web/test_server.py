@@ -493,6 +493,7 @@ def test_reloading_over_http_is_off_unless_it_is_allowed() -> None:
     for headers, expected in (
         ({"origin": "http://evil", "host": "exporter:9814"}, 403),
         ({"origin": "null", "host": "exporter:9814"}, 403),
+        ({"origin": "http://[", "host": "exporter:9814"}, 403),
         ({"origin": own, "sec_fetch_site": "cross-site", "host": "exporter:9814"}, 403),
         ({"origin": own, "sec_fetch_site": "same-site", "host": "exporter:9814"}, 403),
         ({"origin": own, "host": "exporter:9814"}, 202),

@@ -34,6 +34,7 @@ from exporter.status import ApiStatistics
 T = TypeVar("T")
 
 THROTTLE_POLL_SECONDS = 0.05
+BUSY_POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -246,7 +247,7 @@ class Connections:
     async def _ask_once(self, address: Address, request: Any, timeout_at: float) -> Any:
         connection = self._usable(address) or await self._open(address, timeout_at)
         negotiate(connection, request)
-        await self._wait_while_throttled(address, connection, timeout_at)
+        await self._wait_while_paused(address, connection, timeout_at)
         remaining_ms = max((timeout_at - self._clock()) * 1000, 1)
         try:
             with border(address, "asked"):
@@ -266,12 +267,14 @@ class Connections:
             return None
         return connection
 
-    async def _wait_while_throttled(self, address: Address, connection: Any, timeout_at: float) -> None:
-        """KIP-219: a client that exceeds its quota must wait. kafka-python refuses to send in that time."""
-        while "throttle" in connection.paused:
+    async def _wait_while_paused(self, address: Address, connection: Any, timeout_at: float) -> None:
+        """kafka-python refuses to send while the client exceeds its quota (KIP-219), and while five requests wait."""
+        while connection.paused and not connection.closed:
+            is_throttled = "throttle" in connection.paused
             if self._clock() >= timeout_at:
-                raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} throttles this client (request quota)")
-            await self._net.sleep(THROTTLE_POLL_SECONDS)
+                why = "throttles this client (request quota)" if is_throttled else "did not respond to earlier requests"
+                raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} {why}")
+            await self._net.sleep(THROTTLE_POLL_SECONDS if is_throttled else BUSY_POLL_SECONDS)
 
     async def _open(self, address: Address, timeout_at: float) -> Any:
         """A ready connection. Two requests to the same address share one connection attempt."""

@@ -66,7 +66,8 @@ def tls_context(tls: TlsSettings) -> ssl.SSLContext:
 def _load_authorities(context: ssl.SSLContext, tls: TlsSettings) -> None:
     if tls.truststore_location is not None:
         _, _, authorities = _pkcs12("kafka.ssl.truststore", tls.truststore_location, tls.truststore_password)
-        context.load_verify_locations(cadata=authorities)
+        with _named("kafka.ssl.truststore.location", tls.truststore_location, "contains no certificate"):
+            context.load_verify_locations(cadata=authorities)
     elif tls.ca_location is not None:
         with _named("kafka.ssl.ca.location", tls.ca_location, "contains no PEM certificate"):
             context.load_verify_locations(tls.ca_location)
@@ -86,7 +87,13 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
                 f"kafka.ssl.keystore.location: {tls.keystore_location} contains no certificate with its key"
             )
         # OpenSSL reads keys from files only; only this user can read this one, and it is deleted at once.
-        with tempfile.NamedTemporaryFile(mode="w") as file:
+        what = (
+            "contains a certificate or key that OpenSSL refuses, such as a short one, or no file can be written for it"
+        )
+        with (
+            _named("kafka.ssl.keystore.location", tls.keystore_location, what),
+            tempfile.NamedTemporaryFile(mode="w") as file,
+        ):
             file.write(key + certificate)
             file.flush()
             context.load_cert_chain(file.name)

@@ -7,6 +7,7 @@ expiring token before its first request. A failure is reported by the login that
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import ssl
 import time
@@ -47,7 +48,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
             return
         try:
             token, life_s = _fetch(self._oauth, timeout_s)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, ArithmeticError, http.client.HTTPException) as error:
             self._failure = f"token endpoint {self._oauth.token_endpoint_url} returned no token: {_why(error)}"
             return
         self._token = token
@@ -65,7 +66,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
-    """(token, its lifetime in seconds). Raises OSError and ValueError."""
+    """(token, its lifetime in seconds). Raises OSError, ValueError, ArithmeticError and HTTPException."""
     form = {"grant_type": "client_credentials", **({} if oauth.scope is None else {"scope": oauth.scope})}
     pair = ":".join(urllib.parse.quote(part, safe="") for part in (oauth.client_id, oauth.client_secret))
     if urllib.parse.urlsplit(oauth.token_endpoint_url).scheme not in {"http", "https"}:

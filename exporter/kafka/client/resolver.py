@@ -39,7 +39,7 @@ class Resolver:
     async def addresses(self, host: str, port: int) -> list[AddressInfo]:
         """The addresses of a host. Raises kafka-python's KafkaConnectionError; the caller sets the time-out."""
         if _is_address(host):
-            return _look_up(host, port)
+            return _look_up(host, port, flags=socket.AI_NUMERICHOST)  # never asks a name server
         key = (host, port)
         if key not in self._pending:
             if len(self._waiting) >= WAITING_MAX:
@@ -80,9 +80,9 @@ class Resolver:
             self._call_soon_threadsafe(callback)
 
 
-def _look_up(host: str, port: int) -> list[AddressInfo]:
+def _look_up(host: str, port: int, *, flags: int = 0) -> list[AddressInfo]:
     try:
-        return socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM)
+        return socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM, 0, flags)
     except (OSError, UnicodeError) as error:
         raise foreign.KafkaConnectionError(f"the host name {host} cannot be resolved: {error}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kafka.errors import UnsupportedCodecError
 from kafka.record.memory_records import MemoryRecords
 
 from exporter.kafka.cluster_client import ClusterClient
@@ -60,7 +61,11 @@ def of_records(records: bytes, opened: TransactionKey) -> FirstRecord:
         if batch.is_compressed and batch.end - batch.start > COMPRESSED_BYTES_MAX:
             unread = "its headers were not read: its batch is compressed and large"
             return FirstRecord(timestamp_ms=batch.first_timestamp_ms, unread=unread)
-        return FirstRecord(timestamp_ms=batch.first_timestamp_ms, headers=_headers(batch, records))
+        try:
+            return FirstRecord(timestamp_ms=batch.first_timestamp_ms, headers=_headers(batch, records))
+        except UnsupportedCodecError:
+            unread = "its headers were not read: its batch is compressed, and the codec is not installed here"
+            return FirstRecord(timestamp_ms=batch.first_timestamp_ms, unread=unread)
     return FirstRecord(unread="the leader returned none")
 
 
@@ -68,5 +73,7 @@ def _headers(batch: Batch, records: bytes) -> tuple[str, ...]:
     try:
         first = next(iter(MemoryRecords(records[batch.start : batch.end]).next_batch()))
         return tuple(name for name, _ in first.headers)
+    except UnsupportedCodecError:
+        raise
     except Exception as error:  # each codec has its own errors
         raise MalformedAnswerError(f"the first record cannot be read: {error}") from error

@@ -15,7 +15,7 @@ Generated from the rows in `exporter/publication/metrics/`: change those and run
 A test compares the two.
 
 All values are made once per cycle and cached: a scrape never causes a request to Kafka. When the newest snapshot is too
-old, the series of the first three sections end and those of the others stay: alert on missing series and on
+old, the series of the first five sections end and those of the others stay: alert on missing series and on
 `time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, never on the presence alone.
 A partition that could not be read has no series: a missing series is unknown, a 0 was measured.
 *The transaction log* needs `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* needs

@@ -6,10 +6,17 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from exporter.publication.metrics.model import PROCESS, STATUS, Distribution, Metric, Sample, Source, seconds
+from exporter.publication.paths import below
+from exporter.publication.publication import Publication
 from exporter.status import LATENCY_BUCKETS_SECONDS, ClusterStatus, ProcessStatus
 
 _PROCESS_BY_CLUSTER: Final[Source[ProcessStatus]] = Source(lambda publication: publication.process)
 """In a fleet, build information also has the label `cluster`, because panels of a cluster use it."""
+
+
+def _page_url(publication: Publication) -> str | None:
+    external_url = publication.options.external_url
+    return None if external_url is None else f"{external_url}{below(publication.cluster)}"
 
 
 def request_durations(status: ClusterStatus) -> Iterable[Distribution]:
@@ -25,9 +32,9 @@ SNAPSHOT_TIMESTAMP: Final = "kafka_transaction_exporter_snapshot_timestamp_secon
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_page_info",
-        help="Value 1, labelled with publish.external_url, for links in alerts; only where that is set.",
+        help="Value 1, labelled with the address of the status page below publish.external_url; only where that is set.",
         labels=("url",),
-        of=Source(lambda publication: publication.options.external_url, is_of_process=True),
+        of=Source(_page_url),
         values=lambda url: (Sample((url,), 1),),
     ),
     Metric(

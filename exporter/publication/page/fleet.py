@@ -8,9 +8,9 @@ from html import escape as _e
 from exporter.evaluation.humanize import humanize_count
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, banner, foot, head
-from exporter.publication.page.paths import INCIDENTS, below
 from exporter.publication.page.sections import table
 from exporter.publication.page.summary import Level, Summary, summarize
+from exporter.publication.paths import INCIDENTS, below
 from exporter.publication.publication import Publication
 
 _WORST_FIRST = (Level.BAD, Level.UNKNOWN, Level.WARNING, Level.GOOD)

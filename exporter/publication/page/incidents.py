@@ -14,9 +14,9 @@ from exporter.incidents.incident import Incident, Incidents, Suspect, without_tr
 from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, foot, head
-from exporter.publication.page.paths import INCIDENTS, below, path_of
 from exporter.publication.page.summary import Level
 from exporter.publication.page.suspects import next_step
+from exporter.publication.paths import INCIDENTS, below, path_of
 
 _NAMES_SHOWN_MAX: Final = 5
 

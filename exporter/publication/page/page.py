@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape as _e
 
-from exporter.publication.page.paths import INCIDENTS, below
 from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
 from exporter.publication.page.summary import Level, Summary, summarize
 from exporter.publication.page.suspects import others_section, suspects_section
 from exporter.publication.page.timeouts import timeouts_section
+from exporter.publication.paths import INCIDENTS, below
 from exporter.publication.publication import Publication
 
 _REFRESH_SECONDS_MIN = 10

@@ -21,7 +21,7 @@ from kafka.protocol.metadata import MetadataRequest
 from exporter.kafka.client.connections import Address
 from exporter.kafka.client.fault_text import reason_of
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS, Parser
-from exporter.kafka.errors import FaultReason, MalformedAnswerError
+from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawAnswer
 from tests.kafka.loopback import HOST, framed
 from tests.kafka.talking import (
@@ -212,6 +212,38 @@ def test_a_throttled_client_holds_back() -> None:
         ask(connections, listener)
 
     assert times[1] - times[0] >= throttle_s
+
+
+def test_more_requests_at_once_than_a_connection_takes_are_all_answered() -> None:
+    """kafka-python sends five and refuses the others: those wait, as for the 50 partitions of the transaction log."""
+    with broker(echo) as listener, client() as connections:
+        address = Address(HOST, listener.port)
+
+        async def all_of_them() -> list[Any]:
+            asked = (
+                answered(connections, address, raw_request(), api="Contract", timeout_s=PATIENCE_S) for _ in range(50)
+            )
+            return list(await connections.gather(asked))
+
+        assert [bytes(answer.body)[4:] for answer in connections.run(all_of_them)] == [b"answered"] * 50
+
+
+def test_a_request_behind_others_that_are_not_answered_ends_in_its_time() -> None:
+    """And says what it waited for."""
+    with broker(hang) as listener, client() as connections:
+        address = Address(HOST, listener.port)
+
+        async def sentence(timeout_s: float) -> str:
+            try:
+                await answered(connections, address, raw_request(), api="Contract", timeout_s=timeout_s)
+            except BrokerFault as fault:
+                return fault.sentence
+            return ""
+
+        async def all_of_them() -> list[str]:
+            return list(await connections.gather([*(sentence(2 * SOON_S) for _ in range(5)), sentence(SOON_S)]))
+
+        assert "did not respond to earlier requests" in connections.run(all_of_them)[-1]
 
 
 def test_a_throttle_longer_than_the_timeout_is_a_timeout_that_says_so() -> None:

@@ -85,6 +85,7 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
         (json.dumps({"access_token": "x", "expires_in": None}).encode(), "expires_in in its response is null"),
         (json.dumps({"access_token": "x", "expires_in": -1}).encode(), "its token has expired"),
         (b"\xff\xfe", "its response is not JSON"),
+        (b'{"access_token": "x", "expires_in": 1' + b"0" * 400 + b"}", "int too large to convert to float"),
     ],
 )
 def test_a_response_without_a_token_is_reported(body: bytes, why: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from exporter.kafka.client.connections import Address, Connections
-from exporter.kafka.client.resolver import LOOKUPS_MAX
+from exporter.kafka.client.resolver import LOOKUPS_MAX, Resolver
 from exporter.kafka.errors import BrokerFault, FaultReason
 from tests.kafka.loopback import HOST, Listener
 from tests.kafka.talking import PATIENCE_S, answered, broker, client, echo, raw_request
@@ -136,3 +136,20 @@ def test_many_names_share_a_stated_number_of_threads(names: NameServer) -> None:
         assert len(threads) == LOOKUPS_MAX
         names.release.set()
         until(lambda: len(names.lookups) == count)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "1.2.3.4%x.example.com"])
+def test_an_address_is_never_asked_from_a_name_server(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked up on the client's only thread; brokers choose what stands there."""
+    asked = list[int]()
+
+    def look_up(_host: str, _port: int, _family: int, _type: int, _protocol: int, flags: int) -> list[Any]:
+        asked.append(flags)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    found = Resolver(lambda _: None).addresses(host, 9092)
+    with pytest.raises(StopIteration):
+        found.send(None)
+
+    assert asked == [socket.AI_NUMERICHOST]

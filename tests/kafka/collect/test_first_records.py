@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kafka.record import default_records
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from exporter.daemon.incidents_file import in_words
@@ -50,6 +51,16 @@ def test_a_large_compressed_batch_is_not_decompressed(monkeypatch: pytest.Monkey
 
     assert read == FirstRecord(timestamp_ms=1000, unread="its headers were not read: its batch is compressed and large")
     assert in_words(read).endswith("00:00:01 UTC; its headers were not read: its batch is compressed and large")
+
+
+def test_a_batch_of_a_codec_that_is_not_installed_has_its_timestamp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has no lz4, snappy or zstd of its own: that is no fault of the broker."""
+    compressed = records("trace", compression=GZIP, value=b"v" * 10_000)
+    monkeypatch.setattr(default_records.codecs, "has_gzip", lambda: False)
+    read = of_records(compressed, OPENED)
+
+    assert read.timestamp_ms == 1000
+    assert read.unread == "its headers were not read: its batch is compressed, and the codec is not installed here"
 
 
 @pytest.mark.parametrize(

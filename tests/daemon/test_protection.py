@@ -1,0 +1,39 @@
+"""What a cluster's settings prevent, from whatever a broker returns."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from exporter.daemon.cluster_state import ClusterState
+from exporter.evaluation.protection import CHECKS, Protected, number_of
+from exporter.snapshot.origin import Protection
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        ("2", 2),
+        ("604800000", 604_800_000),
+        ("", None),
+        (None, None),
+        ("-1", None),
+        ("\u00b2", None),
+        ("9" * 5000, None),
+    ],
+)
+def test_only_a_number_of_kafka_is_one(value: str | None, number: int | None) -> None:
+    """Whatever else a broker returns is unread, and stops nothing."""
+    assert number_of(value) == number
+    assert all(check(Protection(state_topic_configs={"min.insync.replicas": value or ""})) for check in CHECKS.values())
+
+
+def test_what_could_not_be_read_is_not_called_good(caplog: pytest.LogCaptureFixture) -> None:
+    """Without DESCRIBE_CONFIGS nothing is known."""
+    caplog.set_level(logging.INFO)
+    nothing = Protection()
+    assert {check(nothing).state for check in CHECKS.values()} == {Protected.UNKNOWN}
+    ClusterState(None).protected(nothing)
+
+    assert caplog.messages == [f"settings that could not be read: {', '.join(CHECKS)}"]
