@@ -63,7 +63,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def properties(text: str) -> Iterator[tuple[int, str, str]]:
     """(line, key, value) of a java.util.Properties file, including continuation lines and escapes."""
     number = 0
-    lines = iter(text.splitlines())
+    lines = iter(re.split(r"\r\n|\r|\n", text))  # as Java ends a line; Python knows eight more ways
     for line in lines:
         number += 1
         first = number

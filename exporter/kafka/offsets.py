@@ -53,7 +53,7 @@ async def offset_at_time(
     offsets = await client.request(leader, "ListOffsets", request, lambda answer: list_offsets.decode(answer.body))
     code, offset = offsets.get(partition, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1))
     if code != ErrorCode.NONE:
-        raise BrokerFault(FaultReason.REFUSED, f"broker {leader} answers {error_name(code)}")
+        raise BrokerFault(FaultReason.REFUSED, f"broker {leader} responded with {error_name(code)} to ListOffsets")
     return None if offset < 0 else offset
 
 

@@ -108,3 +108,10 @@ def test_what_would_be_ignored_is_refused(text: str, problem: str) -> None:
     """A security property that the exporter cannot honour is an error with its line, and no secret in it."""
     with pytest.raises(ConfigurationError, match=problem.replace("(", r"\(")):
         from_java("client.properties", text)
+
+
+def test_a_line_ends_where_java_ends_it() -> None:
+    """A password may have characters at which Python ends a line, and Java does not."""
+    text = "a=x\x0by\x0cz\x85v\u2028w\r\nb=1\rc=2"
+
+    assert list(properties(text)) == [(1, "a", "x\x0by\x0cz\x85v\u2028w"), (2, "b", "1"), (3, "c", "2")]

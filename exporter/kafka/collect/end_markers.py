@@ -186,6 +186,8 @@ async def _look_near(search: _Search, place: Place, found: dict[int, EndMarker])
     """Read a few megabytes from each likely time on. Raises BrokerFault."""
     stretch: Stretch | None = None
     for time_ms in place.times_ms:
+        if time_ms < 0:
+            continue  # a record without a timestamp: to ListOffsets these are words, such as the end of the log
         offset = await offset_at_time(search.client, place.leader, (place.topic, place.partition), time_ms)
         if offset is None:
             continue
