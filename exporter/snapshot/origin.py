@@ -51,12 +51,10 @@ class PartitionLog:
     leader: int
     leader_epoch: int
     """The current one; -1 from brokers without leader epochs."""
-    log_start_offset: int = -1
     read_from: int = -1
     """The first offset that was read."""
     read_to: int = -1
     """The offset after the last one that was read."""
-    high_watermark: int = -1
     gaps: tuple[int, ...] = ()
     """Offsets before which batches are missing (compaction)."""
     oldest_timestamp_ms: int = -1
@@ -99,7 +97,6 @@ class PartitionLogs:
     """The log of the transaction's partition, and what is known of its producer on others."""
 
     own: PartitionLog
-    elsewhere: tuple[Elsewhere, ...]
     markers: tuple[LoggedMarker, ...]
     """Of the producer on other partitions, by time."""
     entry: Elsewhere | None

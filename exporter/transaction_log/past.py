@@ -36,13 +36,10 @@ class StateRead:
     """Every record since the creation of the topic was read, none is missing (compaction)."""
     has_gaps: bool = False
     """Compaction has removed records between those that were read."""
-    first_written_ms: int = -1
-    """When the first record that was read was written; -1 if none was."""
     producer_ids: frozenset[int] = frozenset()
     """Of every record that was read."""
     partitions_read: int = 0
     records_read: int = 0
-    bytes_read: int = 0
     unread: str = ""
     """Why less was read than wanted, as a phrase."""
 

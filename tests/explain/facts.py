@@ -113,10 +113,8 @@ class History:
             partition=HERE[1],
             leader=1,
             leader_epoch=self.leader_epoch,
-            log_start_offset=0,
             read_from=0,
             read_to=self.offset,
-            high_watermark=self.offset,
             oldest_timestamp_ms=BEGAN_MS,
             batches=tuple(self.batches),
             markers=tuple(self.markers),
@@ -135,7 +133,6 @@ class History:
             states=tuple(self.states),
             owner_leader_epoch=self.coordinator_epoch if self.states else -1,
             is_whole=True,
-            first_written_ms=BEGAN_MS,
             producer_ids=frozenset({PRODUCER} if self.states else ()),
             partitions_read=1,
             records_read=len(self.states),
@@ -143,7 +140,7 @@ class History:
         return Facts(
             opened=TransactionKey(*HERE, PRODUCER, start_offset),
             verdict=verdict,
-            logs=PartitionLogs(own=log, elsewhere=(), markers=tuple(self.elsewhere), entry=entry),
+            logs=PartitionLogs(own=log, markers=tuple(self.elsewhere), entry=entry),
             state=state,
             protection=Protection(
                 state_topic_configs={"unclean.leader.election.enable": "false"}, state_topic_replicas=3

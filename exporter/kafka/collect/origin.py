@@ -16,7 +16,7 @@ from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
 from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES
 from exporter.kafka.messages.log_batches import Batch, batches_from, markers_in
-from exporter.kafka.offsets import LOG_START, offset_at_time
+from exporter.kafka.offsets import offset_at_time
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, TransactionKey, was_read
 from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, PartitionLog, PartitionLogs
@@ -111,12 +111,11 @@ class PieceReader:
                 )
             )
 
-    def done(self, *, read_from: int, high_watermark: int, unread: str) -> PartitionLog:
+    def done(self, *, read_from: int, unread: str) -> PartitionLog:
         return replace(
             self.log,
             read_from=read_from,
             read_to=self.next_offset,
-            high_watermark=high_watermark,
             gaps=tuple(self.gaps),
             oldest_timestamp_ms=self.oldest_ms,
             batches=(*self.before, *self.after),
@@ -166,7 +165,6 @@ async def read_partition_logs(
     unread += [f"{log.topic}-{log.partition}: {log.unread}" for log in found if log.unread]
     return PartitionLogs(
         own=own,
-        elsewhere=elsewhere,
         markers=tuple(markers),
         entry=next((place for place in places if (place.topic, place.partition) == here), None),
         unread=tuple(unread),
@@ -176,22 +174,22 @@ async def read_partition_logs(
 async def _own_log(client: ClusterClient, empty: PartitionLog, opened: TransactionKey, limits: Limits) -> PartitionLog:
     """From LOOK_BACK_MS before the first record on, as far as the limits allow."""
     name = (opened.topic, opened.partition)
-    log_start = await offset_at_time(client, empty.leader, name, LOG_START)
-    log = replace(empty, log_start_offset=-1 if log_start is None else log_start)
-    first = PieceReader(log, opened, opened.start_offset)
+    first = PieceReader(empty, opened, opened.start_offset)
     size, _ = await _read_on(client, first)
     limits.bytes_left -= size
     begin = opened.start_offset
     if first.after and first.after[0].offset == opened.start_offset:
         wanted_ms = max(first.after[0].first_timestamp_ms - LOOK_BACK_MS, 0)
-        found = await offset_at_time(client, log.leader, name, wanted_ms)
+        found = await offset_at_time(client, empty.leader, name, wanted_ms)
         # Not further back than half of the limit reaches, if the records before are as long as those after.
         offsets_max = limits.bytes_left // 2 * (first.next_offset - begin) // max(size, 1)
         begin = max(min(begin, begin if found is None else found), begin - offsets_max)
-    read = await _read(client, log, opened, begin, limits, bytes_max=limits.bytes_left * 3 // 4)
+    read = await _read(client, empty, opened, begin, limits, bytes_max=limits.bytes_left * 3 // 4)
     if read.read_to > opened.start_offset or begin == opened.start_offset:
         return read
-    return await _read(client, log, opened, opened.start_offset, limits, bytes_max=max(limits.bytes_left, PIECE_BYTES))
+    return await _read(
+        client, empty, opened, opened.start_offset, limits, bytes_max=max(limits.bytes_left, PIECE_BYTES)
+    )
 
 
 async def _markers_near(
@@ -235,7 +233,7 @@ async def _read(
         if size >= bytes_max or limits.bytes_left <= 0:
             unread = f"only {size / MEGABYTE:.0f} MB were read, from offset {begin} to {reader.next_offset}"
             break
-    return reader.done(read_from=begin, high_watermark=high_watermark, unread=unread)
+    return reader.done(read_from=begin, unread=unread)
 
 
 async def _read_on(client: ClusterClient, reader: PieceReader) -> tuple[int, int]:

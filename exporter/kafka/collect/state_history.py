@@ -40,7 +40,6 @@ class StatePartition:
     next_offset: int = 0
     begins_at_zero: bool = False
     has_gaps: bool = False
-    first_written_ms: int = -1
     states: deque[LoggedState] = field(default_factory=lambda: deque(maxlen=STATES_MAX))
     producer_ids: set[int] = field(default_factory=set)
     records: int = 0
@@ -67,8 +66,6 @@ class StatePartition:
             raise MalformedAnswerError(f"a record of {STATE_TOPIC} cannot be read: {error}") from error
         for record in found:
             self.records += 1
-            if self.first_written_ms < 0:
-                self.first_written_ms = record.timestamp
             try:
                 decoded = decode(record.key, record.value)
             except MalformedRecordError as error:
@@ -124,7 +121,6 @@ def _joined(partitions: list[StatePartition], transactional_id: str | None) -> S
     unread = next(
         (f"{STATE_TOPIC}-{partition.number}: {partition.unread}" for partition in partitions if partition.unread), ""
     )
-    written = [partition.first_written_ms for partition in partitions if partition.first_written_ms >= 0]
     found = transactional_id
     if found is None and owner is not None:
         found = min(owner.ids)
@@ -134,11 +130,9 @@ def _joined(partitions: list[StatePartition], transactional_id: str | None) -> S
         owner_leader_epoch=-1 if owner is None else owner.leader_epoch,
         is_whole=not unread and all(one.begins_at_zero and not one.has_gaps for one in partitions),
         has_gaps=any(one.has_gaps for one in partitions),
-        first_written_ms=min(written, default=-1),
         producer_ids=frozenset().union(*(partition.producer_ids for partition in partitions)),
         partitions_read=len(partitions),
         records_read=sum(partition.records for partition in partitions),
-        bytes_read=sum(partition.size for partition in partitions),
         unread=unread,
     )
 

@@ -33,7 +33,7 @@ def test_batches_markers_and_others_are_kept_apart() -> None:
     read = reader()
     read.take(batch(0) + batch(1, control=COMMIT) + batch(2, producer_id=8) + batch(3, producer_id=8, control=ABORT))
     read.take(batch(4) + batch(6, epoch=4))
-    log = read.done(read_from=0, high_watermark=7, unread="")
+    log = read.done(read_from=0, unread="")
 
     assert [(one.offset, one.producer_epoch) for one in log.batches] == [(0, 3), (4, 3), (6, 4)]
     assert [(one.offset, one.commit) for one in log.markers] == [(1, True)]
