@@ -14,6 +14,7 @@ UNREAD: Final = {"unreachable", "never_read", "down", "frozen"}
 LOG_READ: Final = {"transaction_log"}
 """The transaction log is read, a history recorded, and baselines used."""
 NO_LOG: Final = set(SCENARIOS) - LOG_READ
+NO_HISTORY: Final = NO_LOG - {"one_process"}
 ALL_READ: Final = {"healthy", "failed_once", *LOG_READ}
 NOT_SUSPECT: Final = {"healthy", "partly_read", "failed_once", *LOG_READ}
 """Nothing is suspect in what was read."""
@@ -60,11 +61,11 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Transaction log: partitions by state: A": NO_LOG,
     "overview: Transaction log: read and decode failures: A": NO_LOG,
     "overview: Transaction log: read and decode failures: B": NO_LOG,
-    "overview: History: observations per minute: A": NO_LOG,
-    "overview: History: observations per minute: B": NO_LOG,
-    "overview: History: observations per minute: C": NO_LOG,
-    "overview: History: observations in memory: A": NO_LOG,
-    "overview: History: size on disk: A": NO_LOG,
+    "overview: History: observations per minute: A": NO_HISTORY,
+    "overview: History: observations per minute: B": NO_HISTORY,
+    "overview: History: observations per minute: C": NO_HISTORY,
+    "overview: History: observations in memory: A": NO_HISTORY,
+    "overview: History: size on disk: A": NO_HISTORY,
     "overview: Age of the newest snapshot: A": NEVER,
     "overview: Partitions by result: A": NEVER,
     "partition: Longest open transaction: A": UNREAD,

@@ -77,6 +77,8 @@ class Scraped:
     """From then on no cycle ends, and the old text is served."""
     external_url: str | None = None
     """Where people reach its page."""
+    also: Mapping[str, Taking] = field(default_factory=dict)
+    """Of one process that reads many clusters: the others, by name; `taking` is then of `FIRST`."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +280,7 @@ HASTY: Final = Baseline(
 
 ADDRESS: Final = "https://ktx.example.org"
 
+FIRST: Final = "berlin"
 SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "healthy": [Scraped(healthy)],
     "hanging": [Scraped(hanging, external_url=ADDRESS)],
@@ -295,43 +298,51 @@ SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
         Scraped(partly_read, of_cluster("paris")),
         Scraped(healthy, of_cluster("rome"), answers_until_ms=BREAKS_MS),
     ],
+    "one_process": [Scraped(healthy, keeping=full_disk, external_url=ADDRESS, also={"oslo": hanging})],
 }
 
 
 def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
     """Every scrape of one target."""
-    renderer = Renderer()
-    memory, newest, text = Memory(), None, None
+    renderer, text = Renderer(), None
+    clusters = [_publications(target, begins_ms, FIRST if target.also else None, target.taking)]
+    clusters += [_publications(target, begins_ms, name, taking) for name, taking in target.also.items()]
+    for since_ms in range(0, LASTS_MS, CYCLE_MS):
+        if since_ms < target.frozen_from_ms:
+            text = renderer.render(*map(next, clusters)).openmetrics.body.decode()
+        answers = since_ms < target.answers_until_ms
+        yield Scrape(begins_ms + since_ms + 1000, target, text if answers else None)
+
+
+def _publications(target: Scraped, begins_ms: int, cluster: str | None, taking: Taking) -> Iterator[Publication]:
+    """After each cycle of one cluster; `cluster` is its name in a fleet."""
+    memory, newest = Memory(), None
     failed, taken_at_ms = 0, None
     for number, since_ms in enumerate(range(0, LASTS_MS, CYCLE_MS)):
         at_ms = begins_ms + since_ms
-        if since_ms < target.frozen_from_ms:
-            taken = target.taking(at_ms, since_ms)
-            if taken is None:
-                failed += 1
-                is_old = taken_at_ms is None or at_ms - taken_at_ms > 3 * CYCLE_MS
-                newest = None if is_old else newest
-            else:
-                newest = evaluate(taken, memory, Policy(), baseline=target.usual)
-                memory, taken_at_ms = newest.memory, at_ms
-            status = _status(number + 1, failed, taken_at_ms, succeeded=taken is not None)
-            status = replace(
-                status,
-                is_stale=newest is None and taken_at_ms is not None,
-                transaction_log=None if target.log is None else target.log(since_ms),
-            )
-            process = ProcessStatus(
-                version="0.1.0",
-                python_version="3.11.7",
-                started_at_ms=begins_ms,
-                history=None if target.keeping is None else target.keeping(since_ms),
-                baseline=None if target.usual is NO_BASELINE else BaselineStatus(begins_ms, None),
-            )
-            options = PublishOptions(external_url=target.external_url)
-            publication = Publication(evaluation=newest, process=process, status=status, options=options)
-            text = renderer.render(publication).openmetrics.body.decode()
-        answers = since_ms < target.answers_until_ms
-        yield Scrape(at_ms + 1000, target, text if answers else None)
+        taken = taking(at_ms, since_ms)
+        if taken is None:
+            failed += 1
+            is_old = taken_at_ms is None or at_ms - taken_at_ms > 3 * CYCLE_MS
+            newest = None if is_old else newest
+        else:
+            newest = evaluate(taken, memory, Policy(), baseline=target.usual)
+            memory, taken_at_ms = newest.memory, at_ms
+        status = _status(number + 1, failed, taken_at_ms, succeeded=taken is not None)
+        status = replace(
+            status,
+            is_stale=newest is None and taken_at_ms is not None,
+            transaction_log=None if target.log is None else target.log(since_ms),
+        )
+        process = ProcessStatus(
+            version="0.1.0",
+            python_version="3.11.7",
+            started_at_ms=begins_ms,
+            history=None if target.keeping is None else target.keeping(since_ms),
+            baseline=None if target.usual is NO_BASELINE else BaselineStatus(begins_ms, None),
+        )
+        options = PublishOptions(external_url=target.external_url)
+        yield Publication(evaluation=newest, process=process, status=status, options=options, cluster=cluster)
 
 
 def _status(cycles: int, failed: int, taken_at_ms: int | None, *, succeeded: bool) -> ClusterStatus:

@@ -36,6 +36,7 @@ STATES: Final[Mapping[str, list[State]]] = {
     "frozen": [State.NOT_FRESH],
     "transaction_log": [State.FINE],
     "fleet": [State.FINE, State.SILENT, State.PARTLY_READ, State.HANGING],
+    "one_process": [State.FINE, State.HANGING],
 }
 
 
@@ -143,13 +144,14 @@ def test_no_suspect_is_shown_only_where_all_was_read(
 def test_gaps_are_named_or_denied(prometheus: Prometheus, scenario: str) -> None:
     """Each exporter has a row for each gap, or one that says that there is none; never both, never nothing."""
     rows = ask(prometheus, the("overview", "Unread"), scenario)
-    by_instance: dict[str, set[str]] = {}
+    found: dict[tuple[str, str | None], set[str]] = {}
     for row in rows:
-        by_instance.setdefault(row["metric"]["instance"], set()).add(row["metric"]["what"])
+        exporter = row["metric"]["instance"], row["metric"].get("cluster")
+        found.setdefault(exporter, set()).add(row["metric"]["what"])
 
-    assert len(by_instance) == len(SCENARIOS[scenario])
-    assert all(what == {NO_GAP} or NO_GAP not in what for what in by_instance.values())
-    assert ({EVERYTHING} in by_instance.values()) == (scenario in UNREAD or scenario == "fleet")
+    assert len(found) == sum(1 + len(target.also) for target in SCENARIOS[scenario])
+    assert all(what == {NO_GAP} or NO_GAP not in what for what in found.values())
+    assert ({EVERYTHING} in found.values()) == (scenario in UNREAD or scenario == "fleet")
 
 
 def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> None:
@@ -260,6 +262,28 @@ def test_a_choice_narrows_what_is_shown(prometheus: Prometheus, chosen: dict[str
     assert value(state) == State.HANGING
 
 
+def test_of_many_clusters_in_one_process_one_is_shown(prometheus: Prometheus) -> None:
+    """The chosen one, with what the process does for all; links lead to the row's own cluster and incidents."""
+    rows = ask(prometheus, the("fleet", "Exporters, worst first"), "one_process")
+    assert {row["metric"]["cluster"]: row["metric"]["linked_cluster"] for row in rows} == {
+        "berlin": "berlin",
+        "oslo": "oslo",
+    }
+    suspects = ask(prometheus, the("overview", "Suspect transactions"), "one_process", cluster="oslo")
+    assert {(row["metric"]["linked_cluster"], row["metric"]["url"]) for row in suspects} == {
+        ("oslo", f"{ADDRESS}/clusters/oslo")
+    }
+    assert ask(prometheus, the("overview", "Suspect transactions"), "one_process", cluster="berlin") == []
+    for cluster in ("oslo", "berlin"):
+        for title in ("Resident memory", "History: size on disk"):
+            (of_process,) = ask(prometheus, the("overview", title), "one_process", cluster=cluster)
+            assert "cluster" not in of_process["metric"]
+        alerts = ask(prometheus, the("overview", "Firing alerts"), "one_process", cluster=cluster)
+        assert "KafkaTransactionExporterHistoryNotWritten" in {row["metric"]["alertname"] for row in alerts}
+    (row,) = ask(prometheus, the("fleet", "Exporters, worst first"), "healthy")
+    assert row["metric"]["linked_cluster"] == ".*"
+
+
 def test_another_job_has_nothing(prometheus: Prometheus) -> None:
     """Every query selects the job; without that it would include other scraped programs."""
     assert [target.name for target in targets() if ask(prometheus, target, "fleet", job="other")] == []
@@ -311,7 +335,8 @@ def test_alerts_about_the_log_and_the_history_fire_where_these_are_read(promethe
     rows = [sample["metric"] for sample in ask(prometheus, the("overview", "Firing alerts"), scenario)]
     found = {row["alertname"]: row.get("group") for row in rows if row["alertname"] in LOG_ALERTS}
 
-    assert found == (LOG_ALERTS if scenario == "transaction_log" else {})
+    of_history = {"KafkaTransactionExporterHistoryNotWritten": None}
+    assert found == {"transaction_log": LOG_ALERTS, "one_process": of_history}.get(scenario, {})
 
 
 def test_the_graphs_say_what_the_alerts_decide_on(prometheus: Prometheus) -> None:
