@@ -73,7 +73,7 @@ class Reloader:
                     "settings not reloaded, the previous ones stay in use: %s", problem, extra={"subject": "settings"}
                 )
             return None
-        for name in _restart_needed(self._current, loaded):
+        for name in _restart_needed_by_cluster(self._current, loaded):
             log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
         self._refused = ()
         before = self._applied  # a file may also have changed while the settings were invalid
@@ -94,7 +94,7 @@ class Reloader:
         return int(self._wall_clock() * 1000)
 
 
-def _restart_needed(old: Loaded, new: Loaded) -> Iterable[str]:
+def _restart_needed_by_cluster(old: Loaded, new: Loaded) -> Iterable[str]:
     """Of a fleet, those of each cluster that was there before."""
     if not new.settings.clusters:
         return restart_needed(old.written, new.written)
