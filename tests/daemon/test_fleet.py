@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -321,10 +322,15 @@ def test_a_publication_that_fails_is_logged_and_the_next_one_is_made(
     assert caplog.text.count("could not be published") == 1
 
 
-def test_settings_that_cannot_be_applied_do_not_end_the_loop(caplog: pytest.LogCaptureFixture) -> None:
-    """A certificate that has gone since the settings were checked."""
+@pytest.mark.parametrize("breaks", ["while they are read", "while they are applied"])
+def test_settings_that_cannot_be_applied_do_not_end_the_loop(
+    breaks: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate that has gone since the settings were checked, or an error that nobody thought of."""
     scripts = Scripts(stays=Script(healthy("s")))
     reloads = Reloads(Reloaded(fleet("stays", "comes")))
+    if breaks == "while they are read":
+        monkeypatch.setattr(reloads, "now", Mock(side_effect=RuntimeError("a defect")))
     daemon = Daemon(fleet("stays"), scripts, reloader=cast("Reloader", reloads))
     scheduler = BackgroundScheduler(timezone="UTC")
     scheduler.start(paused=True)

@@ -179,6 +179,7 @@ def test_of_a_fleet_each_cluster_s_settings_that_need_a_restart_are_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also those of one cluster alone, which is not the first."""
+    caplog.set_level(logging.WARNING)
     path, base = tmp_path / "clusters.yaml", {"kafka.request.timeout.ms": "1000"}
 
     def read() -> Loaded:

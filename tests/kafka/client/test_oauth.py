@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 
@@ -12,6 +13,7 @@ import pytest
 from exporter.config.kafka_section import OauthSettings
 from exporter.kafka.client.oauth import ClientCredentials
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
+from tests.kafka.loopback import HOST, Listener
 
 
 class Clock:
@@ -96,6 +98,19 @@ def test_a_response_without_a_token_is_reported(body: bytes, why: str) -> None:
 
     assert why in sentence
     assert f"token endpoint {endpoint.url} returned no token: " in sentence
+
+
+def test_an_endpoint_that_sends_no_http_is_reported() -> None:
+    """A port of another program: the cycle goes on, whose connections need no new token yet."""
+
+    def talk(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+    with Listener(talk) as listener:
+        sentence = failure(provider(f"http://{HOST}:{listener.port}/token"))
+
+    assert "returned no token: SSH-2.0-OpenSSH_9.6" in sentence
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 500, 503])
