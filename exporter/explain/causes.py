@@ -109,9 +109,13 @@ def _foreign(facts: Facts, first: LoggedBatch) -> Conclusion | None:
 
 def _of_stuck(facts: Facts) -> Conclusion:
     entry, owner_epoch = facts.logs.entry, facts.state.owner_leader_epoch
-    # Once the marker has come after all, the entry has its epoch, which may be newer than the metadata.
-    is_still_open = entry is not None and entry.start_offset == facts.opened.start_offset
-    if entry is not None and is_still_open and facts.is_producer_known and 0 <= owner_epoch < entry.coordinator_epoch:
+    if (
+        entry is not None
+        # Once the marker has come after all, the entry has its epoch, which may be newer than the metadata.
+        and entry.start_offset == facts.opened.start_offset
+        and facts.is_producer_known
+        and 0 <= owner_epoch < entry.coordinator_epoch
+    ):
         return _named(
             Cause.MARKER_BY_HAND,
             f"the partition has a marker of coordinator epoch {entry.coordinator_epoch}, and the coordinator's own epoch "

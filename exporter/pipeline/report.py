@@ -82,7 +82,7 @@ def collect(
         interval_ms=max((span.interval_ms for span in spans), default=None),
         durations=_durations(known),
         outcomes=_outcomes(known) if has_outcomes else None,
-        incidents=_incidents(schemas.shaped(incidents, schemas.INCIDENTS), newest_ms),
+        incidents=_incidents(schemas.shaped(incidents, schemas.INCIDENTS), newest_ms, made_at_ms),
         coverage_gaps=_coverage_gaps(covered),
         left_out=left_out,
     )
@@ -135,13 +135,13 @@ def _outcomes(transactions: DataFrame) -> Shown:
     return _first(found.orderBy(troubled, f.desc("transactions"), "cluster_id", "application"), APPLICATIONS_MAX)
 
 
-def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int]) -> Shown:
-    """One that is not over lasts until the newest cycle of its cluster."""
+def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: int) -> Shown:
+    """One that is not over lasts until the newest cycle of its cluster, or until now where the history has none."""
     newest = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))
     found = incidents.select(
         "*",
         f.unix_millis("started_at").alias("started_ms"),
-        f.coalesce(f.unix_millis("ended_at"), newest[f.col("cluster_id")]).alias("ended_ms"),
+        f.coalesce(f.unix_millis("ended_at"), newest[f.col("cluster_id")], f.lit(made_at_ms)).alias("ended_ms"),
     )
     return _first(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from exporter.storage.faults import StoreError
 
-_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+/?")
+_ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+/?")
 REGION: Final = "us-east-1"
 """Of a store with an endpoint, unless the environment names another one: such stores have none, but requests do."""
 

@@ -127,6 +127,21 @@ def test_an_hour_without_a_cycle_is_a_gap_and_a_cycle_that_is_there_twice_is_one
     ]
 
 
+def test_an_incident_whose_cycles_are_removed_lasts_until_now(spark: SparkSession) -> None:
+    """The daemon keeps its history for a month, the tables their rows for three; the page is made all the same."""
+    incident = {"cluster_id": "gone", "incident": "1", "started_at": NOON - timedelta(hours=2), "is_over": False}
+    names = {"worst_verdict": "hanging_stale_epoch", "transactional_ids": [], "partitions": ["orders-0"], "groups": []}
+    data = collect(
+        frame(spark, schemas.TRANSACTIONS),
+        frame(spark, schemas.INCIDENTS, {**incident, **names}),
+        frame(spark, schemas.CYCLES, cycle(0)),
+        made_at=NOON,
+    )
+
+    assert [row.ended_ms - row.started_ms for row in data.incidents.rows] == [2 * HOUR_MS]
+    assert "orders-0" in render(data)
+
+
 def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """One application of three is shown: the one that hung, without percentiles; the newest incident and coverage gap."""
     for name in ("APPLICATIONS_MAX", "INCIDENTS_MAX", "COVERAGE_GAPS_MAX"):

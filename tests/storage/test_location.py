@@ -99,11 +99,11 @@ def test_endpoint_and_style_come_from_the_environment_for_all_libraries() -> Non
     place = place_of("s3://bucket/a")
     compatible = {"AWS_ENDPOINT_URL": "http://127.0.0.1:7070", "AWS_SECRET_ACCESS_KEY": "hunter2"}
     virtual = {**compatible, "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}
-    first = {**compatible, "AWS_ENDPOINT_URL_S3": "https://store:9000", "AWS_REGION": "eu-west-1"}
+    first = {**compatible, "AWS_ENDPOINT_URL_S3": "https://my_store:9000", "AWS_REGION": "eu-west-1"}
 
     assert (s3_settings({}).endpoint, s3_settings({}).region, s3_settings({}).is_path_style) == (None, None, False)
     assert (s3_settings(compatible).is_path_style, s3_settings(virtual).is_path_style) == (True, False)
-    assert (s3_settings(first).endpoint, s3_settings(first).region) == ("https://store:9000", "eu-west-1")
+    assert (s3_settings(first).endpoint, s3_settings(first).region) == ("https://my_store:9000", "eu-west-1")
     made = spark_settings([place], compatible)
     assert made["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:7070"
     assert made["spark.hadoop.fs.s3a.path.style.access"] == "true"
