@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from exporter.snapshot.origin import Protection
+from exporter.snapshot.preconditions import Provable
 from exporter.transaction_log.report import LogReport
 
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -112,9 +113,11 @@ class ProcessStatus:
 class ProofStatus:
     """Whether hangs could be proved."""
 
-    can_prove_all: bool
+    provable: Provable
     sentence: str
     """On which topics, with its full stop."""
+    checked_at_ms: int
+    """When brokers were last asked: they are not asked in every cycle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

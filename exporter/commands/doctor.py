@@ -26,7 +26,13 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.snapshot import Provable
 
+ENOUGH = {
+    "all": frozenset({Provable.ALL}),
+    "some": frozenset({Provable.ALL, Provable.SOME}),
+}
+"""`--require`: with these the status is 0."""
 LEVEL_WIDTH = 8
 CHECK_WIDTH = 17
 
@@ -76,7 +82,8 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             local += () if protection is None else tuple(of_protection(protection))
             local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
             diagnosis = diagnose(snapshot, read, principal=principal, local=local)
-            status = ExitStatus.ANSWERED if diagnosis.can_prove_all else ExitStatus.INCOMPLETE
+            is_enough = diagnosis.provable in ENOUGH[options.require]
+            status = ExitStatus.ANSWERED if is_enough else ExitStatus.INCOMPLETE
     remedies = (
         strimzi_rules(diagnosis.findings)
         if options.acls == "strimzi"
@@ -113,7 +120,7 @@ def _finding(finding: Finding) -> Iterable[str]:
 def _document(examined: Examined) -> Mapping[str, Any]:
     diagnosis = examined.diagnosis
     return {
-        "can_prove_all": diagnosis.can_prove_all,
+        "provable": diagnosis.provable.value,
         "sentence": diagnosis.sentence,
         "topics_provable": diagnosis.topics_provable,
         "topics_visible": diagnosis.topics_visible,

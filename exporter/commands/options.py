@@ -143,6 +143,12 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
         help="the form of missing grants: lines of kafka-acls.sh, or rules of a KafkaUser. Default: kafka-acls",
     )
     parser.add_argument(
+        "--require",
+        choices=("all", "some"),
+        default="all",
+        help="which hangs it must be possible to prove for status 0. Default: all",
+    )
+    parser.add_argument(
         "--principal",
         metavar="USER:NAME",
         help="the exporter's principal, where the settings do not show it (Kerberos, tokens, mapping rules)",

@@ -18,7 +18,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
-from exporter.snapshot import Preconditions, Snapshot
+from exporter.snapshot import Preconditions, Provable, Snapshot
 from exporter.snapshot.origin import Protection
 
 T = TypeVar("T")
@@ -69,6 +69,8 @@ class ProofCheck(_Seldom):
     """The preconditions of a proof, read once in a while, with the partitions of every cycle."""
 
     _read: Preconditions | None = None
+    read_at_ms: int = 0
+    """When the preconditions were read, by the exporter's clock."""
     _principal: str | None = None
 
     def forget(self) -> None:
@@ -84,11 +86,16 @@ class ProofCheck(_Seldom):
         if self._due_at is None:  # once for each connection: it reads a file
             self._principal = principal_of(settings.kafka)
         if is_due:
-            self._read = self._ask(preconditions, (scan.interval_ms - scan.deadline_ms) / 1000) or self._read
+            read = self._ask(preconditions, (scan.interval_ms - scan.deadline_ms) / 1000)
+            if read is not None:
+                self._read, self.read_at_ms = read, snapshot.finished_at_ms
         found = None if self._read is None else diagnose(snapshot, self._read, principal=self._principal)
         if is_due:
-            proves_all = found is not None and found.can_prove_all
+            proves_all = found is not None and found.provable is Provable.ALL
             self._due_at = self._clock() + (PROOF_EVERY_S if proves_all else PROOF_EVERY_S_WHILE_MISSING)
+        elif not snapshot.is_complete and self._due_at is not None:
+            # What this cycle could not do is not contradicted for minutes by a check from before.
+            self._due_at = min(self._due_at, self._clock() + PROOF_EVERY_S_WHILE_MISSING)
         return found
 
 

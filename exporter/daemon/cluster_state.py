@@ -16,6 +16,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.protection import CHECKS, Protected
 from exporter.evaluation.verdicts import Evaluation
+from exporter.snapshot import Provable
 from exporter.snapshot.origin import Protection
 from exporter.status import ApiStatistics, ClusterStatus, ProofStatus
 from exporter.transaction_log.report import LogPosition, LogReport
@@ -74,17 +75,18 @@ class ClusterState:
             "coverage", "; ".join(missing) or "coverage is complete", logging.WARNING if missing else logging.INFO
         )
 
-    def diagnosed(self, diagnosis: Diagnosis) -> bool:
-        """Whether hangs could be proved; logged when something else is missing, not with every new topic.
+    def diagnosed(self, diagnosis: Diagnosis, checked_at_ms: int) -> bool:
+        """Whether hangs could be proved at that time; logged when something else is missing, not with every new topic.
 
         True if it is not as before.
         """
         with self._lock:
             before = self._status
-            self._status = replace(before, proof=ProofStatus(diagnosis.can_prove_all, diagnosis.sentence))
+            proof = ProofStatus(diagnosis.provable, diagnosis.sentence, checked_at_ms)
+            self._status = replace(before, proof=proof)
             is_other = self._status.proof != before.proof
-        level = logging.INFO if diagnosis.can_prove_all else logging.WARNING
-        more = "" if diagnosis.can_prove_all else f" Missing: {', '.join(diagnosis.problems)}; run doctor."
+        level = logging.INFO if diagnosis.provable is Provable.ALL else logging.WARNING
+        more = "" if diagnosis.provable is Provable.ALL else " Run doctor."
         self._say("proof", f"{diagnosis.sentence}{more}", level, when_changed=", ".join(diagnosis.problems))
         return is_other
 

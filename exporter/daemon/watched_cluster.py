@@ -227,7 +227,7 @@ class WatchedCluster:
         news = self._look_at(new[:LOOKED_AT_MAX], snapshot.taken_at_ms) if self.settings.show_records else False
         is_due = self._proof_check.is_due
         diagnosis = self._proof_check.diagnosis(snapshot, self.settings)
-        news |= diagnosis is not None and self._record.diagnosed(diagnosis)
+        news |= diagnosis is not None and self._record.diagnosed(diagnosis, self._proof_check.read_at_ms)
         if is_due:  # it may have taken all of the time that is left
             return news
         news |= self._explain(snapshot)

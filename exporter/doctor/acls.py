@@ -21,7 +21,7 @@ def of_acls(pre: Preconditions) -> Iterable[Finding]:
         is_refused = pre.acls.unread in NOT_AUTHORIZED
         yield Finding(
             check=check,
-            level=Level.LIMITED,
+            level=Level.MISSING,
             result="unread: needs DESCRIBE on the cluster" if is_refused else f"unread: {pre.acls.unread}",
             consequence="whether topics or transactional ids are hidden is unknown",
             grants=(DESCRIBE_CLUSTER,) if is_refused else (),

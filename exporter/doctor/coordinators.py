@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from exporter.doctor.acls import denials, hiding, rules_in_words
 from exporter.doctor.findings import Finding, Grant, Level, ok
 from exporter.evaluation.humanize import humanize_count
-from exporter.snapshot import STATE_TOPIC, DenyRule, IdVisibility, Preconditions, Resource, StateTopic
+from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Resource, StateTopic
 
 IN_WORDS = {
     "state_partition_offline": "offline",
     "loading": "still loading",
     "coordinator_unanswered": "without a response from their leader",
     "coordinator_moved": "moving to another broker",
+    "not_coordinator": "not coordinated by their leader (moving, or partitions were added: then restart brokers)",
+    "transactions_not_offered": "at brokers that do not offer DescribeTransactions: Kafka 3.0 or later is needed",
     "leadership_unconfirmed": "at leaders that could not be confirmed",
     "transactional_ids_hidden": "not authorized",
 }
@@ -39,7 +41,13 @@ def of_state_topic(pre: Preconditions) -> Finding:
             check=check, level=Level.MISSING, result=f"no broker responded about {STATE_TOPIC}", consequence=_NOT_PROVED
         )
     if pre.state_topic is StateTopic.ABSENT:
-        return ok(check, f"{STATE_TOPIC} does not exist: no producer has used a transactional id")
+        return Finding(
+            check=check,
+            level=Level.MISSING,
+            result=f"brokers show no topic {STATE_TOPIC}: a proxy hides it, or no producer has ever used an id",
+            consequence=f"the coordinators are unknown: {_NOT_PROVED}",
+            advice="connect to the brokers themselves, or create it: kafka-transactions.sh describe --transactional-id any",
+        )
     return ok(check, f"{STATE_TOPIC} is visible")
 
 
@@ -64,11 +72,9 @@ def of_coordinators(pre: Preconditions) -> Iterable[Finding]:
         )
 
 
-def of_ids(pre: Preconditions, others: Sequence[DenyRule]) -> Finding:
+def of_ids(pre: Preconditions) -> Finding:
     check = "transactional ids"
     denied = hiding(pre.acls.denied, Resource.TRANSACTIONAL_ID)
-    of_others = hiding(others, Resource.TRANSACTIONAL_ID)
-    unknown_only = "suspects whose producer no coordinator knows stay inconclusive (ids_may_be_denied)"
     if pre.is_id_refused or any(proof.failure == "transactional_ids_hidden" for proof in pre.state_partitions):
         return Finding(
             check=check,
@@ -80,24 +86,21 @@ def of_ids(pre: Preconditions, others: Sequence[DenyRule]) -> Finding:
         )
     if pre.id_visibility is IdVisibility.ALL:
         return ok(check, "all visible")
-    if pre.id_visibility is IdVisibility.BY_NAME_ONLY:
-        return Finding(
-            check=check,
-            level=Level.MISSING,
-            result="some are visible, and not all that the ACLs name",
-            consequence=unknown_only,
-            grants=(_DESCRIBE_IDS,),
-        )
-    if denied:
-        result = f"an ACL hides some: {rules_in_words(denied)}"
-        return Finding(check=check, level=Level.MISSING, result=result, consequence=unknown_only, denied_by=denied)
-    if of_others:
-        rules = rules_in_words(of_others)
-        result = f"an ACL hides some from others, and a broker does not show which principal is asking: {rules}"
-        return Finding(check=check, level=Level.LIMITED, result=result, consequence=unknown_only)
-    if pre.id_visibility is IdVisibility.DENY_POSSIBLE:
-        result = "visible, but whether an ACL hides some is unknown"
-        return Finding(check=check, level=Level.LIMITED, result=result, consequence=unknown_only)
+    is_by_name = pre.id_visibility is IdVisibility.BY_NAME_ONLY
+    result = f"an ACL hides some: {rules_in_words(denied)}" if is_by_name and denied else _HIDDEN[pre.id_visibility]
     return Finding(
-        check=check, level=Level.MISSING, result="a coordinator did not respond about them", consequence=unknown_only
+        check=check,
+        level=Level.MISSING,
+        result=result,
+        consequence="suspects whose producer no coordinator knows stay inconclusive",
+        grants=(_DESCRIBE_IDS,) if is_by_name and not denied else (),
+        denied_by=denied if is_by_name else (),
     )
+
+
+_HIDDEN = {
+    IdVisibility.ACLS_UNREAD: "visible, but whether an ACL hides some is unknown",
+    IdVisibility.ACLS_NOT_LISTED: "visible, but the authorizer does not list ACLs: whether it hides some is unknown",
+    IdVisibility.BY_NAME_ONLY: "some are visible, and not all that the ACLs name",
+    IdVisibility.NOT_ANSWERED: "a coordinator did not respond about them",
+}

@@ -8,10 +8,10 @@ from dataclasses import replace
 from exporter.doctor.acls import of_acls, of_groups
 from exporter.doctor.brokers import of_brokers, of_clock, of_settings
 from exporter.doctor.coordinators import IN_WORDS, of_coordinators, of_ids, of_state_topic
-from exporter.doctor.findings import Diagnosis, Finding, Level
+from exporter.doctor.findings import Diagnosis, Finding, Level, missing_checks
 from exporter.doctor.topics import of_unread, of_visible_topics, topics_of
 from exporter.evaluation.humanize import humanize_count
-from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Snapshot, StateTopic
+from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Provable, Snapshot, StateTopic
 
 
 def diagnose(
@@ -23,29 +23,29 @@ def diagnose(
     """
     denied = tuple(rule for rule in read.acls.denied if rule.concerns(principal))
     pre = replace(read, acls=replace(read.acls, denied=denied))
-    others = tuple(rule for rule in read.acls.denied if rule not in pre.acls.denied)
     readable, unread = topics_of(snapshot)
     findings = (
         *of_brokers(snapshot, pre.contacts),
         *of_acls(pre),
-        *of_visible_topics(snapshot, pre, others),
+        *of_visible_topics(snapshot, pre),
         *of_unread(snapshot, pre, unread),
         of_state_topic(pre),
         *of_coordinators(pre),
-        of_ids(pre, others),
+        of_ids(pre),
         of_settings(snapshot, denied),
         of_groups(pre),
         of_clock(snapshot),
         *local,
     )
     visible = readable + len(unread)
-    obstacle = _obstacle(pre, visible)
+    obstacle = _obstacle(snapshot, pre, readable, visible)
+    if obstacle is not None:
+        return nothing_provable(obstacle, findings, topics_visible=visible)
     return Diagnosis(
         findings=findings,
-        sentence=_sentence(snapshot, pre, readable, visible)
-        if obstacle is None
-        else f"No hang can be proved: {obstacle}.",
-        topics_provable=readable if obstacle is None else 0,
+        provable=Provable.SOME if missing_checks(findings) else Provable.ALL,
+        sentence=_sentence(snapshot, pre, findings, readable, visible),
+        topics_provable=readable,
         topics_visible=visible,
     )
 
@@ -53,37 +53,63 @@ def diagnose(
 def unreachable(why: str, local: Iterable[Finding] = ()) -> Diagnosis:
     """No broker responds. `why` has the reason of each address."""
     found = Finding(check="connection", level=Level.MISSING, result=why, consequence="nothing can be read")
+    return nothing_provable("no broker responds", (found, *local), topics_visible=0)
+
+
+def nothing_provable(why: str, findings: tuple[Finding, ...], *, topics_visible: int) -> Diagnosis:
+    """The diagnosis if `why` prevents every proof."""
     return Diagnosis(
-        findings=(found, *local),
-        sentence="No hang can be proved: no broker responds.",
+        findings=findings,
+        provable=Provable.NONE,
+        sentence=f"No hang can be proved: {why}.",
         topics_provable=0,
-        topics_visible=0,
+        topics_visible=topics_visible,
     )
 
 
-def _obstacle(pre: Preconditions, visible: int) -> str | None:
+def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: int) -> str | None:
     """Why nothing can be proved; None if something can."""
     if all(contact.failure for contact in pre.contacts):
         return "no broker responds"
-    if visible == 0 or pre.state_topic is StateTopic.HIDDEN:
-        return "no topic is visible" if visible == 0 else f"{STATE_TOPIC} is not visible"
-    if pre.state_topic is StateTopic.UNKNOWN:
-        return "the coordinators are unknown"
+    if visible == 0 and snapshot.partitions.excluded_count:
+        return f"scan.topics excludes {_all_of(len(snapshot.partitions.topics), 'visible topic')}"
+    if visible == 0:
+        return "no topic is visible"
+    if readable == 0:
+        return f"{_all_of(visible, 'visible topic')} could not be read completely"
+    if pre.state_topic is not StateTopic.PRESENT:
+        return _NO_COORDINATORS[pre.state_topic]
     failures = [proof.failure for proof in pre.state_partitions]
-    if failures and all(failures):
+    if not failures:
+        return f"no partition of {STATE_TOPIC} was probed"
+    if all(failures):
         kinds = [IN_WORDS[failure] for failure in dict.fromkeys(failures) if failure is not None]
         ids = "transactional ids are hidden"
         return ids if kinds == [IN_WORDS["transactional_ids_hidden"]] else f"{STATE_TOPIC} is {', '.join(kinds)}"
     return None
 
 
-def _sentence(snapshot: Snapshot, pre: Preconditions, readable: int, visible: int) -> str:
-    topics = humanize_count(visible, "included topic" if snapshot.partitions.excluded_count else "visible topic")
-    where = f"{readable:,} of {topics}" if readable < visible else f"all {topics}" if visible > 1 else f"the {topics}"
+def _sentence(snapshot: Snapshot, pre: Preconditions, findings: Iterable[Finding], readable: int, visible: int) -> str:
+    noun = "included topic" if snapshot.partitions.excluded_count else "visible topic"
+    where = _all_of(visible, noun) if readable == visible else f"{readable:,} of {humanize_count(visible, noun)}"
+    missing = missing_checks(findings)
+    more = f" Missing: {', '.join(missing)}." if missing else ""
     failed = sum(proof.failure is not None for proof in pre.state_partitions)
+    except_ = ""
     if failed:
         of = f"{failed} of {len(pre.state_partitions)} partitions of {STATE_TOPIC}"
-        return f"Hangs can be proved on {where}, except those of transactional ids that belong to {of}."
-    if pre.id_visibility is not IdVisibility.ALL:
-        return f"Hangs can be proved on {where}, except those of producers that no coordinator knows."
-    return f"Hangs can be proved on {where}."
+        except_ = f", except those of transactional ids that belong to {of}"
+    elif pre.id_visibility is not IdVisibility.ALL:
+        except_ = ", except those of producers that no coordinator knows"
+    return f"Hangs can be proved on {where}{except_}.{more}"
+
+
+def _all_of(count: int, noun: str) -> str:
+    return f"{'all' if count > 1 else 'the'} {humanize_count(count, noun)}"
+
+
+_NO_COORDINATORS = {
+    StateTopic.HIDDEN: f"{STATE_TOPIC} is not visible",
+    StateTopic.ABSENT: f"brokers show no topic {STATE_TOPIC}",
+    StateTopic.UNKNOWN: "the coordinators are unknown",
+}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from exporter.snapshot import DenyRule, Resource
+from exporter.snapshot import DenyRule, Provable, Resource
 
 NAMED_MAX = 10
 """Names in a finding; the others are counted."""
@@ -50,6 +51,11 @@ class Finding:
     """Rules whose removal mends it."""
 
 
+def missing_checks(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """The checks that found something missing, each once."""
+    return tuple(dict.fromkeys(finding.check for finding in findings if finding.level is Level.MISSING))
+
+
 def ok(check: str, result: str) -> Finding:
     """A check that found nothing missing."""
     return Finding(check=check, level=Level.OK, result=result)
@@ -60,6 +66,8 @@ class Diagnosis:
     """Every finding, and what they mean together."""
 
     findings: tuple[Finding, ...]
+    provable: Provable
+    """The one value behind the sentence, the exit status and the page."""
     sentence: str
     """On which topics hangs can be proved, with its full stop."""
     topics_provable: int
@@ -67,11 +75,6 @@ class Diagnosis:
     topics_visible: int
 
     @property
-    def can_prove_all(self) -> bool:
-        """True if nothing that a proof needs is missing."""
-        return all(finding.level is not Level.MISSING for finding in self.findings)
-
-    @property
     def problems(self) -> tuple[str, ...]:
         """The checks that found something missing: they change less often than the sentence with its counts."""
-        return tuple(dict.fromkeys(finding.check for finding in self.findings if finding.level is Level.MISSING))
+        return missing_checks(self.findings)

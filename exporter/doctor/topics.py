@@ -10,7 +10,7 @@ import numpy as np
 from exporter.doctor.acls import denials, hiding
 from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
-from exporter.snapshot import STATE_TOPIC, Answer, DenyRule, Preconditions, Resource, Snapshot
+from exporter.snapshot import STATE_TOPIC, Answer, Preconditions, Resource, Snapshot
 
 _GRANTS_BY_NAME_MAX = 20
 """Topics with a grant of their own; for more a grant on `*` is shown."""
@@ -38,7 +38,7 @@ def topics_of(snapshot: Snapshot) -> tuple[int, tuple[Unread, ...]]:
     return len(partitions.topics) - len(unread) - len(excluded), unread
 
 
-def of_visible_topics(snapshot: Snapshot, pre: Preconditions, others: Sequence[DenyRule]) -> Iterable[Finding]:
+def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Finding]:
     topics, hidden = snapshot.partitions.topics, snapshot.visibility.hidden_topics
     unseen = "transactions on topics that are not visible are not seen"
     if all(topic == STATE_TOPIC for topic in topics) and pre.acls.has_authorizer:
@@ -53,9 +53,9 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions, others: Sequence[D
     elif hidden or pre.hidden_topics:
         result = f"not visible any more: {humanize_names(hidden, shown_max=NAMED_MAX)}" if hidden else pre.hidden_topics
         denied = hiding(pre.acls.denied, Resource.TOPIC)
-        needs = () if denied or pre.acls.unread or hiding(others, Resource.TOPIC) else (_READ_ALL,)
+        needs = () if denied or pre.acls.unread else (_READ_ALL,)
         yield Finding(
-            check="topics", level=Level.LIMITED, result=result, consequence=unseen, grants=needs, denied_by=denied
+            check="topics", level=Level.MISSING, result=result, consequence=unseen, grants=needs, denied_by=denied
         )
     else:
         yield Finding(check="topics", level=Level.OK, result=f"{humanize_count(len(topics), 'topic')}, all visible")
@@ -66,7 +66,8 @@ def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) 
     excluded = snapshot.partitions.excluded_count
     if excluded:
         result = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found"
-        yield ok("partitions", result)
+        is_all = excluded == len(snapshot.partitions)
+        yield Finding(check="partitions", level=Level.MISSING if is_all else Level.OK, result=result)
     included = snapshot.partitions.included_count
     if included and not unread:
         yield ok("partitions", f"{humanize_count(included, 'partition')}, all read")

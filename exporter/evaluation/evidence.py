@@ -208,7 +208,7 @@ def _evidence(
         proof_failure=None if proof is None else proof.failure_for(transaction),
         is_unclear=answers.is_unclear(key.producer_id, was_asked=was_asked),
         is_topic_hidden=proof is not None and key.topic in proof.hidden_topics,
-        id_visibility=IdVisibility.DENY_POSSIBLE if proof is None else proof.id_visibility,
+        id_visibility=IdVisibility.ACLS_UNREAD if proof is None else proof.id_visibility,
         diverged_replicas=open_.diverged_replicas[row] if open_.diverged_replicas else (),
         silent_replicas=open_.silent_replicas[row] if open_.silent_replicas else (),
         unconfirmed=_unconfirmed(proof, key, transaction) or (open_.unconfirmed[row] if open_.unconfirmed else None),

@@ -45,7 +45,11 @@ _MISSING = {
     ),
     InconclusiveReason.IDS_MAY_BE_DENIED: (
         "no coordinator lists the producer id, but an ACL may hide it: grant DESCRIBE on the cluster so that the ACLs can "
-        "be read, and remove a DENY on describing transactional ids"
+        "be read"
+    ),
+    InconclusiveReason.ACLS_NOT_LISTED: (
+        "no coordinator lists the producer id, and the cluster's authorizer does not list ACLs, so whether it hides the id "
+        "is unknown"
     ),
     InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY: (
         "no coordinator lists the producer id, but ACLs name transactional ids that are not visible to this exporter: "
@@ -68,6 +72,11 @@ _MISSING = {
     InconclusiveReason.TRANSACTION_STATE_HIDDEN: (
         "the topic __transaction_state is not visible: grant DESCRIBE on it, so that every coordinator is known"
     ),
+    InconclusiveReason.TRANSACTION_STATE_ABSENT: (
+        "brokers show no topic __transaction_state, so no coordinator could be asked: a proxy hides it, or no producer has "
+        "ever used a transactional id; connect to the brokers themselves, or create it by `kafka-transactions.sh describe "
+        "--transactional-id any`"
+    ),
     InconclusiveReason.TRANSACTION_STATE_UNKNOWN: "no broker returned the leaders of the partitions of __transaction_state",
     InconclusiveReason.STATE_PARTITION_OFFLINE: "a partition of __transaction_state has no leader",
     InconclusiveReason.LOADING: "a coordinator is still loading its partition of __transaction_state",
@@ -76,6 +85,13 @@ _MISSING = {
     ),
     InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not respond",
     InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader between the requests",
+    InconclusiveReason.NOT_COORDINATOR: (
+        "the leader of a partition of __transaction_state responded that it does not coordinate the ids that belong to it: "
+        "the partition is moving, or partitions were added to the topic, which needs a restart of every broker"
+    ),
+    InconclusiveReason.TRANSACTIONS_NOT_OFFERED: (
+        "a coordinator does not offer ListTransactions and DescribeTransactions: Kafka 3.0 or later is needed"
+    ),
     InconclusiveReason.NOT_ASKED: "the exporter did not query the coordinators for a proof in this cycle",
     InconclusiveReason.NOT_EXAMINED: "more transactions are open than one cycle examines (scan.transactions_limit)",
 }

@@ -16,6 +16,13 @@ from exporter.snapshot import (
     SecondRead,
 )
 
+_HIDDEN_IDS = {
+    IdVisibility.ALL: None,
+    IdVisibility.ACLS_UNREAD: InconclusiveReason.IDS_MAY_BE_DENIED,
+    IdVisibility.ACLS_NOT_LISTED: InconclusiveReason.ACLS_NOT_LISTED,
+    IdVisibility.BY_NAME_ONLY: InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY,
+    IdVisibility.NOT_ANSWERED: InconclusiveReason.COORDINATOR_UNANSWERED,
+}
 _CONTRADICTIONS = frozenset({Ownership.UNLISTED, Ownership.NOT_IN_TRANSACTION, Ownership.STALE_EPOCH})
 
 
@@ -206,9 +213,7 @@ def _missing_on_ids(evidence: Evidence) -> InconclusiveReason | None:
     """Why the id of an unlisted producer may be hidden. Age does not help: a completing transaction has no timeout."""
     if evidence.ownership is not Ownership.UNLISTED:
         return None
-    if evidence.id_visibility in {IdVisibility.DENY_POSSIBLE, IdVisibility.NOT_ANSWERED}:
-        return InconclusiveReason.IDS_MAY_BE_DENIED
-    return InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY if evidence.id_visibility is not IdVisibility.ALL else None
+    return _HIDDEN_IDS[evidence.id_visibility]
 
 
 def _rests_on_partitions(evidence: Evidence) -> bool:

@@ -88,7 +88,7 @@ def _state_partition_proofs(
     for partition, (leader, epoch) in enumerate(before.leaders):
         failure = probes_before[partition] or probes_after[partition]
         moved = after.leaders[partition : partition + 1] != ((leader, epoch),) or after.topic_id != before.topic_id
-        if failure is None and moved:
+        if moved and failure in {None, "not_coordinator"}:
             failure = "coordinator_moved"
         proofs.append(StatePartitionProof(partition=partition, leader=leader, failure=failure, leader_epoch=epoch))
     return tuple(proofs)

@@ -12,7 +12,7 @@ import numpy as np
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import list_transactions as listing
 from exporter.kafka.messages.list_transactions import NOTHING_LISTED, ListedTransactions
 from exporter.kafka.messages.raw_request import RawAnswer
@@ -25,6 +25,9 @@ from exporter.snapshot import (
     CoordinatorTransaction,
     TransactionState,
 )
+
+NOT_OFFERED = "transactions_not_offered"
+"""In place of a description, from a broker older than Kafka 3.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +128,9 @@ async def describe_ids(
     request = DescribeTransactionsRequest(transactional_ids=wanted)
     try:
         return await client.request(broker, "DescribeTransactions", request, partial(_descriptions, broker))
-    except BrokerFault:
-        return dict.fromkeys(wanted, "coordinator_unanswered")
+    except BrokerFault as fault:
+        is_offered = fault.reason is not FaultReason.UNSUPPORTED_API
+        return dict.fromkeys(wanted, "coordinator_unanswered" if is_offered else NOT_OFFERED)
 
 
 def _descriptions(broker: int, answer: Any) -> dict[str, CoordinatorTransaction | str]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from kafka.errors import for_code
+
 from exporter.primitives import MalformedBytesError
 
 
 class ErrorCode(IntEnum):
     """The error codes of Kafka's protocol that this exporter acts on or names (org.apache.kafka.common.protocol.Errors)."""
 
+    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
     UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -33,6 +36,7 @@ class ErrorCode(IntEnum):
     INVALID_REQUEST = 42
     INVALID_PRODUCER_EPOCH = 47
     INVALID_TXN_STATE = 48
+    INVALID_TRANSACTION_TIMEOUT = 50
     CONCURRENT_TRANSACTIONS = 51
     TRANSACTION_COORDINATOR_FENCED = 52
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
@@ -42,11 +46,12 @@ class ErrorCode(IntEnum):
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error code; `ERROR_<code>` for one that this exporter does not know."""
+    """Kafka's name of an error code; kafka-python's for one that is not above, `ERROR_<code>` for one that neither has."""
     try:
         return ErrorCode(code).name
     except ValueError:
-        return f"ERROR_{code}"
+        name = str(for_code(code).message)
+        return f"ERROR_{code}" if name == "UNKNOWN" else name
 
 
 class FaultReason(Enum):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.coordinators import describe_ids
+from exporter.kafka.coordinators import NOT_OFFERED, describe_ids
 from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
 from exporter.kafka.leadership.confirm import Claim
 from exporter.kafka.topology import Topology
@@ -36,7 +36,8 @@ _PROBE_FAILURES = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name: "transactional_ids_hidden",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.name: "loading",
     ErrorCode.COORDINATOR_NOT_AVAILABLE.name: "loading",
-    ErrorCode.NOT_COORDINATOR.name: "coordinator_moved",
+    ErrorCode.NOT_COORDINATOR.name: "not_coordinator",
+    NOT_OFFERED: NOT_OFFERED,
     _OFFLINE: _OFFLINE,
 }
 

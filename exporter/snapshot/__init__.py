@@ -29,7 +29,7 @@ from exporter.snapshot.partitions import (
     is_unread,
     was_read,
 )
-from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, Resource
+from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, Provable, Resource
 from exporter.snapshot.producers import (
     ENTRY_FIELDS,
     BoolColumn,

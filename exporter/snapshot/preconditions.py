@@ -8,6 +8,14 @@ from enum import Enum
 from exporter.snapshot.proof import IdVisibility, StatePartitionProof, StateTopic
 
 
+class Provable(Enum):
+    """Which hangs of the included topics would be found and proved."""
+
+    ALL = "all"
+    SOME = "some"
+    NONE = "none"
+
+
 class Resource(Enum):
     """What an ACL is about; the values are the options of kafka-acls.sh."""
 
@@ -69,16 +77,19 @@ class BrokerContact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preconditions:
-    """Everything that a proof rests on but the partitions themselves, which a snapshot has."""
+    """Everything that a proof rests on but the partitions themselves, which a snapshot has.
+
+    The defaults claim nothing: what was not asked is not there.
+    """
 
     contacts: tuple[BrokerContact, ...]
     state_topic: StateTopic
     state_partitions: tuple[StatePartitionProof, ...] = ()
-    id_visibility: IdVisibility = IdVisibility.ALL
+    id_visibility: IdVisibility = IdVisibility.NOT_ANSWERED
     is_id_refused: bool = False
     """A broker refused a made-up transactional id: no id is visible, or few are."""
-    acls: Acls = Acls()
-    hidden_topics: str = ""
+    acls: Acls = Acls(unread="no broker was asked")
+    hidden_topics: str = "some topics may not be visible: no broker was asked"
     """Why some topics may not be visible, a sentence; empty if every topic is visible."""
-    groups_hidden: str = ""
+    groups_hidden: str = "some consumer groups may not be visible: no broker was asked"
     """Why some consumer groups may not be visible, a sentence; empty if every group is visible."""

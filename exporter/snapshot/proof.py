@@ -16,7 +16,7 @@ class StateTopic(Enum):
 
     PRESENT = "present"
     ABSENT = "absent"
-    """It does not exist: the cluster never had a transactional producer."""
+    """Brokers respond that there is no such topic: a proxy hides it, or the cluster never had a transactional producer."""
     HIDDEN = "hidden"
     """Not authorized to describe it."""
     UNKNOWN = "unknown"
@@ -27,10 +27,11 @@ class IdVisibility(Enum):
     """Whether every transactional id is visible, according to the ACLs; made-up ids alone do not show it."""
 
     ALL = "all"
-    """No authorizer, or the ACLs are readable, have no DENY on describing ids, and allow every kind of id that they
-    name."""
-    DENY_POSSIBLE = "deny_possible"
-    """There is a DENY on describing transactional ids, or the ACLs cannot be read."""
+    """No authorizer, or the ACLs are readable, and every kind of id that they name is visible."""
+    ACLS_UNREAD = "acls_unread"
+    """Not authorized to read the ACLs: one may hide an id."""
+    ACLS_NOT_LISTED = "acls_not_listed"
+    """The authorizer, or the broker, does not list ACLs at all (Open Policy Agent, Keycloak, proxies)."""
     NOT_ANSWERED = "not_answered"
     """A coordinator did not respond to the request for the ACLs, or for the ids that they name."""
     BY_NAME_ONLY = "by_name_only"
@@ -43,8 +44,8 @@ class StatePartitionProof:
 
     `failure` is None if both probes returned TRANSACTIONAL_ID_NOT_FOUND at the same leader and leader epoch: the partition
     is loaded there and ids that hash to it are visible. Otherwise it is a short name of the problem:
-    `state_partition_offline`, `loading`, `transactional_ids_hidden`, `coordinator_unanswered`, `coordinator_moved`,
-    `leadership_unconfirmed`.
+    `state_partition_offline`, `loading`, `transactional_ids_hidden`, `coordinator_unanswered`, `transactions_not_offered`,
+    `coordinator_moved`, `not_coordinator`, `leadership_unconfirmed`.
     """
 
     partition: int
@@ -126,9 +127,11 @@ class CoordinatorProof:
     @cached_property
     def failure(self) -> str | None:
         """Why these responses do not prove that no coordinator knows a producer id; None if they do."""
-        if self.state_topic not in {StateTopic.PRESENT, StateTopic.ABSENT}:
+        if self.state_topic is not StateTopic.PRESENT:
             return f"transaction_state_{self.state_topic.value}"
         failures = [proof.failure for proof in self.state_partitions if proof.failure is not None]
         if failures:
             return failures[0]
-        return "coordinator_unanswered" if self.listing_failures else None
+        if self.listing_failures or not self.state_partitions:
+            return "coordinator_unanswered"
+        return None

@@ -55,6 +55,11 @@ class GoBetween:
     def lead_to(self, port: int) -> None:
         self._target = (HOST, port)
 
+    @property
+    def target(self) -> tuple[str, int]:
+        assert self._target is not None
+        return self._target
+
     def await_moment(self, moment: Moment) -> None:
         """From now on, wait for this moment; it comes once."""
         with self._lock:
@@ -77,7 +82,7 @@ class GoBetween:
     def _serve(self, client: socket.socket) -> None:
         broker = self._reach_broker()
         if broker is None:
-            _hang_up(client)
+            hang_up(client)
             return
         self._sockets.append(broker)
         threading.Thread(target=_answers, args=(broker, client), daemon=True).start()
@@ -85,11 +90,10 @@ class GoBetween:
 
     def _reach_broker(self) -> socket.socket | None:
         """A connection as soon as the broker takes one: while it restarts its clients wait here, first in the queue."""
-        assert self._target is not None
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             try:
-                return socket.create_connection(self._target)
+                return socket.create_connection(self.target)
             except OSError:
                 time.sleep(RETRY_PAUSE_S)
         return None
@@ -97,12 +101,12 @@ class GoBetween:
     def _requests(self, client: socket.socket, broker: socket.socket) -> None:
         try:
             while True:
-                size = _exactly(client, 4)
-                frame = _exactly(client, *struct.unpack(">i", size))
+                size = exactly(client, 4)
+                frame = exactly(client, *struct.unpack(">i", size))
                 self._passing(*struct.unpack(">h", frame[:2]))
                 broker.sendall(size + frame)
         except OSError:
-            _hang_up(broker)
+            hang_up(broker)
 
     def _passing(self, api_key: int) -> None:
         with self._lock:
@@ -123,15 +127,17 @@ def _answers(broker: socket.socket, client: socket.socket) -> None:
     with suppress(OSError):
         while piece := broker.recv(65536):
             client.sendall(piece)
-    _hang_up(client)
+    hang_up(client)
 
 
-def _hang_up(end: socket.socket) -> None:
+def hang_up(end: socket.socket) -> None:
+    """End the connection in both directions."""
     with suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
 
 
-def _exactly(source: socket.socket, size: int) -> bytes:
+def exactly(source: socket.socket, size: int) -> bytes:
+    """The next `size` bytes. Raises ConnectionResetError at the end."""
     received = bytearray()
     while len(received) < size:
         piece = source.recv(size - len(received))

@@ -11,7 +11,7 @@ from exporter.doctor.findings import Diagnosis, Finding, Level
 from exporter.doctor.remedies import acl_lines, strimzi_rules
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ErrorCode
-from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot import STATE_TOPIC, Provable
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import DENY_DESCRIBE, Acl, QuorumState
 from tests.kafka.scene import collector_of, scene
@@ -52,7 +52,7 @@ def test_a_healthy_cluster_proves_everything() -> None:
     """Both brokers with release and latency, no finding that is not ok."""
     found = diagnosed(lambda _: None)
 
-    assert (found.sentence, not_ok(found), found.can_prove_all) == (PROVES_ALL, {}, True)
+    assert (found.sentence, not_ok(found), found.provable) == (PROVES_ALL, {}, Provable.ALL)
     assert "2 of 2 respond: 1 at 127.0.0.1:" in found.findings[0].result
     assert "(Kafka " in found.findings[0].result
 
@@ -79,6 +79,15 @@ def _ids_hidden(cluster: FakeCluster) -> None:
 
 def _deny(cluster: FakeCluster) -> None:
     cluster.model.acls = [DENY_DESCRIBE]
+    cluster.model.hidden_ids = {DENY_DESCRIBE.name}
+
+
+def _deny_others(cluster: FakeCluster) -> None:
+    cluster.model.acls = [DENY_DESCRIBE]
+
+
+def _acls_not_listed(cluster: FakeCluster) -> None:
+    cluster.model.acls = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _acls_unread(cluster: FakeCluster) -> None:
@@ -119,33 +128,51 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, Level], str]] =
         _broker_down,
         {"brokers": Level.MISSING, "partitions": Level.MISSING, "coordinators": Level.MISSING}
         | {"broker settings": Level.LIMITED, "transactional ids": Level.MISSING},
-        f"Hangs can be proved on 0 of 4 visible topics, {OF_STATE_PARTITIONS.format(4)}",
+        "No hang can be proved: all 4 visible topics could not be read completely.",
     ),
     "coordinator loading": (
         _loading,
         {"coordinators": Level.MISSING},
-        f"Hangs can be proved on all 4 visible topics, {OF_STATE_PARTITIONS.format(2)}",
+        f"Hangs can be proved on all 4 visible topics, {OF_STATE_PARTITIONS.format(2)} Missing: coordinators.",
     ),
     "ids hidden": (
         _ids_hidden,
         {"transactional ids": Level.MISSING},
         "No hang can be proved: transactional ids are hidden.",
     ),
-    "a DENY": (_deny, {"transactional ids": Level.MISSING}, ALL_BUT_UNKNOWN),
-    "ids by name only": (_by_name_only, {"transactional ids": Level.MISSING}, ALL_BUT_UNKNOWN),
+    "a DENY": (
+        _deny,
+        {"transactional ids": Level.MISSING},
+        f"{ALL_BUT_UNKNOWN} Missing: transactional ids.",
+    ),
+    "a DENY for others": (_deny_others, {}, PROVES_ALL),
+    "ids by name only": (
+        _by_name_only,
+        {"transactional ids": Level.MISSING},
+        f"{ALL_BUT_UNKNOWN} Missing: transactional ids.",
+    ),
     "ACLs unread": (
         _acls_unread,
-        {"ACLs": Level.LIMITED, "topics": Level.LIMITED, "transactional ids": Level.LIMITED},
-        ALL_BUT_UNKNOWN,
+        {"ACLs": Level.MISSING, "topics": Level.MISSING, "transactional ids": Level.MISSING},
+        f"{ALL_BUT_UNKNOWN} Missing: ACLs, topics, transactional ids.",
+    ),
+    "ACLs not listed": (
+        _acls_not_listed,
+        {"ACLs": Level.MISSING, "topics": Level.MISSING, "transactional ids": Level.MISSING},
+        f"{ALL_BUT_UNKNOWN} Missing: ACLs, topics, transactional ids.",
     ),
     "clock": (_clock, {"clock": Level.LIMITED}, PROVES_ALL),
     "settings refused": (_configs_refused, {"broker settings": Level.LIMITED}, PROVES_ALL),
     "topic refused": (
         _topic_refused,
         {"partitions": Level.MISSING},
-        "Hangs can be proved on 3 of 4 visible topics.",
+        "Hangs can be proved on 3 of 4 visible topics. Missing: partitions.",
     ),
-    "no transactional producer so far": (_no_state_topic, {}, "Hangs can be proved on all 3 visible topics."),
+    "no state topic": (
+        _no_state_topic,
+        {"transaction log": Level.MISSING},
+        f"No hang can be proved: brokers show no topic {STATE_TOPIC}.",
+    ),
     "state topic hidden": (
         _state_topic_hidden,
         {"transaction log": Level.MISSING},
@@ -154,7 +181,7 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, Level], str]] =
     "broker too old": (
         _too_old,
         {"brokers": Level.MISSING, "partitions": Level.MISSING},
-        "Hangs can be proved on 0 of 4 visible topics.",
+        "No hang can be proved: all 4 visible topics could not be read completely.",
     ),
 }
 
@@ -168,7 +195,9 @@ def test_a_fault_is_a_finding_and_limits_the_sentence(name: str) -> None:
 
     assert not_ok(found) == problems
     assert found.sentence == sentence
-    assert found.can_prove_all == (Level.MISSING not in problems.values())
+    words = {Provable.NONE: "No hang can be proved: ", Provable.SOME: "Missing: ", Provable.ALL: PROVES_ALL}
+    assert words[found.provable] in found.sentence
+    assert (found.provable is Provable.ALL) == (Level.MISSING not in problems.values())
     assert all(each.consequence or each.check == "brokers" for each in found.findings if each.level is Level.MISSING)
 
 
@@ -182,11 +211,10 @@ def test_a_broker_that_is_cut_off_from_its_controller_is_named() -> None:
 
 
 def test_a_rule_that_denies_others_is_not_to_be_removed() -> None:
-    """It still leaves some suspects inconclusive, because a broker does not show which principal is asking."""
-    found = diagnosed(_deny, principal="User:watcher")
+    """It hides nothing from the exporter: the id that it names is visible."""
+    found = diagnosed(_deny_others, principal="User:watcher")
 
-    assert of(found, "transactional ids").level is Level.LIMITED
-    assert found.sentence == ALL_BUT_UNKNOWN
+    assert found.provable is Provable.ALL
     assert acl_lines(found.findings, principal="User:watcher", bootstrap="kafka:9092") == (
         f"{TOOL} --add --allow-principal User:watcher --operation Describe --group '*'",
     )
@@ -234,5 +262,5 @@ def test_without_a_broker_nothing_is_claimed() -> None:
     """The reason of each address is the finding."""
     found = unreachable("no broker responded: broker at kafka:9092 cannot be connected to")
 
-    assert (found.sentence, found.can_prove_all) == ("No hang can be proved: no broker responds.", False)
+    assert (found.sentence, found.provable) == ("No hang can be proved: no broker responds.", Provable.NONE)
     assert "kafka:9092" in found.findings[0].result

@@ -203,7 +203,7 @@ def test_answers_within_the_proof_count_over_earlier_ones() -> None:
 
 def test_a_hidden_id_is_not_ruled_out_by_watching() -> None:
     """No time-out ends what is being completed: a hidden id may own the transaction for as long as its markers wait."""
-    taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(id_visibility=IdVisibility.DENY_POSSIBLE))
+    taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(id_visibility=IdVisibility.ACLS_UNREAD))
 
     (suspect,) = run(taken, memory(remembered(watched_from_ms=0, first_seen_ms=0))).suspects
 

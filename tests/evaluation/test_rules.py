@@ -265,8 +265,8 @@ HANGING = [
         Verdict.HANGING_STALE_EPOCH,
     ),
     Row(
-        "a DENY may hide other ids, but this one is listed",
-        evidence(transaction("Empty", partitions=frozenset()), id_visibility=IdVisibility.DENY_POSSIBLE),
+        "an ACL may hide other ids, but this one is listed",
+        evidence(transaction("Empty", partitions=frozenset()), id_visibility=IdVisibility.ACLS_UNREAD),
         {"not_in_transaction"},
         None,
         Verdict.HANGING_NOT_IN_TRANSACTION,
@@ -323,6 +323,29 @@ INCONCLUSIVE = [
     unproved("a coordinator is loading", InconclusiveReason.LOADING, proof_failure="loading"),
     unproved("a coordinator moved", InconclusiveReason.COORDINATOR_MOVED, proof_failure="coordinator_moved"),
     unproved(
+        "partitions were added to __transaction_state",
+        InconclusiveReason.NOT_COORDINATOR,
+        proof_failure="not_coordinator",
+    ),
+    unproved(
+        "a broker of Kafka 2.8",
+        InconclusiveReason.TRANSACTIONS_NOT_OFFERED,
+        proof_failure="transactions_not_offered",
+    ),
+    unproved(
+        "no broker shows __transaction_state",
+        InconclusiveReason.TRANSACTION_STATE_ABSENT,
+        proof_failure="transaction_state_absent",
+    ),
+    unproved(
+        "the authorizer lists no ACLs", InconclusiveReason.ACLS_NOT_LISTED, id_visibility=IdVisibility.ACLS_NOT_LISTED
+    ),
+    unproved(
+        "a coordinator did not show the ACLs",
+        InconclusiveReason.COORDINATOR_UNANSWERED,
+        id_visibility=IdVisibility.NOT_ANSWERED,
+    ),
+    unproved(
         "a coordinator is silent", InconclusiveReason.COORDINATOR_UNANSWERED, proof_failure="coordinator_unanswered"
     ),
     unproved(
@@ -349,7 +372,7 @@ INCONCLUSIVE = [
     unproved(
         "an ACL may hide just this id",
         InconclusiveReason.IDS_MAY_BE_DENIED,
-        id_visibility=IdVisibility.DENY_POSSIBLE,
+        id_visibility=IdVisibility.ACLS_UNREAD,
         watched_ms=10**9,
     ),
     unproved(

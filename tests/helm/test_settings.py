@@ -67,7 +67,7 @@ def test_the_test_pod_sees_what_the_exporter_sees(name: str) -> None:
     for key in ("image", "securityContext", "env", "envFrom"):
         assert tested.get(key) == serve.get(key)
     places = [argument for argument in serve["args"] if argument.startswith(("--config.file=", "--clusters="))]
-    assert tested["args"] == ["doctor", *places, "--state.file=none"]
+    assert tested["args"] == ["doctor", *places, "--state.file=none", "--require=all"]
     assert build_parser().parse_args(tested["args"]).command == "doctor"
 
 

@@ -230,16 +230,6 @@ def test_readable_acls_without_a_denial_of_describing_hide_nothing(denials: list
     assert verdicts(evaluation)["hung", 0, PRODUCER_ID_UNKNOWN] is Verdict.HANGING_NO_TRANSACTIONAL_ID
 
 
-def test_a_denial_of_everything_counts_as_one_of_describing() -> None:
-    """DENY ALL hides as DENY DESCRIBE does."""
-    model = scene()
-    model.acls = [Acl(2, 2)]
-    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        evaluation = evaluated(collector.collect(seen_before=None))
-
-    assert inconclusive(evaluation) == {("hung", 0, PRODUCER_ID_UNKNOWN): InconclusiveReason.IDS_MAY_BE_DENIED}
-
-
 def test_a_state_that_is_not_known_is_reported_as_such() -> None:
     """A later Kafka's new state name is neither an error nor evidence."""
     model = scene()

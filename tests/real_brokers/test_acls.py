@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
+    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -131,7 +132,7 @@ def test_hidden_transactional_ids_make_a_live_transaction_inconclusive(
 def test_a_deny_on_one_id_keeps_its_live_transaction_from_being_called_hanging(
     guarded: KafkaCluster, acl: Callable[..., None], fresh_name: FreshName
 ) -> None:
-    """A DENY hides one id while made-up ids are visible; it shows in the ACLs, so nothing unlisted is called hanging."""
+    """A DENY hides one id while made-up ids are visible; the ACLs name that id, and it is refused."""
     topic = guarded.topics.create(fresh_name("topic"))
     name = fresh_name("denied")
 
@@ -142,7 +143,7 @@ def test_a_deny_on_one_id_keeps_its_live_transaction_from_being_called_hanging(
             until_seen(watch, lambda e: rows_on(e, topic)[0].verdict is not Verdict.OPEN_WITHIN_TIMEOUT), topic
         )[0]
 
-    assert row.inconclusive_reason is InconclusiveReason.IDS_MAY_BE_DENIED
+    assert row.inconclusive_reason is InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY
 
 
 def test_readable_acls_without_a_deny_prove_an_unlisted_producer_hanging(
@@ -153,6 +154,31 @@ def test_readable_acls_without_a_deny_prove_an_unlisted_producer_hanging(
     run_transaction(guarded.bootstrap, fresh_name("makes-state-topic"), [(topic, 0)])
     acl(ResourceType.TRANSACTIONAL_ID, "*", AclOperation.ALL, AclPermissionType.ALLOW)
     plant_hang_without_id(guarded.bootstrap, topic, 0, producer_id=8_400_000_001)
+
+    with Watch(guarded.bootstrap) as watch:
+        row = rows_on(watch.cycle(), topic)[0]
+
+    assert row.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID
+
+
+def test_many_acls_and_a_deny_for_somebody_else_hide_nothing(
+    guarded: KafkaCluster, acl: Callable[..., None], fresh_name: FreshName
+) -> None:
+    """1,100 ids and prefixes of applications, and a rule about another principal: each has its probe."""
+    topic = guarded.topics.create(fresh_name("topic"))
+    run_transaction(guarded.bootstrap, fresh_name("makes-state-topic"), [(topic, 0)])
+    acl(ResourceType.TRANSACTIONAL_ID, "*", AclOperation.ALL, AclPermissionType.ALLOW)
+    acl(ResourceType.TRANSACTIONAL_ID, "app-7", AclOperation.DESCRIBE, AclPermissionType.DENY, principal="User:other")
+    patterns = (ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED)
+    rule = ("User:app", "*", AclOperation.DESCRIBE, AclPermissionType.ALLOW)
+    bindings = [
+        AclBinding(ResourceType.TRANSACTIONAL_ID, f"app-{number}", patterns[number % 2], *rule)
+        for number in range(1_100)
+    ]
+    admin = AdminClient({"bootstrap.servers": guarded.bootstrap})
+    for made in admin.create_acls(bindings).values():
+        made.result(30)
+    plant_hang_without_id(guarded.bootstrap, topic, 0, producer_id=8_450_000_001)
 
     with Watch(guarded.bootstrap) as watch:
         row = rows_on(watch.cycle(), topic)[0]

@@ -89,12 +89,11 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
     for place in _places(scan.topology, scan.entries(), suspects):
         by_leader[place.leader].append(place)
     await client.gather(_look_at_all(search, places) for places in by_leader.values())
-    unread, hidden = [_unread_partitions(scan)], ""
+    # A command is a fresh process: a topic that it has never seen may have the COMMIT marker, so it is always asked for.
+    unread = [_unread_partitions(scan), await what_hides_topics(client, sorted(scan.topology.brokers))]
     if {marker.producer_id for marker in search.markers if not marker.commit} - search.committed:
         unread.append(await _unconfirmed_leaders(client, scan))
-        hidden = await what_hides_topics(client, min(scan.topology.brokers))
     search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
-    search.lost += [(producer_id, hidden) for producer_id in sorted(producer_ids) if hidden]
     return EndMarkers(
         markers=tuple(
             sorted(search.markers, key=attrgetter("producer_id", "timestamp_ms", "topic", "partition", "offset"))

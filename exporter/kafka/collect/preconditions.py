@@ -24,7 +24,6 @@ from exporter.kafka.visibility.topics import what_hides_topics
 from exporter.snapshot import (
     STATE_TOPIC,
     BrokerContact,
-    IdVisibility,
     Preconditions,
     StatePartitionProof,
     StateTopic,
@@ -39,9 +38,7 @@ async def preconditions(client: ClusterClient) -> Preconditions:
     leaders = await state_leaders(client, topology)
     brokers = coordinators_of(topology) if leaders.topic is not StateTopic.PRESENT else leaders.brokers
     if not reached:
-        return Preconditions(
-            contacts=tuple(contacts), state_topic=leaders.topic, id_visibility=IdVisibility.NOT_ANSWERED
-        )
+        return Preconditions(contacts=tuple(contacts), state_topic=leaders.topic)
     return Preconditions(
         contacts=tuple(contacts),
         state_topic=leaders.topic,
@@ -49,7 +46,7 @@ async def preconditions(client: ClusterClient) -> Preconditions:
         id_visibility=await id_visibility(client, brokers),
         is_id_refused=await _is_id_refused(client, reached[0]),
         acls=await read_acls(client, reached[0]),
-        hidden_topics=await what_hides_topics(client, reached[0]),
+        hidden_topics=await what_hides_topics(client, reached),
         groups_hidden=await _groups_hidden(client, reached[0]),
     )
 

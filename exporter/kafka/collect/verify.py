@@ -23,7 +23,7 @@ from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.coordinator_proof import prove, state_claims
 from exporter.kafka.coordinators import by_producer_id
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.kafka.leadership.confirm import Claim, unconfirmed, who_knows
+from exporter.kafka.leadership.confirm import Claim, unconfirmed
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     NO_LEADER,
@@ -33,7 +33,6 @@ from exporter.snapshot import (
     Int32Column,
     Ownership,
     SecondRead,
-    StateTopic,
     Unconfirmed,
     ownership,
 )
@@ -201,8 +200,6 @@ async def _confirmed(
     if not unchanged:
         return proof
     producer_ids = {int(producer_id) for producer_id in reading.entries.producer_id[unchanged]}
-    if proof.state_topic is StateTopic.ABSENT and await who_knows(client, STATE_TOPIC) is not None:
-        proof = replace(proof, state_topic=StateTopic.UNKNOWN)
     claims = {*(_claim(reading, i, after) for i in unchanged), *state_claims(proof, producer_ids)}
     against = await unconfirmed(client, claims)
     for i in unchanged:

@@ -89,12 +89,6 @@ async def unconfirmed(client: ClusterClient, claims: Collection[Claim]) -> Mappi
     return found
 
 
-async def who_knows(client: ClusterClient, topic: str) -> int | None:
-    """A broker that knows `topic`; None if none does."""
-    views = await metadata_of_all(client, (topic,))
-    return next((broker for broker, view in views.items() if view is not None and topic in view.first_row), None)
-
-
 def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumView | None, brokers: int) -> str | None:
     own = views.get(claim.leader)
     if own is None or quorum is None:

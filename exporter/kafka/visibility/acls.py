@@ -42,7 +42,9 @@ A DENY of any other, such as READ on a group, hides nothing from it and must sta
 """
 
 
-_HIDING = frozenset({ACLOperation.ALL, ACLOperation.DESCRIBE})
+NOT_LISTED = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNSUPPORTED_VERSION})
+"""Responses of an authorizer that cannot list its ACLs: Open Policy Agent's, Keycloak's, custom ones."""
+ACLS_NOT_LISTED = "the cluster's authorizer does not list ACLs, so whether it hides any is unknown"
 
 
 def acls_on(resource_type: int) -> Any:
@@ -67,17 +69,6 @@ async def read_acls(client: ClusterClient, broker: int) -> Acls:
         return Acls(unread=str(fault))
 
 
-def denied_in(answer: Any) -> str | None:
-    """The name in an ACL that denies describing it, to any principal, as its own is unknown; None if there is none."""
-    denied = (
-        str(resource.resource_name)
-        for resource in answer.resources
-        for acl in resource.acls
-        if acl.permission_type == ACLPermissionType.DENY and acl.operation in _HIDING
-    )
-    return next(denied, None)
-
-
 def patterns_in(answer: Any) -> Patterns:
     """Of all resources that some ACL names. Raises MalformedAnswerError."""
     if any(resource.resource_name is None for resource in answer.resources):
@@ -91,6 +82,8 @@ def patterns_in(answer: Any) -> Patterns:
 def _acls(answer: Any) -> Acls:
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return Acls(has_authorizer=False)
+    if answer.error_code in NOT_LISTED:
+        return Acls(unread=ACLS_NOT_LISTED)
     if answer.error_code != ErrorCode.NONE:
         return Acls(unread=error_name(answer.error_code))
     return Acls(

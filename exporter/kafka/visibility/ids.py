@@ -2,14 +2,15 @@
 
 A made-up id that is visible proves nothing about other ids: it may match a granted prefix by chance, and with
 `allow.everyone.if.no.acl.found` exactly those ids are hidden that some ACL names for others. So the exporter reads the
-ACLs, and for each of their patterns probes an id that no longer pattern matches, and one more that no pattern matches. If
-all of these are visible, so is every id, for a super user, a literal `*`, or many prefixes (StandardAuthorizer).
+ACLs, and probes an id for each of their patterns (`acl_probes.py`). If all of these are visible, so is every id, for a
+super user, a literal `*`, or many prefixes.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from kafka.protocol.admin.acl import ACLResourceType
@@ -18,11 +19,10 @@ from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.visibility.acl_probes import Patterns, probes
-from exporter.kafka.visibility.acls import acls_on, denied_in, patterns_in
+from exporter.kafka.visibility.acls import NOT_LISTED, acls_on, patterns_in
 from exporter.snapshot import IdVisibility
 
-PATTERNS_MAX = 1000
-"""More patterns than these are not probed, and then nothing is proved."""
+IDS_IN_A_REQUEST = 1000
 _BEGINNINGS = ("", *"~|}{^`@?>=<;:/,+($#! ")
 """Transactional ids may contain any character: if patterns match all usual ones, one of these is left."""
 
@@ -30,55 +30,61 @@ _BEGINNINGS = ("", *"~|}{^`@?>=<;:/,+($#! ")
 async def id_visibility(client: ClusterClient, brokers: Iterable[int]) -> IdVisibility:
     """The worst result of these coordinators: each has its own view of the ACLs."""
     found = await client.gather(_at(client, broker) for broker in brokers)
-    worst_first = (IdVisibility.NOT_ANSWERED, IdVisibility.DENY_POSSIBLE, IdVisibility.BY_NAME_ONLY)
+    worst_first = (
+        IdVisibility.NOT_ANSWERED,
+        IdVisibility.ACLS_NOT_LISTED,
+        IdVisibility.ACLS_UNREAD,
+        IdVisibility.BY_NAME_ONLY,
+    )
     return next((visibility for visibility in worst_first if visibility in found), IdVisibility.ALL)
 
 
 async def _at(client: ClusterClient, broker: int) -> IdVisibility:
     try:
         patterns = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TRANSACTIONAL_ID), _patterns)
-        if patterns is None or len(patterns) > PATTERNS_MAX:
-            return IdVisibility.DENY_POSSIBLE
+        if isinstance(patterns, IdVisibility):
+            return patterns
         ids = tuple(probes(patterns, _made_up)) if patterns is not _NO_AUTHORIZER else ()
         known = [transactional_id for transactional_id in ids if transactional_id is not None]
         if len(known) < len(ids) or not await _are_visible(client, broker, known):
             return IdVisibility.BY_NAME_ONLY
     except BrokerFault as fault:
         is_offered = fault.reason is not FaultReason.UNSUPPORTED_API
-        return IdVisibility.NOT_ANSWERED if is_offered else IdVisibility.DENY_POSSIBLE
+        return IdVisibility.NOT_ANSWERED if is_offered else IdVisibility.ACLS_NOT_LISTED
     return IdVisibility.ALL
 
 
 _NO_AUTHORIZER: Patterns = frozenset({(False, "")})
 
 
-def _patterns(answer: Any) -> Patterns | None:
-    """None if the ACLs cannot be read, or have a DENY on describing ids for any principal, as its own is unknown."""
+def _patterns(answer: Any) -> Patterns | IdVisibility:
+    """The patterns of the ACLs, or why they are unknown. Raises BrokerFault."""
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return _NO_AUTHORIZER
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return None
+        return IdVisibility.ACLS_UNREAD
+    if answer.error_code in NOT_LISTED:
+        return IdVisibility.ACLS_NOT_LISTED
     if answer.error_code != ErrorCode.NONE:
         raise BrokerFault(FaultReason.REFUSED, f"the response to DescribeAcls is {error_name(answer.error_code)}")
-    return patterns_in(answer) if denied_in(answer) is None else None
+    return patterns_in(answer)
 
 
 def _made_up(prefix: str) -> Iterator[str]:
     return (prefix + beginning + secrets.token_urlsafe(24) for beginning in _BEGINNINGS)
 
 
-async def _are_visible(client: ClusterClient, broker: int, ids: Collection[str]) -> bool:
-    """True if none of `ids` is refused; authorization comes before coordination and existence."""
-    if not ids:
-        return True
-    request = DescribeTransactionsRequest(transactional_ids=sorted(ids))
+async def _are_visible(client: ClusterClient, broker: int, ids: Sequence[str]) -> bool:
+    """True if none of `ids` is refused; authorization comes before coordination and existence. Raises BrokerFault."""
+    for first in range(0, len(ids), IDS_IN_A_REQUEST):
+        asked = ids[first : first + IDS_IN_A_REQUEST]
+        request = DescribeTransactionsRequest(transactional_ids=asked)
+        if await client.request(broker, "DescribeTransactions", request, partial(_is_any_refused, asked)):
+            return False
+    return True
 
-    def refused(answer: Any) -> set[str]:
-        error_codes = {state.transactional_id: state.error_code for state in answer.transaction_states}
-        return {
-            transactional_id
-            for transactional_id in ids
-            if error_codes.get(transactional_id) in {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
-        }
 
-    return not await client.request(broker, "DescribeTransactions", request, refused)
+def _is_any_refused(asked: Iterable[str], answer: Any) -> bool:
+    error_codes = {state.transactional_id: state.error_code for state in answer.transaction_states}
+    refused = {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    return any(error_codes.get(transactional_id) in refused for transactional_id in asked)

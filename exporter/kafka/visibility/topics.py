@@ -8,31 +8,43 @@ from __future__ import annotations
 
 import secrets
 import string
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kafka.protocol.admin.acl import ACLResourceType
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
 from exporter.kafka.visibility.acl_probes import probes
-from exporter.kafka.visibility.acls import acls_on, denied_in, patterns_in
+from exporter.kafka.visibility.acls import ACLS_NOT_LISTED, NOT_LISTED, acls_on, patterns_in
 
-NAMES_MAX = 1000
+NAMES_IN_A_REQUEST = 1000
 _LEGAL = string.ascii_letters + string.digits + "._-"
 """What topic names consist of."""
 
 
-async def what_hides_topics(client: ClusterClient, broker: int) -> str:
-    """Why some topics may not be visible, a sentence; empty if every topic is visible. Never raises BrokerFault."""
-    try:
-        names = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
-        if isinstance(names, str):
-            return names
-        metadata = await client.topology(tuple(names)) if names else None
-    except (BrokerFault, ClusterUnavailableError) as error:
-        return f"some topics may not be visible: {error}"
-    if metadata is not None and ErrorCode.TOPIC_AUTHORIZATION_FAILED in metadata.topic_errors.values():
-        return "some topics may not be visible: needs DESCRIBE on every topic"
+async def what_hides_topics(client: ClusterClient, brokers: Iterable[int]) -> str:
+    """Why some topics may not be visible, a sentence; empty if every topic is visible. Never raises BrokerFault.
+
+    The first of `brokers` that responds shows the ACLs.
+    """
+    why = "no broker to ask"
+    for broker in brokers:
+        try:
+            names = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
+            return (
+                f"some topics may not be visible: {names}" if isinstance(names, str) else await _refused(client, names)
+            )
+        except (BrokerFault, ClusterUnavailableError) as error:
+            why = str(error)
+    return f"some topics may not be visible: {why}"
+
+
+async def _refused(client: ClusterClient, names: list[str]) -> str:
+    for first in range(0, len(names), NAMES_IN_A_REQUEST):
+        metadata = await client.topology(tuple(names[first : first + NAMES_IN_A_REQUEST]))
+        if ErrorCode.TOPIC_AUTHORIZATION_FAILED in metadata.topic_errors.values():
+            return "some topics may not be visible: needs DESCRIBE on every topic"
     return ""
 
 
@@ -40,17 +52,17 @@ def _names(answer: Any) -> list[str] | str:
     """Names to request, none without an authorizer; or why visibility is unknown."""
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return []
+    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return "needs DESCRIBE on the cluster to read the ACLs"
+    if answer.error_code in NOT_LISTED:
+        return ACLS_NOT_LISTED
     if answer.error_code != ErrorCode.NONE:
-        return "some topics may not be visible: needs DESCRIBE on the cluster to read the ACLs"
-    denied = denied_in(answer)
-    if denied is not None:
-        return f"some topics may not be visible: an ACL denies describing {denied}"
-    patterns = patterns_in(answer)
-    if len(patterns) > NAMES_MAX:
-        return "some topics may not be visible: there are too many ACLs to test all of them"
-    return [probe for probe in probes(patterns, _made_up) if probe]
+        return f"the ACLs could not be read ({error_name(answer.error_code)})"
+    return [name for name in probes(patterns_in(answer), _made_up) if name]
 
 
-def _made_up(prefix: str) -> tuple[str, ...]:
+def _made_up(prefix: str) -> Iterator[str]:
     """If longer prefixes match every legal character, the prefix itself is the only topic that is left."""
-    return (*(prefix + first + secrets.token_hex(8) for first in _LEGAL), prefix)
+    yield from (prefix + first + secrets.token_hex(8) for first in _LEGAL)
+    if prefix:
+        yield prefix

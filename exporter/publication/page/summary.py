@@ -12,7 +12,8 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication.page.humanize import humanize_instant
-from exporter.status import ClusterStatus
+from exporter.snapshot import Provable
+from exporter.status import ClusterStatus, ProofStatus
 
 GAPS_SHOWN_MAX = 10
 """In the first lines of the page; its section `Unread` and the log have more."""
@@ -44,8 +45,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     if evaluation is None:
         return Summary(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
     unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
-    proof = () if status.proof is None else (status.proof.sentence,)
-    notes = (*unread, *_lateness_notes(evaluation), *failure, *proof)
+    notes = (*unread, *_lateness_notes(evaluation), *failure, *_proof_notes(status.proof, is_complete=not unread))
     hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
     others = evaluation.suspect_count - hanging
     if hanging:
@@ -59,8 +59,9 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         return Summary(level=Level.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
     if failure:
         return Summary(level=Level.WARNING, title="No suspect in the last snapshot, but it is old", notes=notes)
-    if status.proof is not None and not status.proof.can_prove_all:
-        return Summary(level=Level.WARNING, title="No suspect, but not every hang could be proved", notes=notes)
+    if status.proof is not None and status.proof.provable is not Provable.ALL:
+        which = "no hang" if status.proof.provable is Provable.NONE else "not every hang"
+        return Summary(level=Level.WARNING, title=f"No suspect, but {which} could be proved", notes=notes)
     partitions = evaluation.snapshot.partitions
     excluded = partitions.excluded_count
     read = humanize_count(partitions.included_count, "partition")
@@ -81,6 +82,13 @@ def _failure_notes(status: ClusterStatus) -> tuple[str, ...]:
     if status.last_cycle_succeeded:
         return ()
     return (f"The last cycle failed: {status.last_failure or 'no reason was given.'}",)
+
+
+def _proof_notes(proof: ProofStatus | None, *, is_complete: bool) -> tuple[str, ...]:
+    """The sentence of the last check with its time; without it where this cycle contradicts it."""
+    if proof is None or (proof.provable is Provable.ALL and not is_complete):
+        return ()
+    return (f"Checked at {humanize_instant(proof.checked_at_ms)}: {proof.sentence[0].lower()}{proof.sentence[1:]}",)
 
 
 def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC, SecondRead
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
-from tests.kafka.fake_model import DENY_DESCRIBE, Model, Partition
+from tests.kafka.fake_model import Model, Partition
 from tests.kafka.scene import (
     ALIVE,
     HANGING,
@@ -156,14 +156,20 @@ def _metadata_but_the_coordinator_s_own_from(node: int, cluster: FakeCluster) ->
 
 
 @pytest.mark.parametrize(
-    "denials", [[DENY_DESCRIBE], ErrorCode.CLUSTER_AUTHORIZATION_FAILED], ids=["a DENY", "unreadable"]
+    ("error", "reason"),
+    [
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, InconclusiveReason.IDS_MAY_BE_DENIED),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, InconclusiveReason.ACLS_NOT_LISTED),
+        (ErrorCode.UNSUPPORTED_VERSION, InconclusiveReason.ACLS_NOT_LISTED),
+        (ErrorCode.REQUEST_TIMED_OUT, InconclusiveReason.COORDINATOR_UNANSWERED),
+    ],
 )
-def test_a_possible_denial_leaves_an_unknown_id_unverified(denials: Any) -> None:
-    """Where a DENY may hide one id, an unlisted producer is never proved to hang; the others are."""
+def test_acls_that_are_not_read_leave_an_unknown_id_unverified(error: ErrorCode, reason: InconclusiveReason) -> None:
+    """An ACL may hide one id, so an unlisted producer is never proved to hang, and the real cause is named."""
     model = scene()
-    model.acls = denials
+    model.acls = error
 
-    only_unknown_is_inconclusive(collected(model), InconclusiveReason.IDS_MAY_BE_DENIED)
+    assert inconclusive(evaluated(collected(model))) == {UNKNOWN: reason}
 
 
 def test_a_transaction_that_ends_while_it_is_verified_is_dropped() -> None:
@@ -213,12 +219,13 @@ def test_a_topic_made_again_after_the_scan_proves_nothing() -> None:
     assert inconclusive(evaluated(snapshot))[UNKNOWN] is InconclusiveReason.CHANGED_BETWEEN_READS
 
 
-def test_without_transactions_state_is_absent_and_a_hang_is_proved() -> None:
-    """A cluster that never had a transactional producer has no __transaction_state: nothing can own the hang."""
+def test_without_the_state_topic_nothing_is_proved() -> None:
+    """No coordinator was asked: a proxy may hide the topic, and the transaction may be alive."""
     model = Model(topics={"hung": [Partition(1, producers=scene().topics["hung"][0].producers)]})
-    evaluation = evaluated(collected(model))
+    snapshot = collected(model)
 
-    assert verdicts(evaluation) == {UNKNOWN: Verdict.HANGING_NO_TRANSACTIONAL_ID}
+    assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.TRANSACTION_STATE_ABSENT}
+    assert not snapshot.is_complete
 
 
 def test_a_hidden_state_topic_proves_nothing() -> None:

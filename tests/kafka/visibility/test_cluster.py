@@ -92,6 +92,10 @@ def test_a_state_topic_that_must_exist_is_missed() -> None:
     assert any("does not exist" in gap for gap in collected(model).visibility.gaps)
 
 
+MANY = [ALLOW_DESCRIBE_ALL, *(Acl(8, 3, f"app-{number}") for number in range(5000))]
+MANY_PREFIXES = [Acl(8, 3, f"app-{number}/", PREFIXED) for number in range(5000)]
+
+
 @pytest.mark.parametrize(
     ("acls", "hidden", "reason"),
     [
@@ -100,7 +104,12 @@ def test_a_state_topic_that_must_exist_is_missed() -> None:
         ([Acl(8, 3, "kept-", PREFIXED)], set(), None),
         ([Acl(8, 3, "kept-", PREFIXED)], {"kept-"}, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY),
         ([Acl(8, 3, "one")], {"one"}, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY),
-        ([ALLOW_DESCRIBE_ALL, Acl(8, 2, "one")], set(), InconclusiveReason.IDS_MAY_BE_DENIED),
+        ([ALLOW_DESCRIBE_ALL, Acl(8, 2, "one")], {"one"}, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY),
+        ([ALLOW_DESCRIBE_ALL, Acl(8, 2, "one")], set(), None),
+        ([ALLOW_DESCRIBE_ALL, Acl(8, 2, "some-", PREFIXED)], {"some-"}, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY),
+        (MANY, set(), None),
+        ([*MANY, Acl(8, 2, "app-999")], {"app-999"}, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY),
+        (MANY_PREFIXES, {"app-4999/"}, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY),
         ([ALLOW_DESCRIBE_ALL, Acl(4, 2, "one")], set(), None),
     ],
     ids=[
@@ -110,6 +119,11 @@ def test_a_state_topic_that_must_exist_is_missed() -> None:
         "a prefix, hidden",
         "an id, hidden",
         "a DENY",
+        "a DENY for another principal",
+        "a DENY of a prefix",
+        "5,000 ACLs",
+        "5,000 ACLs, and a DENY of one of their ids",
+        "5,000 prefixes, one hidden",
         "a DENY of WRITE",
     ],
 )

@@ -34,7 +34,7 @@ from tests.verification.situations.words import INVISIBLE, Collection, Truth
 
 GRANTED = Collection("guarded")
 DENIED = Collection("guarded")
-"""With a DENY on one transactional id, which is made after the others were scanned: a DENY is a doubt for everybody."""
+"""With a DENY on one transactional id, which is made after the others were scanned: a DENY is a doubt for its principal."""
 
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 TOPIC, ID = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
@@ -202,7 +202,7 @@ def no_grant(scene: Scene) -> None:
 @DENIED.add()
 def deny_on_one_id_and_limits_hidden(scene: Scene) -> None:
     """A DENY on the id of a live transaction, watched for longer than the fallback limit, which no broker returned."""
-    deny_on_one_id(scene)
+    denied(scene, InconclusiveReason.IDS_MAY_BE_DENIED)
 
 
 @GRANTED.add()
@@ -214,24 +214,27 @@ def nothing_but_the_topics(scene: Scene) -> None:
 @DENIED.add()
 def deny_on_one_id(scene: Scene) -> None:
     """A DENY on the very id of a live transaction: made-up ids are visible, and this one is not."""
+    denied(scene, InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY)
+
+
+def denied(scene: Scene, reason: InconclusiveReason) -> None:
+    """The live transaction whose id is denied, and the hang without an id: this reason; the others as ever."""
     p = plant_all(scene)
     all_right(scene, p, but=[p.other, p.unknown])
-    doubtful(scene, Truth.LIVE, InconclusiveReason.IDS_MAY_BE_DENIED, p.other)
-    doubtful(scene, Truth.HANGING, InconclusiveReason.IDS_MAY_BE_DENIED, p.unknown)
+    doubtful(scene, Truth.LIVE, reason, p.other)
+    doubtful(scene, Truth.HANGING, reason, p.unknown)
 
 
 @DENIED.add()
 def deny_on_one_id_for_somebody_else(scene: Scene) -> None:
-    """A DENY on one id for another user: the exporter does not know which principals are its own, so it counts."""
-    p = plant_all(scene)
-    all_right(scene, p, but=[p.unknown])
-    doubtful(scene, Truth.HANGING, InconclusiveReason.IDS_MAY_BE_DENIED, p.unknown)
+    """A DENY on one id for another user: that id is visible to the exporter, so it hides nothing from it."""
+    all_right(scene, plant_all(scene))
 
 
 @DENIED.add()
 def deny_on_one_id_and_acls_hidden(scene: Scene) -> None:
     """A DENY on the id of a live transaction, and without DESCRIBE on the cluster the ACLs cannot be read."""
-    deny_on_one_id(scene)
+    denied(scene, InconclusiveReason.IDS_MAY_BE_DENIED)
 
 
 GRANTS: Mapping[str, Granted] = {
