@@ -9,18 +9,8 @@ from exporter.doctor.acls import denials, hiding, rules_in_words
 from exporter.doctor.findings import Finding, Grant, Level, ok
 from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Resource, StateTopic
+from exporter.snapshot.proof import FAILURES_IN_WORDS, IDS_IN_WORDS
 
-IN_WORDS = {
-    "state_partition_offline": "offline",
-    "loading": "still loading",
-    "coordinator_unanswered": "without a response from their leader",
-    "coordinator_moved": "moving to another broker",
-    "not_coordinator": "not coordinated by their leader (moving, or partitions were added: then restart brokers)",
-    "transactions_not_offered": "at brokers that do not offer DescribeTransactions: Kafka 3.0 or later is needed",
-    "leadership_unconfirmed": "at leaders that could not be confirmed",
-    "transactional_ids_hidden": "not authorized",
-}
-"""Failures of a state partition."""
 _DESCRIBE_IDS = Grant(operation="Describe", resource=Resource.TRANSACTIONAL_ID, names=("*",))
 _NOT_PROVED = "no hang can be proved"
 
@@ -67,7 +57,7 @@ def of_coordinators(pre: Preconditions) -> Iterable[Finding]:
         yield Finding(
             check="coordinators",
             level=Level.MISSING,
-            result=f"{times} of {count} partitions of {STATE_TOPIC} are {IN_WORDS[str(failure)]}{at}",
+            result=f"{times} of {count} partitions of {STATE_TOPIC} are {FAILURES_IN_WORDS[str(failure)]}{at}",
             consequence="suspects whose transactional id belongs to them, or is unknown, stay inconclusive",
         )
 
@@ -87,7 +77,9 @@ def of_ids(pre: Preconditions) -> Finding:
     if pre.id_visibility is IdVisibility.ALL:
         return ok(check, "all visible")
     is_by_name = pre.id_visibility is IdVisibility.BY_NAME_ONLY
-    result = f"an ACL hides some: {rules_in_words(denied)}" if is_by_name and denied else _HIDDEN[pre.id_visibility]
+    result = (
+        f"an ACL hides some: {rules_in_words(denied)}" if is_by_name and denied else IDS_IN_WORDS[pre.id_visibility]
+    )
     return Finding(
         check=check,
         level=Level.MISSING,
@@ -96,11 +88,3 @@ def of_ids(pre: Preconditions) -> Finding:
         grants=(_DESCRIBE_IDS,) if is_by_name and not denied else (),
         denied_by=denied if is_by_name else (),
     )
-
-
-_HIDDEN = {
-    IdVisibility.ACLS_UNREAD: "visible, but whether an ACL hides some is unknown",
-    IdVisibility.ACLS_NOT_LISTED: "visible, but the authorizer does not list ACLs: whether it hides some is unknown",
-    IdVisibility.BY_NAME_ONLY: "some are visible, and not all that the ACLs name",
-    IdVisibility.NOT_ANSWERED: "a coordinator did not respond about them",
-}

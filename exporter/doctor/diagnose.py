@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from exporter.doctor.acls import of_acls, of_groups
 from exporter.doctor.brokers import of_brokers, of_clock, of_settings
-from exporter.doctor.coordinators import IN_WORDS, of_coordinators, of_ids, of_state_topic
+from exporter.doctor.coordinators import of_coordinators, of_ids, of_state_topic
 from exporter.doctor.findings import Diagnosis, Finding, Level, missing_checks
 from exporter.doctor.topics import of_unread, of_visible_topics, topics_of
 from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Provable, Snapshot, StateTopic
+from exporter.snapshot.proof import FAILURES_IN_WORDS
 
 
 def diagnose(
@@ -83,9 +84,11 @@ def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: in
     if not failures:
         return f"no partition of {STATE_TOPIC} was probed"
     if all(failures):
-        kinds = [IN_WORDS[failure] for failure in dict.fromkeys(failures) if failure is not None]
+        kinds = [FAILURES_IN_WORDS[failure] for failure in dict.fromkeys(failures) if failure is not None]
         ids = "transactional ids are hidden"
-        return ids if kinds == [IN_WORDS["transactional_ids_hidden"]] else f"{STATE_TOPIC} is {', '.join(kinds)}"
+        return (
+            ids if kinds == [FAILURES_IN_WORDS["transactional_ids_hidden"]] else f"{STATE_TOPIC} is {', '.join(kinds)}"
+        )
     return None
 
 

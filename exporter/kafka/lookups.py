@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.coordinators import coordinators_of, describe_ids, list_transactions
+from exporter.kafka.coordinators import describe_ids, list_transactions
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.messages import describe_producers
 from exporter.kafka.messages.raw_request import RawAnswer
-from exporter.kafka.state_partitions import state_partition
-from exporter.snapshot import NO_LEADER, STATE_TOPIC, CoordinatorTransaction, OneEntry, TransactionState
+from exporter.kafka.state_partitions import probe, state_leaders, state_partition
+from exporter.kafka.visibility.ids import id_visibility
+from exporter.snapshot import (
+    NO_LEADER,
+    STATE_TOPIC,
+    CoordinatorTransaction,
+    IdVisibility,
+    OneEntry,
+    StateTopic,
+    TransactionState,
+)
+from exporter.snapshot.proof import FAILURES_IN_WORDS, IDS_IN_WORDS
 
 
 @dataclass
@@ -102,14 +113,24 @@ async def describe_at(client: ClusterClient, coordinator: int, transactional_id:
 async def list_all(
     client: ClusterClient, states: tuple[TransactionState, ...] = ()
 ) -> tuple[tuple[CoordinatorTransaction, ...], list[str]]:
-    """Every coordinator's transactions in `states`, or in any, and what is missing, one sentence each."""
-    topology = await client.topology()
-    listings = await list_transactions(client, coordinators_of(topology), states=states)
-    rows = topology.rows_of(STATE_TOPIC)
+    """Every coordinator's transactions in `states`, or in any, and what is missing, one sentence each.
+
+    A coordinator that is loading, or that hides ids, returns a short list without an error: its partitions are probed.
+    """
+    leaders = await state_leaders(client, await client.topology())
+    is_shown = leaders.topic is StateTopic.PRESENT
+    brokers = leaders.brokers if is_shown else tuple(sorted(client.brokers or {}))
+    listings = await list_transactions(client, brokers, states=states)
     gaps = [listing.failure for listing in listings if listing.failure is not None]
+    failures = Counter(failure for failure in await probe(client, leaders.leaders) if failure is not None)
     gaps += [
-        f"{STATE_TOPIC}-{topology.partition[row]} has no leader" for row in rows if topology.leader[row] == NO_LEADER
+        f"{count} of {len(leaders.leaders)} partitions of {STATE_TOPIC} are {FAILURES_IN_WORDS[failure]}: their "
+        "transactional ids are not listed"
+        for failure, count in failures.items()
     ]
-    if not rows:
+    visibility = await id_visibility(client, brokers)
+    if visibility is not IdVisibility.ALL and not failures:
+        gaps.append(f"transactional ids: {IDS_IN_WORDS[visibility]}")
+    if not is_shown:
         gaps.append(f"{STATE_TOPIC} does not exist or is not visible, so every broker was queried")
     return tuple(transaction for listing in listings for transaction in listing.transactions), gaps

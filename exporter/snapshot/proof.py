@@ -38,6 +38,26 @@ class IdVisibility(Enum):
     """The ACLs name ids that are not visible: some are visible by prefix or name, and not all."""
 
 
+IDS_IN_WORDS: Mapping[IdVisibility, str] = {
+    IdVisibility.ACLS_UNREAD: "visible, but whether an ACL hides some is unknown",
+    IdVisibility.ACLS_NOT_LISTED: "visible, but the authorizer does not list ACLs: whether it hides some is unknown",
+    IdVisibility.BY_NAME_ONLY: "some are visible, and not all that the ACLs name",
+    IdVisibility.NOT_ANSWERED: "a coordinator did not respond about them",
+}
+
+FAILURES_IN_WORDS: Mapping[str, str] = {
+    "state_partition_offline": "offline",
+    "loading": "still loading",
+    "coordinator_unanswered": "without a response from their leader",
+    "coordinator_moved": "moving to another broker",
+    "not_coordinator": "not coordinated by their leader (moving, or partitions were added: then restart brokers)",
+    "transactions_not_offered": "at brokers that do not offer DescribeTransactions: Kafka 3.0 or later is needed",
+    "leadership_unconfirmed": "at leaders that could not be confirmed",
+    "transactional_ids_hidden": "not authorized",
+}
+"""Failures of a state partition."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePartitionProof:
     """One partition of `__transaction_state`, probed before and after the coordinators were queried.
