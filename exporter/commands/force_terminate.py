@@ -18,8 +18,8 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, describe_id
 from exporter.recovery.audit import AuditLog
-from exporter.recovery.termination import CoordinatorOnBrokers, Ending, terminate
-from exporter.snapshot import CoordinatorTransaction, TransactionState
+from exporter.recovery.termination import CoordinatorOnBrokers, Ending, refusal_to_terminate, terminate
+from exporter.snapshot import CoordinatorTransaction
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -35,11 +35,9 @@ def run(context: Context, settings: Settings) -> int:
 def _on(context: Context, collector: Collector, transaction: CoordinatorTransaction) -> int:
     options = context.options
     print(in_words(transaction))
-    if transaction.state is not TransactionState.ONGOING:
-        return complain(
-            f"refused, nothing is written: only an Ongoing transaction can be terminated, it is {transaction.state.value}",
-            ExitStatus.REFUSED,
-        )
+    why = refusal_to_terminate(transaction)
+    if why is not None:
+        return complain(f"refused, nothing is written: {why}", ExitStatus.REFUSED)
     if options.dry_run:
         print("dry run: nothing is written")
         return ExitStatus.ANSWERED

@@ -98,7 +98,12 @@ def shown(plan: Plan, means: Means, evaluation: Evaluation) -> str:
     """The plan in words, with the records that the transaction holds back, and the consumer groups behind it."""
     now_ms = evaluation.snapshot.cluster_time_ms
     groups = [printable(humanize_group(group, now_ms)) for group in plan.row.groups]
-    waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none visible"
+    impact = evaluation.snapshot.impact
+    waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none has committed offsets on this partition"
+    if impact is None:
+        waiting = "unknown, no broker was asked"
+    elif impact.failures:
+        waiting = f"{waiting}; not all are known: {humanize_names(impact.failures, shown_max=GROUPS_MAX)}"
     return f"{in_words(plan, means.records(plan.row))}\n  consumer groups: {waiting}"
 
 

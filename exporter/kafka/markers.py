@@ -103,16 +103,21 @@ def _error_code(answer: Any) -> int:
     return int(codes[0])
 
 
+FENCE_TIMEOUT_MS = 1
+"""Coordinators refuse one above transaction.max.timeout.ms, which may have been lowered since the transaction began. The
+next producer of the id sets its own."""
+
+
 async def fence(client: ClusterClient, transaction: CoordinatorTransaction) -> str | None:
     """InitProducerId for this producer id and epoch: the coordinator aborts the ongoing transaction. None if it is done.
 
     Otherwise the error's name: after CONCURRENT_TRANSACTIONS the coordinator is working on it, and nothing must be sent
-    again without a read. Coordinators check the epoch between two transactions, and not while one is ongoing. Raises
-    BrokerFault.
+    again without a read. Coordinators check the epoch between two transactions, and not while one is ongoing. Must not be
+    called for one that is prepared for two-phase commit. Raises BrokerFault.
     """
     request = InitProducerIdRequest(
         transactional_id=transaction.transactional_id,
-        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_timeout_ms=FENCE_TIMEOUT_MS,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
         min_version=3,

@@ -95,12 +95,13 @@ _ADVICE: Final[Mapping[Verdict, str]] = {
     ),
     Verdict.COMPLETING: "Its coordinator writes the marker by itself: wait. `complete` is for one that stays so.",
     Verdict.PREPARED_TWO_PHASE_COMMIT: (
-        "The transaction manager of that application decides it: ask there. `force-terminate` would abort a prepared "
-        "transaction, on all its partitions."
+        "The transaction manager of that application decides it: ask there. `force-terminate` refuses it, because it may "
+        "be decided already."
     ),
     Verdict.OPEN_WITHIN_TIMEOUT: (
-        "It is in use: ask the owner of that application to end it. `force-terminate` would abort it on all its "
-        "partitions, and its producer would be fenced."
+        "Its coordinator aborts it at its time-out unless its producer ends it before. Whether that producer still runs "
+        "is not known: if its owner says that it does not, `force-terminate` aborts the transaction now on all its "
+        "partitions, and fences a producer that does run."
     ),
 }
 

@@ -18,7 +18,7 @@ from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCod
 from exporter.kafka.lookups import KafkaRequestError, describe_at
 from exporter.kafka.markers import fence
 from exporter.recovery.partition import Asks, confirm_all, coordinator_of
-from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, TransactionState
+from exporter.snapshot import COMPLETING_STATES, TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, TransactionState
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.2
@@ -87,11 +87,24 @@ class CoordinatorOnBrokers:
 
 def what_changed(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> str | None:
     """The first difference of `now` to the transaction of the plan, as a phrase; None if it is the same."""
-    for name in ("producer_id", "producer_epoch", "state", "start_time_ms", "coordinator"):
+    for name in ("producer_id", "producer_epoch", "state", "start_time_ms", "timeout_ms", "coordinator"):
         was, is_now = getattr(shown, name), getattr(now, name)
         if was != is_now:
             was, is_now = (value.value if isinstance(value, TransactionState) else value for value in (was, is_now))
             return f"its {name.removesuffix('_ms').replace('_', ' ')} was {was} and is {is_now}"
+    return None
+
+
+def refusal_to_terminate(transaction: CoordinatorTransaction) -> str | None:
+    """Why it must not be fenced; None if it may be."""
+    name = repr(transaction.transactional_id)
+    if transaction.state is not TransactionState.ONGOING:
+        return f"only an Ongoing transaction can be terminated, and {name} is {transaction.state.value}"
+    if transaction.timeout_ms == TIMEOUT_MS_TWO_PHASE_COMMIT:
+        return (
+            f"{name} is prepared for two-phase commit: the transaction manager of its application decides it, and may have "
+            "decided already; ask there"
+        )
     return None
 
 

@@ -28,6 +28,7 @@ from tests.commands.json_schema import problems
 from tests.conftest import SessionCluster, versions
 from tests.real_brokers.exporting import called, command
 from tests.real_brokers.proxy import LosingProxy
+from tests.verification.situations.steps import prepared_client
 from tests.waiting import until
 
 MakeTopic = Callable[..., str]
@@ -383,6 +384,33 @@ def test_force_terminate_aborts_an_ongoing_id_and_creates_none(
     assert (mistyped.returncode, done.returncode, again.returncode) == (1, 0, 5)
     assert [row["transactional_id"] for row in json.loads(listed.stdout)] == [name]
     assert json.loads(open_now.stdout)["transactions"] == []
+
+
+TWO_PHASE_COMMIT = {"transaction.two.phase.commit.enable": "true", "unstable.api.versions.enable": "true"}
+
+
+def test_force_terminate_does_not_depend_on_the_limit_and_refuses_what_is_prepared(
+    make_cluster: Callable[..., KafkaCluster], fresh_name: FreshName, tool: Tool
+) -> None:
+    """transaction.max.timeout.ms was lowered under an open transaction; and one of two-phase commit has no time-out."""
+    cluster = make_cluster("4.3.1", properties=TWO_PHASE_COMMIT)
+    broker, name, prepared = cluster.broker(1), fresh_name("ongoing"), fresh_name("prepared")
+    topic = cluster.topics.create(fresh_name("topic"), partitions=2)
+    live = OpenTransaction(cluster.bootstrap, name, [(topic, 0)], timeout_ms=60_000)
+    live.__enter__()
+    prepared_client(cluster.bootstrap, prepared).open(topic, 1)
+    broker.stop()
+    broker.properties_path.write_text(broker.properties_path.read_text() + "\ntransaction.max.timeout.ms=5000\n")
+    broker.start()
+    until(lambda: tool(cluster, "describe", "--transactional-id", name).returncode == 0)
+
+    refused = tool(cluster, "force-terminate", "--transactional-id", prepared, "--yes")
+    done = tool(cluster, "force-terminate", "--transactional-id", name, "--yes")
+    left = tool(cluster, "find-hanging", "--topic", topic, "--all", "--format", "json")
+
+    assert (refused.returncode, done.returncode) == (5, 0), refused.stderr + done.stderr
+    assert f"'{prepared}' is prepared for two-phase commit" in refused.stderr
+    assert [row["transactional_id"] for row in json.loads(left.stdout)["transactions"]] == [prepared]
 
 
 def test_a_lost_response_is_followed_by_a_read_and_never_by_a_second_marker(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -14,6 +15,7 @@ from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import versions
+from tests.real_brokers.exporting import called
 from tests.real_brokers.watching import Watch, rows_on
 from tests.verification.situations.steps import Client
 
@@ -148,3 +150,19 @@ def test_no_group_is_requested_where_nothing_is_suspect(
     assert evaluation.suspects == ()
     assert evaluation.snapshot.impact is None
     assert not apis & {"ListGroups", "OffsetFetch"}
+
+
+def test_a_plan_names_the_groups_behind_a_live_transaction(
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Its owner may have died: whoever waits is named all the same, and nothing is said that was not asked."""
+    topic, group = make_topic(kafka_4_3_1), fresh_name("waits")
+    where = ("--topic", topic, "--partition", "0", "--start-offset", "0")
+    with OpenTransaction(kafka_4_3_1.bootstrap, fresh_name("live"), [(topic, 0)]):
+        before = called(tmp_path, "abort", "--bootstrap-server", kafka_4_3_1.bootstrap, *where, "--dry-run")
+        commit(kafka_4_3_1, group, topic, 0)
+        after = called(tmp_path, "abort", "--bootstrap-server", kafka_4_3_1.bootstrap, *where, "--dry-run")
+
+    assert "consumer groups: none has committed offsets on this partition" in before.stdout
+    assert f"consumer groups: {group} (" in after.stdout
+    assert "Whether that producer still runs is not known" in after.stdout

@@ -12,6 +12,9 @@ from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.coordinators import by_producer_id
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
 
+OPEN_MAX = 1000
+"""With more open transactions, a command asks for the groups behind suspects only."""
+
 
 async def find_impact(
     client: ClusterClient,
@@ -23,7 +26,8 @@ async def find_impact(
 ) -> None:
     """Find the groups blocked by unverified transactions, and by those that may be overdue or stuck.
 
-    `search_logs`: read other partitions' logs for the outcome of unverified transactions there.
+    `search_logs`: an operator's command. It also shows the groups behind live transactions, and reads the logs of other
+    partitions for the outcome of unverified transactions there.
     """
     suspected = [reading.at_leader(int(i)) for i in np.flatnonzero(unverified)]
     if suspected and search_logs:
@@ -35,6 +39,8 @@ async def find_impact(
         if is_kept_too_long(described.get(int(reading.entries.producer_id[i])), now_ms)
     )
     partitions = {reading.partition(int(i)) for i in [*np.flatnonzero(unverified), *kept_too_long]}
+    if search_logs and len(reading.entries) <= OPEN_MAX:
+        partitions |= {reading.partition(i) for i in range(len(reading.entries))}
     if partitions:
         reading.impact = await impact_on(client, reading.topology, sorted(partitions))
 
