@@ -69,7 +69,9 @@ class Evidence:
     diverged_replicas: tuple[int, ...]
     """Followers with a marker of the transaction, which is open on the leader."""
     silent_replicas: tuple[int, ...]
-    """In-sync followers that did not respond, or on which it is not open."""
+    """In-sync followers that did not respond, or show another state of the producer."""
+    unaware_replicas: tuple[int, ...]
+    """In-sync followers that do not know the producer."""
     unconfirmed: str | None
     """Why the leader of its partition, or of its state partition, is not confirmed; None if it is, or was not checked."""
     last_timestamp_ms: int
@@ -211,6 +213,7 @@ def _evidence(
         id_visibility=IdVisibility.ACLS_UNREAD if proof is None else proof.id_visibility,
         diverged_replicas=open_.diverged_replicas[row] if open_.diverged_replicas else (),
         silent_replicas=open_.silent_replicas[row] if open_.silent_replicas else (),
+        unaware_replicas=open_.unaware_replicas[row] if open_.unaware_replicas else (),
         unconfirmed=_unconfirmed(proof, key, transaction) or (open_.unconfirmed[row] if open_.unconfirmed else None),
         last_timestamp_ms=int(open_.last_timestamp[row]),
         end_markers=() if found is None else tuple(m for m in found.markers if m.producer_id == key.producer_id),

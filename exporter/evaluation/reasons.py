@@ -56,7 +56,11 @@ _MISSING = {
         "grant DESCRIBE on every transactional id (a literal *)"
     ),
     InconclusiveReason.LEADERSHIP_UNCONFIRMED: "a broker whose response was used may be cut off from its controller",
-    InconclusiveReason.REPLICA_UNREAD: "an in-sync replica did not respond, or does not show the transaction open",
+    InconclusiveReason.REPLICA_UNREAD: "an in-sync replica did not respond, or shows another state of the producer",
+    InconclusiveReason.REPLICA_UNAWARE: (
+        "an in-sync replica does not know the producer: it has the transaction's end, or the transaction's records are "
+        "deleted; in both cases the transaction ends when that replica becomes the leader"
+    ),
     InconclusiveReason.MAY_BE_FENCED: (
         "its coordinator has the id Ongoing at the next epoch with this partition: this is a newer transaction, or "
         "a fence of this transaction that the coordinator cannot write yet and will complete"
@@ -239,6 +243,8 @@ def _detail(evidence: Evidence, missing: InconclusiveReason) -> str:
         return f": {evidence.unconfirmed}"
     if missing is InconclusiveReason.REPLICA_UNREAD:
         return f": broker {', '.join(map(str, evidence.silent_replicas))}"
+    if missing is InconclusiveReason.REPLICA_UNAWARE:
+        return f": broker {', '.join(map(str, evidence.unaware_replicas))}"
     return ""
 
 

@@ -202,6 +202,8 @@ def _missing_on_partition(evidence: Evidence) -> InconclusiveReason | None:
         return InconclusiveReason.CHANGED_BETWEEN_READS
     if evidence.silent_replicas and not evidence.diverged_replicas:
         return InconclusiveReason.REPLICA_UNREAD
+    if evidence.unaware_replicas and not evidence.diverged_replicas:
+        return InconclusiveReason.REPLICA_UNAWARE
     if may_be_fenced(evidence):
         return InconclusiveReason.MAY_BE_FENCED
     if evidence.is_topic_hidden and _rests_on_partitions(evidence):

@@ -104,6 +104,7 @@ class InconclusiveReason(Enum):
     COORDINATOR_BEHIND = "coordinator_behind"
     LEADERSHIP_UNCONFIRMED = "leadership_unconfirmed"
     REPLICA_UNREAD = "replica_unread"
+    REPLICA_UNAWARE = "replica_unaware"
     MAY_BE_FENCED = "may_be_fenced"
     CLOCK_UNVERIFIED = "clock_unverified"
     UNKNOWN_STATE = "unknown_state"

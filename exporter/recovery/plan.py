@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.markers import Marker
 from exporter.recovery.partition import Coordinated, Look
@@ -112,6 +112,12 @@ def _advice(row: TransactionRow, may_force: bool) -> str:  # noqa: FBT001 - as i
         return f" `complete` refuses it too: {older}. Ask the owner of the records before anything is written."
     if row.verdict is not Verdict.INCONCLUSIVE:
         return f" {_ADVICE[row.verdict]}"
+    if row.inconclusive_reason is InconclusiveReason.REPLICA_UNAWARE:
+        return (
+            " Nothing needs to be written: kafka-reassign-partitions.sh with that broker first, then "
+            f"kafka-leader-election.sh --election-type PREFERRED --topic {row.topic} --partition {row.partition} (runbook "
+            "KafkaTransactionInconclusive)."
+        )
     mend = " Remove what prevents the proof, and repeat the command."
     if not may_force:
         return mend

@@ -162,7 +162,9 @@ class OpenTransactions(ProducerEntries):
     diverged_replicas: tuple[tuple[int, ...], ...] = ()
     """(N,) followers that have seen the transaction end; empty if no follower has."""
     silent_replicas: tuple[tuple[int, ...], ...] = ()
-    """(N,) in-sync followers that did not respond, or do not show the transaction open; empty if all show it."""
+    """(N,) in-sync followers that did not respond, or show another state of the producer; empty if there are none."""
+    unaware_replicas: tuple[tuple[int, ...], ...] = ()
+    """(N,) in-sync followers that do not know the producer; empty if all know it."""
     unconfirmed: tuple[str | None, ...] = ()
     """(N,) why the leaders behind an overdue or stuck transaction are not confirmed; empty if all are."""
     high_watermark: Int64Column

@@ -84,6 +84,7 @@ def evidence(listed: CoordinatorTransaction | None, **fields: Any) -> Evidence:
         "id_visibility": IdVisibility.ALL,
         "diverged_replicas": (),
         "silent_replicas": (),
+        "unaware_replicas": (),
         "unconfirmed": None,
         "last_timestamp_ms": NOW_MS - 500,
         "end_markers": (),

@@ -384,6 +384,13 @@ INCONCLUSIVE = [
         "the leader may be cut off", InconclusiveReason.LEADERSHIP_UNCONFIRMED, second_read=SecondRead.UNCONFIRMED
     ),
     unproved("an in-sync replica is silent", InconclusiveReason.REPLICA_UNREAD, silent_replicas=(2,)),
+    unproved("an in-sync replica does not know it", InconclusiveReason.REPLICA_UNAWARE, unaware_replicas=(2,)),
+    unproved(
+        "one is silent, and one does not know it",
+        InconclusiveReason.REPLICA_UNREAD,
+        silent_replicas=(2,),
+        unaware_replicas=(3,),
+    ),
     Row(
         "Ongoing here at the next epoch: this may be a fence that the coordinator cannot write",
         evidence(transaction(producer_epoch=4)),

@@ -61,7 +61,7 @@ def audit(tmp_path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def committed_records(cluster: KafkaCluster, topic: str, until_offset: int) -> list[int]:
+def committed_records(cluster: KafkaCluster, topic: str, until_offset: int, from_offset: int = 0) -> list[int]:
     """Offsets that a read_committed consumer of partition 0 sees, when it has come as far as it may."""
     consumer = Consumer(
         {
@@ -72,7 +72,7 @@ def committed_records(cluster: KafkaCluster, topic: str, until_offset: int) -> l
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.assign([TopicPartition(topic, 0, from_offset)])
     seen: list[int] = []
     try:
         for _ in range(60):

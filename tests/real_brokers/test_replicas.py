@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
-from exporter.evaluation.verdicts import TransactionRow, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, TransactionRow, Verdict
 from exporter.kafka.lookups import producers_of
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.exporting import called
+from tests.real_brokers.test_command_line import committed_records
 from tests.real_brokers.watching import Watch, rows_on
 from tests.waiting import until
 
@@ -133,3 +138,92 @@ def verdict_until(watch: Watch, verdict: Verdict) -> TransactionRow:
     )
     assert row is not None
     return row
+
+
+def reassigned(cluster: KafkaCluster, replicas: list[int], folder: Path) -> None:
+    """The partition has exactly these replicas, all in sync, and the first of them is its leader."""
+    plan = folder / "replicas.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": TOPIC, "partition": 0, "replicas": replicas}]}))
+    where = ("--bootstrap-server", cluster.bootstrap)
+    tools = "org.apache.kafka.tools"
+    cluster.tool(
+        f"{tools}.reassign.ReassignPartitionsCommand", *where, "--execute", "--reassignment-json-file", str(plan)
+    )
+    until(lambda: sorted(partition_of(cluster).isrs) == sorted(replicas))
+    with suppress(subprocess.CalledProcessError):  # the first is the leader already
+        partition = ("--topic", TOPIC, "--partition", "0")
+        cluster.tool(f"{tools}.LeaderElectionCommand", *where, "--election-type", "PREFERRED", *partition)
+    until(lambda: partition_of(cluster).leader == replicas[0])
+
+
+def partition_of(cluster: KafkaCluster) -> PartitionMetadata:
+    return (
+        AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0]
+    )
+
+
+def records_after_deletion(cluster: KafkaCluster, folder: Path) -> tuple[PlantedTransaction, list[int]]:
+    """The record of the hang is deleted, then node 3 gets a replica: it never saw the producer."""
+    create_on_two(cluster)
+    hang = plant_hang(cluster.bootstrap, TOPIC, 0, "app")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for _ in range(5):
+        producer.produce(TOPIC, b"behind", partition=0)
+    assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    next(iter(admin.delete_records([TopicPartition(TOPIC, 0, 3)]).values())).result(30)
+    reassigned(cluster, [1, 2, 3], folder)
+    return hang, [3, 4, 5]
+
+
+def marker_forgotten(
+    cluster: KafkaCluster, folder: Path, make_cluster: MakeCluster
+) -> tuple[PlantedTransaction, list[int]]:
+    """Node 3 has the COMMIT marker that the leader lost, and its producers expire at once: it has forgotten this one."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, num_partitions=1, replica_assignment=[[1, 3]])])[TOPIC].result(30)
+    cluster.topics.configure(TOPIC, {"min.insync.replicas": "1"})
+    hang = plant_hang(cluster.bootstrap, TOPIC, 0, "app")
+    log_with_marker(make_cluster, hang, folder / LOG)
+    cluster.topics.configure_broker(3, {"producer.id.expiration.ms": "1"})
+    cluster.broker(3).stop()
+    plant_hang_without_id(cluster.bootstrap, TOPIC, 0, producer_id=8_700_000_001)
+    write_marker(cluster.bootstrap, TOPIC, 0, 8_700_000_001, 0)
+    restore(cluster.broker(3), folder / LOG)
+    cluster.broker(3).start()
+    cluster.wait_until_serving()
+    return hang, [hang.start_offset]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+@pytest.mark.parametrize("case", ["its records are deleted", "its marker is there"])
+def test_a_replica_that_does_not_know_the_producer_ends_the_hang_as_leader(
+    make_cluster: MakeCluster, tmp_path: Path, version: str, case: str
+) -> None:
+    """No proof, as the two cases look the same; its election is safe in both, and is what the plan of an abort advises."""
+    cluster = make_cluster(version, nodes=3, properties={"producer.id.expiration.check.interval.ms": 100})
+    if case == "its records are deleted":
+        hang, readable = records_after_deletion(cluster, tmp_path)
+    else:
+        hang, readable = marker_forgotten(cluster, tmp_path, make_cluster)
+    others = [node for node in (1, 2) if node in partition_of(cluster).replicas]
+
+    with Watch(cluster.bootstrap) as watch:
+        row = verdict_until(watch, Verdict.INCONCLUSIVE)
+        where = ("--topic", TOPIC, "--partition", "0", "--start-offset", str(hang.start_offset))
+        refused = called(tmp_path, "abort", "--bootstrap-server", cluster.bootstrap, *where, "--yes")
+        reassigned(cluster, [3, *others], tmp_path)
+        until(lambda: rows_on(watch.cycle(), TOPIC), lambda rows: not rows)
+        seen = committed_records(cluster, TOPIC, readable[-1], readable[0])
+        reassigned(cluster, [3], tmp_path)
+        reassigned(cluster, [*others, 3], tmp_path)
+        until(lambda: rows_on(watch.cycle(), TOPIC), lambda rows: not rows)
+        still_seen = committed_records(cluster, TOPIC, readable[-1], readable[0])
+
+    assert row.inconclusive_reason is InconclusiveReason.REPLICA_UNAWARE
+    assert row.reason.endswith("when that replica becomes the leader: broker 3.")
+    assert refused.returncode == 5
+    assert "kafka-leader-election.sh --election-type PREFERRED --topic mirrored --partition 0" in refused.stderr
+    assert "--force" not in refused.stderr
+    assert seen == still_seen == readable

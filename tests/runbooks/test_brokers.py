@@ -14,7 +14,9 @@ from examples.workload.planting import init_producer_id, plant_hang, plant_hang_
 from examples.workload.producers import run_transaction
 from examples.workload.wire import BrokerRefused
 from exporter.evaluation.verdicts import Verdict
+from exporter.kafka.lookups import KafkaRequestError
 from exporter.snapshot import STATE_TOPIC
+from tests import waiting
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.conftest import HANGS_CAN_BE_PLANTED
@@ -27,6 +29,8 @@ from tests.real_brokers.test_replicas import (
     create_on_two,
     log_with_marker,
     partition_folder,
+    producers_at,
+    records_after_deletion,
     restore,
     verdict_until,
 )
@@ -114,7 +118,7 @@ def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path
     with (
         running_again(trio.broker(3)),
         serving(None, tmp_path, config_file=path) as exporter,
-        desk.reading("KafkaTransactionInconclusive") as judge,
+        desk.reading("KafkaTransactionInconclusive", "Diagnosis") as judge,
         desk.reading("KafkaTransactionExporterCoverageIncomplete") as surveyor,
     ):
         desk.variables["EXPORTER"] = exporter.url
@@ -129,7 +133,6 @@ def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path
 
         trio.broker(3).start()
         trio.wait_until_serving()
-        judge.pastes_until(lambda done: "hanging_not_in_transaction" in done.output, "find-hanging", "--all")
         surveyor.pastes_until(lambda done: "incomplete" not in done.errors, "once")
 
 
@@ -163,6 +166,42 @@ def test_so_that_it_does_not_come_back(trio: KafkaCluster, tmp_path: Path) -> No
         operator.pastes("kafka-features.sh", "upgrade", shows="transaction.version was upgraded to 2")
 
     until(lambda: not is_let_in(cluster, topic), "a late write is refused")
+
+
+@pytest.mark.slow
+def test_inconclusive_where_a_replica_does_not_know_the_producer(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    """Its election ends the hang, without a marker; the other replicas are made anew."""
+    cluster = make_cluster("4.3.1", nodes=3)
+    records_after_deletion(cluster, tmp_path)
+    desk = desk_at(tmp_path, cluster, TOPIC=TOPIC, PARTITION="0", REPLICAS="3,1,2")
+
+    with desk.reading("KafkaTransactionInconclusive") as operator:
+        operator.pastes("find-hanging", shows="does not know the producer")
+        operator.pastes("find-hanging", "json", shows='"inconclusive_reason": "replica_unaware"')
+        operator.pastes("kafka-topics.sh")
+        assert desk.run(ABORT).status == 5
+        reassign = operator.commands[operator.done].text
+        operator.pastes("kafka-reassign-partitions.sh", shows="Successfully started partition reassignment")
+        operator.pastes_until(lambda done: "Successfully completed" in done.output, "kafka-leader-election.sh")
+        operator.pastes_until(lambda done: TOPIC not in done.output, "find-hanging", "--all")
+    for replicas in ("3", "3,1,2"):
+        desk.variables["REPLICAS"] = replicas
+        until(lambda: "Successfully started" in desk.run(reassign).output, f"the replicas become {replicas}")
+    assert producers_of(cluster, 1) == producers_of(cluster, 2) == set()
+
+
+def producers_of(cluster: KafkaCluster, broker: int) -> set[int]:
+    """The producers that this replica knows, once it has one again."""
+    with Watch(cluster.bootstrap) as watch:
+        watch.cycle()
+        return waiting.until(lambda: known_at(watch, broker), lambda known: known is not None) or set()
+
+
+def known_at(watch: Watch, broker: int) -> set[int] | None:
+    try:
+        return producers_at(watch, broker)
+    except KafkaRequestError:
+        return None
 
 
 @pytest.mark.slow

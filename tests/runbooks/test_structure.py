@@ -262,9 +262,11 @@ def test_every_page_with_commands_is_followed_to_its_end() -> None:
 def test_the_reader_of_pages_misses_no_command() -> None:
     """As many commands as lines that begin like one: a fence that is read wrongly would go untested."""
     for page in PAGES.values():
-        begun = re.findall(rf"^ *(?:{PROGRAM}|kafka-[a-z-]+\.sh|curl|tail|grep) ", page.text, re.MULTILINE)
+        begun = re.findall(rf"^ *(?:{PROGRAM}|kafka-[a-z-]+\.sh|curl|tail|grep|echo) ", page.text, re.MULTILINE)
         in_text = [
             line for fence in re.findall(r"```text\n(.*?)```", page.text, re.DOTALL) for line in fence.split("\n")
         ]
-        as_text = [line for line in in_text if re.match(rf" *(?:{PROGRAM}|kafka-[a-z-]+\.sh|curl|tail|grep) ", line)]
+        as_text = [
+            line for line in in_text if re.match(rf" *(?:{PROGRAM}|kafka-[a-z-]+\.sh|curl|tail|grep|echo) ", line)
+        ]
         assert len(page.commands) == len(begun) - len(as_text), page.name

@@ -149,6 +149,7 @@ async def _with_offsets(client: ClusterClient, reading: CollectionState) -> Open
         second_read=reading.second_read,
         diverged_replicas=_by_entry(reading, reading.followers.diverged),
         silent_replicas=_by_entry(reading, reading.followers.silent),
+        unaware_replicas=_by_entry(reading, reading.followers.unaware),
         unconfirmed=tuple(map(reading.unconfirmed_owners.get, range(len(entries))))
         if reading.unconfirmed_owners
         else (),

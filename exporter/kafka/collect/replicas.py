@@ -35,10 +35,12 @@ class Followers:
     diverged: Mapping[OpenAtLeader, tuple[int, ...]]
     """Brokers that have seen the transaction end."""
     silent: Mapping[OpenAtLeader, tuple[int, ...]]
-    """In-sync brokers that did not respond, or do not show the transaction open."""
+    """In-sync brokers that did not respond, or show another state of the producer: they may be behind."""
+    unaware: Mapping[OpenAtLeader, tuple[int, ...]]
+    """In-sync brokers that do not know the producer."""
 
 
-EVERYBODY_AGREES = Followers(diverged={}, silent={})
+EVERYBODY_AGREES = Followers(diverged={}, silent={}, unaware={})
 
 
 async def ask_followers(client: ClusterClient, topology: Topology, transactions: Collection[OpenAtLeader]) -> Followers:
@@ -57,21 +59,22 @@ async def ask_followers(client: ClusterClient, topology: Topology, transactions:
     for turn in range(max((len(brokers) for brokers in followers.values()), default=0)):
         of_turn = {row: brokers[turn] for row, brokers in followers.items() if turn < len(brokers)}
         seen.update(await _ask(client, topology, of_turn, producer_ids))
-    diverged, silent = {}, {}
+    diverged: dict[OpenAtLeader, tuple[int, ...]] = {}
+    silent: dict[OpenAtLeader, tuple[int, ...]] = {}
+    unaware: dict[OpenAtLeader, tuple[int, ...]] = {}
     for transaction in transactions:
         row = wanted.get(transaction.partition)
         brokers = () if row is None else followers[row]
         views = {broker: seen.get((row or 0, broker)) for broker in brokers}
         ended = tuple(broker for broker, view in views.items() if has_ended(transaction.entry, view))
         in_sync = () if row is None else topology.in_sync.of(row)
-        unclear = tuple(
-            b for b, view in views.items() if b in in_sync and b not in ended and not _shows(transaction.entry, view)
-        )
-        if ended:
-            diverged[transaction] = ended
-        if unclear:
-            silent[transaction] = unclear
-    return Followers(diverged=diverged, silent=silent)
+        others = {b: view for b, view in views.items() if b in in_sync and b not in ended}
+        forgetful = tuple(b for b, view in others.items() if not _knows(transaction.entry, view))
+        unclear = tuple(b for b, view in others.items() if b not in forgetful and not _shows(transaction.entry, view))
+        for found, brokers in ((diverged, ended), (silent, unclear), (unaware, forgetful)):
+            if brokers:
+                found[transaction] = brokers
+    return Followers(diverged=diverged, silent=silent, unaware=unaware)
 
 
 _Producers = Mapping[int, OneEntry]
@@ -95,6 +98,11 @@ async def _ask(
         entry = entries.one(i)
         found[row, asked[row]][entry.producer_id] = entry
     return {(row, broker): found.get((row, broker)) for row, broker in asked.items()}
+
+
+def _knows(at_leader: OneEntry, producers: _Producers | None) -> bool:
+    """True also without a response: then nothing is known of the follower."""
+    return producers is None or at_leader.producer_id in producers
 
 
 def _shows(at_leader: OneEntry, producers: _Producers | None) -> bool:
