@@ -38,8 +38,8 @@ def of_groups(pre: Preconditions) -> Finding:
         level=Level.LIMITED,
         result=pre.groups_hidden,
         consequence="groups that a suspect blocks may not be named",
-        grants=(Grant(operation="Describe", resource=Resource.GROUP, names=("*",)),),
-        denied_by=denied,
+        grants=(Grant(operation="Describe", resource=Resource.GROUP, names=("*",)),) if pre.are_groups_refused else (),
+        denied_by=denied if pre.are_groups_refused else (),
     )
 
 

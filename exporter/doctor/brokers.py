@@ -26,6 +26,16 @@ def of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterabl
         elif contact.out_of_date:
             cut_off = "its responses prove nothing: other brokers may lead its partitions"
             yield Finding(check="brokers", level=Level.MISSING, result=contact.out_of_date, consequence=cut_off)
+    strangers = snapshot.visibility.strangers
+    if strangers:
+        names = humanize_names([*map(str, strangers)], shown_max=NAMED_MAX)
+        yield Finding(
+            check="brokers",
+            level=Level.MISSING,
+            result=f"not reached at an address of its own: broker {names}",
+            consequence="another broker responds: transactions on its partitions are not seen, none of its ids is proved",
+            advice="give each broker its own address: advertised.listeners, and a port-forward for each",
+        )
     failed = {contact.broker for contact in contacts if contact.failure}
     for broker in snapshot.brokers:
         if broker.failure is not None and broker.broker not in failed:

@@ -72,6 +72,9 @@ def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: in
     """Why nothing can be proved; None if something can."""
     if all(contact.failure for contact in pre.contacts):
         return "no broker responds"
+    brokers = {contact.broker for contact in pre.contacts if contact.broker is not None}
+    if brokers and brokers <= {*snapshot.visibility.strangers}:
+        return "no broker is reached at an address of its own"
     if visible == 0 and snapshot.partitions.excluded_count:
         return f"scan.topics excludes {_all_of(len(snapshot.partitions.topics), 'visible topic')}"
     if visible == 0:

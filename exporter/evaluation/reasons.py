@@ -23,6 +23,7 @@ from exporter.evaluation.verdicts import (
     WaitingGroup,
 )
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, CoordinatorTransaction, EndMarker, Ownership, Snapshot
+from exporter.snapshot.coverage import ADDRESS_CAUSES
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import EndedTransaction
 
@@ -89,6 +90,9 @@ _MISSING = {
     ),
     InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not respond",
     InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader between the requests",
+    InconclusiveReason.ADDRESS_OF_ANOTHER_BROKER: (
+        f"a coordinator is not reached at an address of its own ({ADDRESS_CAUSES}): another broker responds for it"
+    ),
     InconclusiveReason.NOT_COORDINATOR: (
         "the leader of a partition of __transaction_state responded that it does not coordinate the ids that belong to it: "
         "the partition is moving, or partitions were added to the topic, which needs a restart of every broker"

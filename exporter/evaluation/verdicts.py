@@ -116,6 +116,7 @@ class InconclusiveReason(Enum):
     TRANSACTIONAL_IDS_HIDDEN = "transactional_ids_hidden"
     COORDINATOR_UNANSWERED = "coordinator_unanswered"
     COORDINATOR_MOVED = "coordinator_moved"
+    ADDRESS_OF_ANOTHER_BROKER = "address_of_another_broker"
     NOT_COORDINATOR = "not_coordinator"
     TRANSACTIONS_NOT_OFFERED = "transactions_not_offered"
     NOT_ASKED = "not_asked"

@@ -191,9 +191,10 @@ def _in_a_transaction(facts: Facts, first: LoggedBatch) -> Conclusion | None:
 
 
 def _has_every_marker(facts: Facts, markers: Sequence[LoggedMarker]) -> bool:
-    """True if the partition has as many markers as the coordinator decided transactions with it: no clock is compared."""
+    """True if the partition has as many markers as the coordinator decided transactions with it, and no operator's."""
     decided = sum(one.prepared_ms >= 0 for one in facts.with_partition)
-    return _is_everything_read(facts) and len(markers) == decided
+    are_its_own = all(marker.commit or _is_accounted_for(facts, marker) for marker in markers)
+    return _is_everything_read(facts) and len(markers) == decided and are_its_own
 
 
 def _lacks_last_marker(facts: Facts, markers: Sequence[LoggedMarker], latest: PastTransaction) -> bool:
@@ -265,7 +266,7 @@ def _outside_of_transactions(facts: Facts, first: LoggedBatch) -> Conclusion:
         return lost
     if not facts.is_producer_known:
         possible = [Cause.COORDINATOR_LOG_LOST, Cause.FOREIGN_RECORDS]
-        possible += [] if facts.markers else [Cause.NOT_ADDED]
+        possible += [] if any(map(_is_by_a_coordinator, facts.markers)) else [Cause.NOT_ADDED]
         if state.unread:
             return _unknown(possible, f"the coordinators' log: {state.unread}")
         if not state.is_whole:
@@ -306,7 +307,7 @@ def _lost_log(facts: Facts) -> Conclusion | None:
             )
         return _lost_after_others(facts)
     for marker in facts.markers:
-        if marker.commit and marker.coordinator_epoch >= 0 and not _is_accounted_for(facts, marker):
+        if _is_by_a_coordinator(marker) and not _is_accounted_for(facts, marker):
             return _named(
                 Cause.COORDINATOR_LOG_LOST,
                 f"{marker.topic}-{marker.partition} has the COMMIT marker of a transaction at offset {marker.offset}, and "
@@ -318,16 +319,21 @@ def _lost_log(facts: Facts) -> Conclusion | None:
 def _lost_after_others(facts: Facts) -> Conclusion | None:
     """A marker of the producer after one of a producer that is known here was written in this cluster."""
     known = [offset for other, offset in facts.logs.own.ended_before.items() if other in facts.state.producer_ids]
-    own = [marker for marker in facts.logs.own.markers if marker.coordinator_epoch >= 0]
+    own = filter(_is_by_a_coordinator, facts.logs.own.markers)
     later = next((marker for marker in own if known and marker.offset > min(known)), None)
     if later is None:
         return None
     return _named(
         Cause.COORDINATOR_LOG_LOST,
-        f"a coordinator wrote a marker of producer {facts.opened.producer_id} at offset {later.offset}, after one of a "
-        f"producer of this cluster at offset {min(known)}; the coordinators' log, complete from its beginning, does not "
-        "know the producer",
+        f"a coordinator committed a transaction of producer {facts.opened.producer_id} at offset {later.offset}, after a "
+        f"marker of a producer of this cluster at offset {min(known)}; the coordinators' log, complete from its beginning, "
+        "does not know the producer",
     )
+
+
+def _is_by_a_coordinator(marker: LoggedMarker) -> bool:
+    """A COMMIT that only a coordinator decides. An ABORT may be an operator's, who gives it the epochs of the partition."""
+    return marker.commit and marker.coordinator_epoch >= 0
 
 
 def _is_accounted_for(facts: Facts, marker: LoggedMarker) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -80,6 +80,10 @@ class ClockSource(Enum):
     """The exporter's own wall clock as it was at the start, advanced by its monotonic clock."""
 
 
+ADDRESS_CAUSES = "a port-forward, a proxy or a wrong name"
+_STRANGERS_NAMED_MAX = 10
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visibility:
     """What is not visible of the cluster, in addition to unread partitions."""
@@ -88,6 +92,19 @@ class Visibility:
     """Topics that were visible and are not any more, though no broker reports them as deleted."""
     gaps: tuple[str, ...] = ()
     """A sentence for each thing that is not visible, with the missing grant."""
+    strangers: tuple[int, ...] = ()
+    """Brokers that are not reached at an address of their own: another broker responds for them."""
+
+    def with_strangers(self, brokers: Collection[int]) -> Visibility:
+        """The same with these, and the gap that they leave."""
+        if not brokers:
+            return self
+        strangers = tuple(sorted(brokers))
+        named = ", ".join(map(str, strangers[:_STRANGERS_NAMED_MAX]))
+        gap = (
+            f"broker {named} is not reached at an address of its own ({ADDRESS_CAUSES}): another broker responds for it"
+        )
+        return replace(self, strangers=strangers).with_gap(gap)
 
     def with_gap(self, gap: str) -> Visibility:
         """The same with one more gap, unless it is already there."""

@@ -91,5 +91,7 @@ class Preconditions:
     acls: Acls = Acls(unread="no broker was asked")
     hidden_topics: str = "some topics may not be visible: no broker was asked"
     """Why some topics may not be visible, a sentence; empty if every topic is visible."""
+    are_groups_refused: bool = False
+    """A broker refused a made-up consumer group."""
     groups_hidden: str = "some consumer groups may not be visible: no broker was asked"
     """Why some consumer groups may not be visible, a sentence; empty if every group is visible."""

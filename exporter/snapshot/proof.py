@@ -52,6 +52,7 @@ FAILURES_IN_WORDS: Mapping[str, str] = {
     "coordinator_moved": "moving to another broker",
     "not_coordinator": "not coordinated by their leader (moving, or partitions were added: then restart brokers)",
     "transactions_not_offered": "at brokers that do not offer DescribeTransactions: Kafka 3.0 or later is needed",
+    "address_of_another_broker": "at brokers that are not reached at an address of their own",
     "leadership_unconfirmed": "at leaders that could not be confirmed",
     "transactional_ids_hidden": "not authorized",
 }
@@ -65,7 +66,7 @@ class StatePartitionProof:
     `failure` is None if both probes returned TRANSACTIONAL_ID_NOT_FOUND at the same leader and leader epoch: the partition
     is loaded there and ids that hash to it are visible. Otherwise it is a short name of the problem:
     `state_partition_offline`, `loading`, `transactional_ids_hidden`, `coordinator_unanswered`, `transactions_not_offered`,
-    `coordinator_moved`, `not_coordinator`, `leadership_unconfirmed`.
+    `coordinator_moved`, `not_coordinator`, `leadership_unconfirmed`, `address_of_another_broker`.
     """
 
     partition: int

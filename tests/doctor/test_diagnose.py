@@ -12,6 +12,7 @@ from exporter.doctor.remedies import acl_lines, strimzi_rules
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC, Provable
+from exporter.snapshot.proof import FAILURES_IN_WORDS
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import DENY_DESCRIBE, Acl, QuorumState
 from tests.kafka.scene import collector_of, scene
@@ -118,6 +119,12 @@ def _too_old(cluster: FakeCluster) -> None:
     del cluster.offered[2]["DescribeProducers"]
 
 
+def _kafka_2_8(cluster: FakeCluster) -> None:
+    for node in (1, 2):
+        for api in ("ListTransactions", "DescribeTransactions", "DescribeQuorum"):
+            cluster.offered[node].pop(api, None)
+
+
 def _by_name_only(cluster: FakeCluster) -> None:
     cluster.model.acls = [Acl(8, 3, "secret")]
     cluster.model.hidden_ids = {"secret"}
@@ -163,6 +170,11 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, Level], str]] =
     ),
     "clock": (_clock, {"clock": Level.LIMITED}, PROVES_ALL),
     "settings refused": (_configs_refused, {"broker settings": Level.LIMITED}, PROVES_ALL),
+    "Kafka 2.8": (
+        _kafka_2_8,
+        {"coordinators": Level.MISSING},
+        f"No hang can be proved: {STATE_TOPIC} is {FAILURES_IN_WORDS['transactions_not_offered']}.",
+    ),
     "topic refused": (
         _topic_refused,
         {"partitions": Level.MISSING},
@@ -215,9 +227,7 @@ def test_a_rule_that_denies_others_is_not_to_be_removed() -> None:
     found = diagnosed(_deny_others, principal="User:watcher")
 
     assert found.provable is Provable.ALL
-    assert acl_lines(found.findings, principal="User:watcher", bootstrap="kafka:9092") == (
-        f"{TOOL} --add --allow-principal User:watcher --operation Describe --group '*'",
-    )
+    assert acl_lines(found.findings, principal="User:watcher", bootstrap="kafka:9092") == ()
 
 
 def test_a_rule_that_denies_what_the_exporter_does_not_need_is_not_to_be_removed() -> None:
@@ -245,8 +255,7 @@ def test_lines_for_an_administrator_are_quoted_and_each_is_there_once() -> None:
     hidden = diagnosed(_state_topic_hidden)
 
     removal = f"{TOOL} --remove --force --deny-principal User:x --operation Describe --transactional-id id"
-    addition = f"{TOOL} --add --allow-principal User:NAME --operation Describe --group '*'"
-    assert acl_lines(denied.findings, principal=None, bootstrap="kafka:9092") == (removal, addition)
+    assert acl_lines(denied.findings, principal=None, bootstrap="kafka:9092") == (removal,)
     who = """'User:CN=it'"'"'s me'"""
     read = f"{TOOL} --add --allow-principal {who} --operation Read --topic {STATE_TOPIC}"
     assert acl_lines(hidden.findings, principal="User:CN=it's me", bootstrap="kafka:9092")[0] == read

@@ -328,6 +328,11 @@ INCONCLUSIVE = [
         proof_failure="not_coordinator",
     ),
     unproved(
+        "an address leads to another broker",
+        InconclusiveReason.ADDRESS_OF_ANOTHER_BROKER,
+        proof_failure="address_of_another_broker",
+    ),
+    unproved(
         "a broker of Kafka 2.8",
         InconclusiveReason.TRANSACTIONS_NOT_OFFERED,
         proof_failure="transactions_not_offered",

@@ -229,6 +229,17 @@ def test_a_lost_log_shows_after_a_known_producer() -> None:
     assert before.cause is Cause.UNKNOWN
 
 
+def test_an_abort_by_an_operator_is_no_evidence_of_a_lost_log() -> None:
+    """`abort` and Kafka's tool give it the epochs of the partition: nothing shows that no coordinator wrote it."""
+    facts = with_state(unadded(), states=(), transactional_id=None, producer_ids=frozenset({OTHER_PRODUCER}))
+    aborted = with_markers(with_log(facts, ended_before={OTHER_PRODUCER: 2}), commit=False)
+
+    found = cause_of(aborted)
+
+    assert found.cause is Cause.UNKNOWN
+    assert set(found.possible) == {Cause.COORDINATOR_LOG_LOST, Cause.FOREIGN_RECORDS, Cause.NOT_ADDED}
+
+
 def test_an_incident_remembers_what_the_log_has_lost() -> None:
     """It knew the transactional id of the producer, and the log, complete from its beginning, does not."""
     facts = with_state(unadded(), states=(), producer_ids=frozenset())

@@ -155,7 +155,7 @@ async def _ask_everything(connections: Connections, broker: Address, topic: str,
         "descriptions": await describe_ids(client, 1, [*ids, "no-such-id"]),
         "offsets": await latest_offsets(client, {(topic, i): 1 for i in range(4)}),
         "limit": await max_timeout(client, [1]),
-        "strangers": strangers(await max_timeout(client, [1, ANOTHER])),
+        "strangers": strangers(await max_timeout(client, [1, ANOTHER]), {}),
         "visibility": await id_visibility(client, [1]),
     }
 

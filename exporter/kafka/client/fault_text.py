@@ -31,6 +31,19 @@ MAY_NEED_LOGIN = (
 TLS_SPOKEN_HERE = "this listener uses TLS: set kafka.security.protocol to SSL or SASL_SSL"
 
 
+_BANNER_MIN, _BANNER_MAX = 4, 20
+
+
+def banner_in(data: bytes) -> str:
+    """The beginning of a text that a server of another protocol sent (HTTP, SSH, SMTP); empty if it may be Kafka's.
+
+    Kafka's responses begin with their length: four letters would announce more than half a gigabyte.
+    """
+    begin = data[:_BANNER_MIN]
+    is_text = len(begin) == _BANNER_MIN and begin.isascii() and begin.decode().isprintable()
+    return data[:_BANNER_MAX].split(b"\r")[0].decode("ascii", "replace") if is_text else ""
+
+
 def tls_error_in(error: BaseException) -> ssl.SSLError | None:
     """The TLS error itself, or the one that a client library wrapped."""
     if isinstance(error, ssl.SSLError):

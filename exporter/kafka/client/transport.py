@@ -46,7 +46,7 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from exporter.kafka.client.fault_text import TLS_SPOKEN_HERE, login_in_words
+from exporter.kafka.client.fault_text import TLS_SPOKEN_HERE, banner_in, login_in_words
 from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.receiving import Parser, Share
 
@@ -76,6 +76,8 @@ class Connection(KafkaConnection):  # type: ignore[misc]
     def data_received(self, data: bytes) -> None:
         if self.initializing and data.startswith(_TLS_ALERT):
             raise foreign.KafkaProtocolError(TLS_SPOKEN_HERE)
+        if self.initializing and (banner := banner_in(data)):
+            raise foreign.KafkaProtocolError(f"no Kafka broker listens there: the response begins with {banner!r}")
         try:
             super().data_received(memoryview(data))  # slices copy: this avoids a copy of every megabyte
         except foreign.KafkaProtocolError:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 
+from exporter.kafka.client.connections import Address
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
 from exporter.snapshot import MaxTimeout
@@ -32,13 +34,16 @@ async def max_timeout(client: ClusterClient, brokers: Iterable[int]) -> MaxTimeo
     )
 
 
-def strangers(limit: MaxTimeout) -> frozenset[int]:
+def strangers(limit: MaxTimeout, brokers: Mapping[int, Address]) -> frozenset[int]:
     """Brokers whose address leads to another broker: a broker returns only its own configuration.
 
-    The other broker also responds to DescribeProducers, from its own log, as a follower that may lag, without an error. If
-    DESCRIBE_CONFIGS is missing, this is not detected (ConfigHelper: authorization comes first).
+    Also those that share an address. The other broker responds to DescribeProducers, too, from its own log, as a follower
+    that may lag, without an error. If DESCRIBE_CONFIGS is missing, only shared addresses are detected (ConfigHelper:
+    authorization comes first).
     """
-    return frozenset(broker for broker, why in limit.unread if why == ErrorCode.INVALID_REQUEST.name)
+    count = Counter(brokers.values())
+    shared = {broker for broker, address in brokers.items() if count[address] > 1}
+    return frozenset(shared | {broker for broker, why in limit.unread if why == ErrorCode.INVALID_REQUEST.name})
 
 
 async def producers_kept_ms(client: ClusterClient, brokers: Iterable[int]) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.broker_configs import strangers
 from exporter.kafka.collect.examined import Seen, set_aside, were_seen
 from exporter.kafka.collect.owners import unconfirmed_owners
 from exporter.kafka.collect.replicas import OpenAtLeader
@@ -64,6 +65,7 @@ async def complete(
     scan.parts.clear()  # for a million of them this saves 88 MB
     second_read = np.full(len(entries), int(SecondRead.NOT_ASKED), dtype=np.int8)
     reading = CollectionState(scan.topology, scan, limit, entries, second_read)
+    visibility = visibility.with_strangers(strangers(limit, scan.topology.brokers))
     if len(entries):
         await _ask_coordinators(client, reading, seen)
         stopwatch.lap("transactions")

@@ -29,6 +29,8 @@ from exporter.snapshot import (
     StateTopic,
 )
 
+GROUPS_REFUSED = "some consumer groups may not be visible: needs DESCRIBE on every group"
+
 
 async def preconditions(client: ClusterClient) -> Preconditions:
     """Query every broker. Raises ClusterUnavailableError if none returns the metadata."""
@@ -39,6 +41,7 @@ async def preconditions(client: ClusterClient) -> Preconditions:
     brokers = coordinators_of(topology) if leaders.topic is not StateTopic.PRESENT else leaders.brokers
     if not reached:
         return Preconditions(contacts=tuple(contacts), state_topic=leaders.topic)
+    hidden_groups = await _groups_hidden(client, reached[0])
     return Preconditions(
         contacts=tuple(contacts),
         state_topic=leaders.topic,
@@ -47,7 +50,8 @@ async def preconditions(client: ClusterClient) -> Preconditions:
         is_id_refused=await _is_id_refused(client, reached[0]),
         acls=await read_acls(client, reached[0]),
         hidden_topics=await what_hides_topics(client, reached),
-        groups_hidden=await _groups_hidden(client, reached[0]),
+        are_groups_refused=hidden_groups == GROUPS_REFUSED,
+        groups_hidden=hidden_groups,
     )
 
 
@@ -106,5 +110,5 @@ async def _groups_hidden(client: ClusterClient, broker: int) -> str:
     except BrokerFault as fault:
         return f"some consumer groups may not be visible: {fault}"
     if ErrorCode.GROUP_AUTHORIZATION_FAILED in codes:
-        return "some consumer groups may not be visible: needs DESCRIBE on every group"
+        return GROUPS_REFUSED
     return ""

@@ -62,12 +62,24 @@ async def reread_unexplained(client: ClusterClient, reading: CollectionState) ->
         producer_ids={int(producer_id) for producer_id in reading.entries.producer_id[unverified_rows]},
         topics={reading.partition(i)[0] for i in unverified_rows},
     )
+    proof = _without_strangers(proof, strangers(reading.max_timeout, reading.topology.brokers))
     if before is not None:
         reading.followers = await ask_followers(client, before, [reading.at_leader(i) for i in unverified_rows])
     after = await _current(client, reading, unverified)
     unverified = _compared(reading, unverified, await _read_again(client, reading, unverified, after), before, after)
     reading.proof = await _confirmed(client, reading, proof, unverified, after)
     return unverified
+
+
+def _without_strangers(proof: CoordinatorProof, led_by_others: frozenset[int]) -> CoordinatorProof:
+    """`proof` without the state partitions whose leader's address leads to another broker."""
+    return replace(
+        proof,
+        state_partitions=tuple(
+            replace(each, failure="address_of_another_broker") if each.leader in led_by_others else each
+            for each in proof.state_partitions
+        ),
+    )
 
 
 def _unverified(reading: CollectionState) -> npt.NDArray[np.bool_]:
@@ -115,7 +127,7 @@ async def _read_again(
     # A partition may show many more than the unverified ones.
     found = found.those(np.isin(found.producer_id, entries.producer_id[unverified]))
     at = {key: i for i, key in enumerate(_keys(found))}
-    led_by_strangers = strangers(reading.max_timeout)
+    led_by_strangers = strangers(reading.max_timeout, reading.topology.brokers)
     keys = _keys(entries)
     return found, {
         i: at.get(keys[i])

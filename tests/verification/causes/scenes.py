@@ -342,6 +342,17 @@ def aborted_by_hand_before(version: str) -> Iterator[Made]:
 
 
 @contextmanager
+def unknown_id_aborted_by_hand_before(version: str) -> Iterator[Made]:
+    """A second hang of a producer whose id no coordinator knows: an operator has aborted the first one."""
+    with KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED) as cluster:
+        topic = cluster.topics.create(fresh("again"))
+        commit_one(cluster, fresh("app"), topic)
+        hang = plant_hang_without_id(cluster.bootstrap, topic, 0)
+        write_marker(cluster.bootstrap, topic, 0, hang.producer_id, hang.producer_epoch, coordinator_epoch=0)
+        yield planted(cluster, topic, hang.producer_id, hang.producer_epoch, None, Cause.UNKNOWN)
+
+
+@contextmanager
 def coordinator_restarted(version: str) -> Iterator[Made]:
     """A client that does not add partitions, and a coordinator with one replica that has started again since."""
     with KafkaCluster(version, properties=HANGS_CAN_BE_PLANTED) as cluster:
@@ -400,7 +411,15 @@ CAUSES: Final = {
 MORE: Final = {coordinator_log_truncated.__name__: coordinator_log_truncated}
 """A second way to a cause."""
 TRAPS: Final = {
-    scene.__name__: scene for scene in (alive, event_time, aborted_by_hand_before, coordinator_restarted, expired_later)
+    scene.__name__: scene
+    for scene in (
+        alive,
+        event_time,
+        aborted_by_hand_before,
+        unknown_id_aborted_by_hand_before,
+        coordinator_restarted,
+        expired_later,
+    )
 }
 """What looks like another cause, or does not hang."""
 SCENES: Final = {**CAUSES, **MORE, **TRAPS}
