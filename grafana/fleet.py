@@ -152,7 +152,7 @@ def hanging() -> Json:
 
 def held_back() -> Json:
     return graph(
-        "Records held back by suspects, by exporter",
+        "Offsets held back by suspects, by exporter",
         "Records that read_committed consumers cannot see, on partitions with a suspect; by recording rule.",
         {NAMED: _sum(series("partition:kafka_partition_last_stable_offset_lag:suspect"))},
         unit="short",

@@ -129,7 +129,7 @@ def held_back() -> Json:
     behind = series("partition:kafka_partition_last_stable_offset_lag:suspect")
     read = series("instance:kafka_open_transactions:fresh")
     return stat(
-        "Records held back by suspects",
+        "Offsets held back by suspects",
         f"Records that read_committed consumers cannot see, on partitions with a suspect. {WHOLE_CLUSTER} {BY_SIGNAL}",
         f"sum({behind}) or 0 * sum({read})",
         unit="locale",
@@ -168,7 +168,7 @@ def open_by_verdict() -> Json:
 def held_back_by_partition() -> Json:
     lag = series("partition:kafka_partition_last_stable_offset_lag:suspect", IN_TOPIC)
     return graph(
-        "Records held back, worst ten partitions with a suspect",
+        "Offsets held back, worst ten partitions with a suspect",
         f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. {BY_SIGNAL}",
         {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"},
         unit="short",

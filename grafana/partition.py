@@ -116,7 +116,7 @@ def idle_now() -> Json:
 
 def held_back_now() -> Json:
     return stat(
-        "Records held back",
+        "Offsets held back",
         "High watermark minus last stable offset: records that read_committed consumers cannot see; 0 when no "
         "transaction is open. "
         f"{READ_ONLY_THEN} Also not read: a transaction is open and the offsets could not be read.",
@@ -154,7 +154,7 @@ def held_back() -> Json:
     lag = series("kafka_partition_last_stable_offset_lag", HERE)
     behind = series("partition:kafka_partition_last_stable_offset_lag:suspect", HERE)
     return graph(
-        "Records held back over time",
+        "Offsets held back over time",
         "High watermark minus last stable offset, orange while a suspect is open (by a recording rule). Only while a "
         "transaction is open.",
         {"held back": f"max({lag})", "behind a suspect": f"max({behind})"},

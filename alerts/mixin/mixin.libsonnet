@@ -562,7 +562,7 @@
               },
               "annotations": {
                 "summary": "Records collect behind a Kafka transaction that stays open.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} records are hidden from read_committed consumers behind a suspect transaction, verdict not yet hanging_*. Their number grows.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} offsets are hidden from read_committed consumers behind a suspect transaction, verdict not yet hanging_*. Their number grows.",
                 "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster=%q, cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} ({{ $it | value | printf \"%.0f\" }} records){{ end }}{{ else }}none seen{{ end }}.",
                 "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
@@ -585,7 +585,7 @@
               },
               "annotations": {
                 "summary": "A consumer group cannot read on, because a Kafka transaction stays open.",
-                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} records wait for the group behind a suspect transaction. It notifies nobody unless you route it by its label group: the operator on call has the other alerts.",
+                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group has a lag of {{ $value }} offsets behind a suspect transaction. It notifies nobody unless you route it by its label group: the operator on call has the other alerts.",
                 "variables": "export TOPIC={{ $labels.topic }} PARTITION={{ $labels.partition }} GROUP={{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksGroup.md",

@@ -109,7 +109,7 @@ OBSERVATION_COLUMNS = (
     Column(
         "last_stable_offset_lag",
         Kind.LONG,
-        "records held back here; null where not known",
+        "high watermark minus last stable offset: records and end markers held back here; null where not known",
         nullable=True,
         greatest=Greatest.OF_PARTITION,
     ),
@@ -130,7 +130,11 @@ CYCLE_COLUMNS = (
     Column("unread", Kind.TEXTS, "those, as topic-partition"),
     Column("brokers_failed", Kind.LONG, "leaders that did not answer every request"),
     Column("coordinators_failed", Kind.LONG, "coordinators that did not answer every request"),
-    Column("is_complete", Kind.FLAG, "everything that was asked was answered"),
+    Column(
+        "is_complete",
+        Kind.FLAG,
+        "coverage is complete: all partitions were read, all needed responses came, all leaders used were confirmed",
+    ),
     Column("max_timeout_ms", Kind.LONG, "the limit used for late, without padding"),
 )
 

@@ -278,7 +278,7 @@ def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Eval
     events = []
     for group in row.groups:
         if group.group in wanted and group.blocked_since_ms is not None:
-            waiting = "" if group.waiting_records is None else f", {group.waiting_records:,} records wait"
+            waiting = "" if group.waiting_records is None else f", lag {group.waiting_records:,}"
             sentence = f"group {group.group} is blocked on {row.topic}-{row.partition}{waiting}"
             events.append(Event(group.blocked_since_ms - offset_ms, EventKind.GROUP_BLOCKED, sentence))
     return events

@@ -97,7 +97,7 @@ def _summary(data: ReportData) -> str:
         for cluster_id, newest_ms in data.newest_ms.items()
         if data.made_at_ms - newest_ms > SILENT_MS
     )
-    limits += f" {humanize_count(len(data.left_out), 'file')} could not be read." if data.left_out else ""
+    limits += f" {humanize_count(len(data.left_out), 'file')} left out." if data.left_out else ""
     incidents, older = data.incidents.rows, data.incidents.cut
     if not incidents:
         return f"No incident.{limits}"
@@ -256,7 +256,7 @@ _INCIDENTS: Final[Columns] = {
     "transactional ids": lambda row: _some(row.transactional_ids) or "unknown",
     "partitions": lambda row: _some(row.partitions),
     "blocked groups": lambda row: _some(row.groups) or "none known",
-    "#records held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
+    "#offsets held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
 }
 _DURATIONS: Final[Columns] = {
     "application": lambda row: escape(row.application),

@@ -240,7 +240,7 @@ def _of_records(plan: Plan, records: HeldBack | None) -> str:
     if records is None or (records.uncounted and not records.own):
         held_back = "unknown" if lag is None else f"{lag} in all"
         why = f" ({records.uncounted})" if records is not None and records.uncounted else ""
-        return f"{effect}: not counted{why}; records that wait: {held_back}"
+        return f"{effect}: not counted{why}; offsets that wait: {held_back}"
     or_more = " or more" if records.uncounted else ""
     why = f" ({records.uncounted})" if records.uncounted else ""
     return f"{effect}: {records.own}{or_more}; records of others that wait: {records.others}{or_more}{why}"

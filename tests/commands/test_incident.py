@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_without_an_id_all_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(context_of(folder, ["incident"]), SETTINGS) == ExitStatus.ANSWERED
-    sentence = "1 suspect transaction on 1 partition, up to 50 records held back"
+    sentence = "1 suspect transaction on 1 partition, up to 50 offsets held back"
     assert capsys.readouterr().out == f"{ID}  open  {sentence}\n"
 
 

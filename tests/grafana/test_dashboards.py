@@ -70,7 +70,7 @@ def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
         "State",
         "Hanging transactions",
         "Other suspects",
-        "Records held back by suspects",
+        "Offsets held back by suspects",
         "Unread partitions",
         "Suspect transactions",
         "Blocked consumer groups",

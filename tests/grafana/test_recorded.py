@@ -304,7 +304,7 @@ def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
     assert following == {
         "Suspect transactions",
         "Blocked consumer groups",
-        "Records held back, worst ten partitions with a suspect",
+        "Offsets held back, worst ten partitions with a suspect",
         "Transactions longer than usual, worst ten partitions",
         "Age of suspects, worst ten partitions",
         "Longest idle transactions, worst ten partitions",

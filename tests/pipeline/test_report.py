@@ -255,7 +255,7 @@ def test_the_page_says_what_the_data_says() -> None:
         "hung: hung 9 min 0 s",
         "once: – hung: hung",  # noqa: RUF001
         "4 incidents, the newest 2 of them on 10 partitions; 1 consumer group waited, for at most 1 h 0 min so far.",
-        "Coverage is incomplete in 4 hours. 1 file could not be read.",
+        "Coverage is incomplete in 4 hours. 1 file left out.",
         "A sample: a cycle every 30 s sees only transactions that are open then",
         "orders-0 and 4 more: 1 h 0 min",
         "4,000 3 2 1 5 0.042",

@@ -49,7 +49,7 @@ def test_an_incident_has_a_page_that_the_list_links_to() -> None:
     pages = IncidentPages().render(incidents, nobody, INTERVAL_MS)
     assert f'href="{path_of(incident.id)}"' in shown(pages["/incidents"])
     page = shown(pages[path_of(incident.id)])
-    sentence = "1 suspect transaction on 1 partition for 2 min 0 s, 1 group blocked, up to 50 records held back"
+    sentence = "1 suspect transaction on 1 partition for 2 min 0 s, 1 group blocked, up to 50 offsets held back"
     assert in_one_sentence(incident) == sentence
     assert f"Over: {sentence}" in page
     for words in (incident.suspects[0].reason, "readers", "is no longer open", "2027-01-15 08:02:00 UTC"):

@@ -187,7 +187,7 @@ def test_a_suspect_says_first_what_an_operator_decides_by() -> None:
     text = _text(published(evaluation([Partition()], [hanging(groups=(group,))]), bootstrap="kafka-1:9092,[::1]:9093"))
     parts = (
         "age 3 h 0 min",
-        "consumer groups readers (2 records wait)",
+        "consumer groups readers (lag 2)",
         "next (dry run) runbook kafka-transaction-exporter abort",
         "--bootstrap-server &#x27;kafka-1:9092,[::1]:9093&#x27; --topic orders --partition 0 --start-offset 1234 --dry-run",
         "No coordinator knows producer id 4000",
@@ -252,7 +252,7 @@ def test_a_suspect_shows_all_that_an_operator_needs() -> None:
         "Coordinator 2 is at epoch 9 of stock-7 and ongoing; the records open here are of epoch 3.",
         "age 3 h 0 min (since its last write, late)",
         "idle 3 h 0 min",
-        "records held back 42",
+        "offsets held back 42",
         "transactional id stock-7",
         "producer id / epoch 4000 / 3",
         "start offset 1234",
@@ -307,8 +307,8 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     queued = words_of(hanging(groups=groups))
     living = words_of(hanging(groups=(resident,)))
 
-    assert "consumer groups group-0 (blocked for 2 min 0 s, 9,000 records wait), group-1 (8,000 records wait)" in queued
-    assert "group-4 (5,000 records wait) and 2 more" in queued
+    assert "consumer groups group-0 (blocked for 2 min 0 s, lag 9,000), group-1 (lag 8,000)" in queued
+    assert "group-4 (lag 5,000) and 2 more" in queued
     assert "group-5" not in queued
     assert "consumer groups &lt;lives here&gt;" in living
     assert "consumer groups" not in words_of(hanging())
@@ -322,7 +322,7 @@ def test_unknown_things_are_called_unknown() -> None:
         hanging(verdict=Verdict.HANGING_NOT_IN_TRANSACTION, coordinator=5),
     ]
     text = _text(published(evaluation([Partition()], rows)))
-    assert "records held back unknown" in text
+    assert "offsets held back unknown" in text
     assert "transactional id unknown" in text
     assert "coordinator none lists this producer id" in text
     assert "coordinator unknown" in text

@@ -157,7 +157,7 @@ def test_an_operator_reads_what_will_be_written() -> None:
             "abort on orders-0: write one ABORT marker for producer 4000 at epoch 3 (coordinator epoch 0), closing the "
             "transaction open since offset 100."
         ),
-        "  records that are dropped: not counted; records that wait: 42 in all",
+        "  records that are dropped: not counted; offsets that wait: 42 in all",
         "  transactional id 'app,\\x1b[2J\\n1', verdict hanging_not_in_transaction",
         "  outcome elsewhere: none, no trace of it was found",
         "  Because.",
@@ -170,7 +170,7 @@ def test_an_operator_reads_what_will_be_written() -> None:
     )
     unknown = plan_for(Action.COMPLETE, row(transactional_id=None, last_stable_offset_lag=None))
     assert "transactional id unknown" in in_words(unknown)
-    assert "records that are dropped: not counted; records that wait: unknown" in in_words(unknown)
+    assert "records that are dropped: not counted; offsets that wait: unknown" in in_words(unknown)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_an_operator_reads_what_will_be_written() -> None:
             HeldBack(uncounted="broker 1 responded with OFFSET_OUT_OF_RANGE"),
             (
                 "records that are dropped: not counted (broker 1 responded with OFFSET_OUT_OF_RANGE); "
-                "records that wait: 42 in all"
+                "offsets that wait: 42 in all"
             ),
         ),
     ],

@@ -33,8 +33,8 @@ def hidden(shown: Shown) -> int:
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_consumer_group_blocked_records",
-        help="Records that a group cannot read because a suspect transaction holds back the last stable offset, "
-        f"where the group has committed; no series for other groups. {CACHED}",
+        help="Offsets (records and end markers) that a group cannot read because a suspect transaction holds back the last "
+        f"stable offset, where the group has committed; no series for other groups. {CACHED}",
         labels=_GROUP,
         of=SHOWN,
         values=records,

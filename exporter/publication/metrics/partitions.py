@@ -130,7 +130,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_partition_last_stable_offset_lag",
-        help="High watermark minus last stable offset: records that read_committed consumers cannot see; "
+        help="High watermark minus last stable offset: records and end markers that read_committed consumers cannot see; "
         f"only partitions with an open transaction. {CACHED}",
         labels=PARTITION,
         of=CLUSTER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.verdicts import WaitingGroup
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -19,11 +19,11 @@ def humanize_instant(instant_ms: int) -> str:
 
 
 def humanize_group(group: WaitingGroup, now_ms: int) -> str:
-    """`invoices (blocked for 2 min 0 s, 10 records wait)`."""
+    """`invoices (blocked for 2 min 0 s, lag 10)`: the lag is in offsets, end markers included."""
     words = []
     if group.blocked_since_ms is not None:
         blocked_ms = now_ms - group.blocked_since_ms
         words.append(f"blocked for {humanize_duration(blocked_ms)}" if blocked_ms > 0 else "blocked")
     if group.waiting_records is not None:
-        words.append(humanize_count(group.waiting_records, "record waits", "records wait"))
+        words.append(f"lag {group.waiting_records:,}")
     return f"{group.group} ({', '.join(words)})" if words else group.group

@@ -61,7 +61,7 @@ def in_one_sentence(incident: Incident) -> str:
     """What it was, for the top of a page or of a text."""
     lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
     groups = f", {humanize_count(len(incident.groups), 'group')} blocked" if incident.groups else ""
-    held = "" if incident.records_held_back is None else f", up to {incident.records_held_back:,} records held back"
+    held = "" if incident.records_held_back is None else f", up to {incident.records_held_back:,} offsets held back"
     count = humanize_count(len(incident.suspects) + incident.more_suspects, "suspect transaction")
     return f"{count} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
 
@@ -148,7 +148,7 @@ def _suspect(suspect: Suspect, bootstrap: str) -> str:
         ("start offset", str(suspect.key.start_offset)),
         ("producer id / epoch", f"{suspect.key.producer_id} / {suspect.producer_epoch}"),
         ("transactional id", suspect.transactional_id or "unknown"),
-        ("records held back", held_back),
+        ("offsets held back", held_back),
         ("consumer groups blocked", humanize_names(suspect.groups, shown_max=_NAMES_SHOWN_MAX) or "none seen"),
     )
     step = _what_to_paste(suspect, bootstrap) if suspect.ended_at_ms is None and suspect.verdict.is_suspect else ""

@@ -56,7 +56,7 @@ def _suspect(row: TransactionRow, now_ms: int, bootstrap: str) -> str:
         first.append(("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX)))
     evidence = (
         ("idle", humanize_duration(row.idle_ms)),
-        ("records held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
+        ("offsets held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
         ("start offset", str(row.start_offset)),
