@@ -24,7 +24,7 @@ from exporter.config.settings_schema import settings_schema
 from exporter.publication.metrics.document import metrics_document
 from grafana.dashboards import DASHBOARDS, text_of
 from helm.made import CHART, made_files
-from tests import rooms
+from tests import rooms, words
 from tests.commands.golden import GOLDEN
 from tests.commands.json_schema import PATH as SCHEMA
 from tests.commands.json_schema import with_names_of_the_code
@@ -51,6 +51,7 @@ def _of_tables() -> dict[str, str]:
         "docs/alerting.md": _with_table("docs/alerting.md", "alerts", alerts.document.table()),
         "docs/configuration.md": settings_document(),
         "docs/metrics.md": metrics_document(),
+        "docs/proof.md": _with_table("docs/proof.md", "words", words.table()),
         "docs/schema/config.schema.json": json.dumps(settings_schema(), indent=2) + "\n",
         _below(SCHEMA): with_names_of_the_code(SCHEMA.read_text(encoding="utf-8")),
         "examples/config.yaml": example_file(),
