@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from exporter.snapshot import CoordinatorProof, IdVisibility, SecondRead, Snapshot
+from exporter.snapshot import STATE_TOPIC, CoordinatorProof, IdVisibility, SecondRead, Snapshot
+from exporter.snapshot.proof import FAILURES_IN_WORDS
 
 _NAMED_MAX = 100
 """Unconfirmed leaders with their own sentence, so that the log does not get 50,000."""
@@ -39,7 +40,7 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     if snapshot.unclear_producer_ids:
         sentences.append(f"{len(snapshot.unclear_producer_ids)} transactions were listed but not described")
     if proof is not None and proof.failure is not None:
-        sentences.append(f"producers that no coordinator lists cannot be proved to hang: {proof.failure}")
+        sentences.append(f"producers that no coordinator lists cannot be proved to hang: {_in_words(proof.failure)}")
     sentences += [] if proof is None else _unanswered(proof)
     unconfirmed = [
         f"the leader of {partition.topic}-{partition.partition} is not confirmed: {partition.why}"
@@ -64,6 +65,11 @@ def _unproved(snapshot: Snapshot) -> list[str]:
         brokers = ", ".join(map(str, silent))
         sentences.append(f"in-sync replicas did not respond, or do not agree with their leader: broker {brokers}")
     return sentences
+
+
+def _in_words(failure: str) -> str:
+    words = FAILURES_IN_WORDS.get(failure)
+    return failure.replace("_", " ") if words is None else f"partitions of {STATE_TOPIC} are {words}"
 
 
 def _first_of(sentences: list[str], more: str) -> list[str]:

@@ -93,7 +93,7 @@ def test_gaps_name_everything_that_is_missing_once() -> None:
     assert gaps(taken) == (
         "2 partitions are unread (timed_out), the first is orders-1",
         "broker 1 is down",
-        "producers that no coordinator lists cannot be proved to hang: loading",
+        "producers that no coordinator lists cannot be proved to hang: partitions of __transaction_state are still loading",
     )
     assert gaps(snapshot()) == ()
     assert snapshot().is_complete

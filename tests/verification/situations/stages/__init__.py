@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.verification.situations.play import Performance
-from tests.verification.situations.stages import careless, cut_off, guarded, moving, nodes, still
+from tests.verification.situations.stages import behind, careless, cut_off, guarded, moving, nodes, still
 from tests.verification.situations.words import Collection, Situation
 
 
@@ -69,6 +69,20 @@ STAGES = (
         "to respond.",
         (cut_off.CUT_OFF, cut_off.ALONE),
         cut_off.perform,
+    ),
+    Stage(
+        "behind a gateway",
+        "Clients that do not reach the brokers themselves",
+        "One node behind a gateway that shows no internal topic.",
+        (behind.GATEWAY,),
+        behind.perform_behind_a_gateway,
+    ),
+    Stage(
+        "port-forward",
+        "One address for all brokers",
+        "Three brokers that advertise one address.",
+        (behind.FORWARDED,),
+        behind.perform_port_forwarded,
     ),
 )
 VERSIONS = ("4.3.1", "3.9.1")

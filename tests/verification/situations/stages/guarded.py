@@ -189,6 +189,12 @@ def ids_by_every_usual_prefix(scene: Scene) -> None:
 
 
 @GRANTED.add()
+def more_than_a_thousand_acls(scene: Scene) -> None:
+    """1,100 ACLs on ids and prefixes of applications: each has its probe, and hides nothing."""
+    all_right(scene, plant_all(scene))
+
+
+@GRANTED.add()
 def no_grant(scene: Scene) -> None:
     """Without any grant: no topic is visible, and no result may look healthy."""
     p = plant_all(scene)
@@ -260,6 +266,7 @@ GRANTS: Mapping[str, Granted] = {
         *CLUSTER_TOO,
         *[(ID, character, PREFIXED, DESCRIBE) for character in string.ascii_letters + string.digits + "-_"],
     ],
+    "more than a thousand acls": [*ALL_TOPICS, *ALL_IDS, *CLUSTER_TOO],
     "no grant": [],
     "deny on one id": [*ALL_TOPICS, *ALL_IDS, *CLUSTER_TOO],
     "deny on one id for somebody else": [*ALL_TOPICS, *ALL_IDS, *CLUSTER_TOO],
@@ -268,6 +275,8 @@ GRANTS: Mapping[str, Granted] = {
 }
 IMPATIENT = Policy(max_timeout_fallback_ms=1, late_padding_ms=0)
 DENIED_ID = "other-live"
+APPLICATIONS = 1_100
+"""With an ACL each, on their own transactional ids."""
 DENIED_USERS = ("deny on one id", "deny on one id and acls hidden", "deny on one id and limits hidden")
 
 
@@ -309,6 +318,8 @@ def timeline(play: Play) -> None:
     """Grants, then the transactions, then the scans; scenes with a DENY come last."""
     admin = AdminClient({"bootstrap.servers": play.cluster.bootstrap})
     make(admin, (acl(name, grant) for name, grants in GRANTS.items() for grant in grants))
+    patterns = ((ID, f"app-{number}", LITERAL if number % 2 else PREFIXED, DESCRIBE) for number in range(APPLICATIONS))
+    make(admin, (acl("application", grant) for grant in patterns))
     granted, denied = play.some(GRANTED.situations), play.some(DENIED.situations)
     play.plant([*granted, *denied])
     look(play, granted)

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import itertools
+import json
+import tempfile
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id
@@ -148,6 +150,37 @@ def coordinator_back(scene: Scene) -> None:
     scene.live(live(scene, topic, 0, coordinator=3))
     scene.hanging(hang(scene, topic, 1, coordinator=3))
     scene.hanging(plant_hang_without_id(scene.bootstrap, topic, 2, producer_id=8_400_000_001), UNKNOWN)
+
+
+@BACK.add()
+def replica_made_after_deletion(scene: Scene) -> None:
+    """The hanging record was deleted by retention, then a replica was made: in sync, and without the producer."""
+    topic = topic_on(scene, 1)
+    planted = hang(scene, topic, 0, coordinator=1)
+    plain = Producer({"bootstrap.servers": scene.bootstrap})
+    plain.produce(topic, b"behind", partition=0)
+    assert plain.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap})
+    next(iter(admin.delete_records([TopicPartition(topic, 0, 1)]).values())).result(30)
+    add_replica(scene, topic)
+    scene.expect(planted, Truth.HANGING, (), InconclusiveReason.REPLICA_UNAWARE)
+
+
+def add_replica(scene: Scene, topic: str) -> None:
+    """On node 2, in sync."""
+    assignment = {"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [1, 2]}]}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write(json.dumps(assignment))
+        file.flush()
+        scene.cluster.tool(
+            "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+            *("--bootstrap-server", scene.bootstrap, "--execute", "--reassignment-json-file", file.name),
+        )
+    admin = AdminClient({"bootstrap.servers": scene.bootstrap})
+    until(
+        lambda: sorted(admin.list_topics(topic, timeout=30).topics[topic].partitions[0].isrs) == [1, 2],
+        f"{topic} has another replica in sync",
+    )
 
 
 @LAGGING.add()
