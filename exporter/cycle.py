@@ -14,7 +14,7 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
-from exporter.snapshot import Snapshot
+from exporter.snapshot import ClusterIdentity, Snapshot
 from exporter.status import ApiStatistics
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
@@ -57,8 +57,8 @@ class Reader(Protocol):
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
         """Use these settings from the next cycle on."""
 
-    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
-        """Set the topics that were visible before a restart."""
+    def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
+        """Set the topics that were visible before a restart. `is_required`: no other cluster is read."""
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter.config.settings import Settings
-from exporter.daemon import state_file
+from exporter.daemon import kept_file, state_file
 from exporter.daemon.kept_file import KeptFileError, recalled
 from exporter.daemon.state_file import State
 from exporter.doctor.findings import Diagnosis
@@ -16,7 +16,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.protection import CHECKS, Protected
 from exporter.evaluation.verdicts import Evaluation
-from exporter.snapshot import Provable
+from exporter.snapshot import ClusterIdentity, Provable
 from exporter.snapshot.origin import Protection
 from exporter.status import ApiStatistics, ClusterStatus, ProofStatus
 from exporter.transaction_log.report import LogPosition, LogReport
@@ -27,8 +27,8 @@ log = logging.getLogger("exporter")
 class ClusterState:
     """Written by the threads of the loop, in any order."""
 
-    def __init__(self, state_path: Path | None) -> None:
-        """`state_path` is the state file, None for no file."""
+    def __init__(self, state_path: Path | None, bootstrap: str) -> None:
+        """`state_path` is the state file, None for no file; `bootstrap` has the servers of the settings."""
         self._lock = threading.Lock()
         self._status = ClusterStatus(interval_ms=0, stale_after_cycles=0)
         """Without what the settings and other parts add."""
@@ -47,8 +47,10 @@ class ClusterState:
         self.memory: Memory = state.memory
         self.log_position: LogPosition = state.log_position
         """Up to where the published counts include the transaction log."""
-        self.topics: tuple[str, ...] = state.topics
-        """The topics that were visible, and those that are missing now."""
+        self.cluster: ClusterIdentity = state.cluster
+        """The cluster of the memory, with topics that are missing now."""
+        self.is_behind_same_servers = state.bootstrap in {"", bootstrap}
+        """False if the state file is of a cluster behind other servers than those of the settings."""
 
     def succeeded(
         self, evaluation: Evaluation, *, seconds: float, now_ms: int, phases: tuple[tuple[str, float], ...]
@@ -57,7 +59,7 @@ class ClusterState:
         with self._lock:
             self.evaluation = evaluation
             self.memory = evaluation.memory
-            self.topics = (*evaluation.snapshot.partitions.topics, *evaluation.snapshot.visibility.hidden_topics)
+            self.cluster = evaluation.snapshot.identity
             self._missed_in_a_row = 0
             self._status = replace(
                 self._status,
@@ -144,12 +146,23 @@ class ClusterState:
                 transaction_log=transaction_log,
             )
 
-    def keep(self) -> None:
-        """Write the state file."""
+    def replaced(self, cluster: ClusterIdentity) -> str | None:
+        """Move the state file aside if `cluster`, which the settings lead to, is another one; returns the reason then."""
+        contradiction = self.cluster.contradiction(cluster)
+        if contradiction is None:
+            return None
+        why = f"other bootstrap servers lead to another cluster, {contradiction}"
+        self._state_path = kept_file.made_free(
+            self._state_path, kept_file.ANOTHER_CLUSTER, contents="first-seen times", why=why, warn=log.warning
+        )
+        return why
+
+    def keep(self, bootstrap: str) -> None:
+        """Write the state file of the cluster behind these servers."""
         if self._state_path is None:
             return
         try:
-            state_file.save(self._state_path, State(self.memory, self.log_position, self.topics))
+            state_file.save(self._state_path, State(self.memory, self.log_position, self.cluster, bootstrap))
         except KeptFileError as error:
             self._say("state", f"a restart would lose first-seen times: {error}", logging.WARNING)
         else:

@@ -77,8 +77,18 @@ class IncidentsFile:
             path_beside(state_path), load, NO_INCIDENTS, contents="incidents", warn=log.warning
         )
 
+    def begin_again(self, why: str) -> None:
+        """Start without incidents, and move the file of the other cluster aside."""
+        self._path = kept_file.made_free(
+            self._path, kept_file.ANOTHER_CLUSTER, contents="incidents", why=why, warn=log.warning
+        )
+        self.incidents = NO_INCIDENTS
+
     def take(self, evaluation: Evaluation) -> list[TransactionKey]:
         """Follow them through one cycle, and write the file if anything has changed. Returns the new suspects."""
+        cluster_id = evaluation.snapshot.cluster_id
+        if self.incidents.all and self.incidents.cluster_id != cluster_id:
+            self.begin_again(f"they are of cluster {self.incidents.cluster_id}, not {cluster_id}")
         before, after = self.incidents, followed(self.incidents, evaluation)
         if after is before:
             return []

@@ -1,16 +1,24 @@
-"""Reads and writes the documents that the daemon keeps over restarts. A damaged one is moved aside, not overwritten."""
+"""Reads and writes the documents that the daemon keeps over restarts.
+
+One that is damaged, or of another cluster, is moved aside and never overwritten.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from exporter.files import atomic_write, read_text
 
 Content = TypeVar("Content")
+ANOTHER_CLUSTER = "another-cluster"
+"""Marks a file that was moved aside because it is of another cluster."""
+_CLUSTER_ID = re.compile(rb'"cluster_id":\s*("(?:[^"\\]|\\.)*")')
+_HEAD_BYTES = 4096
 
 
 class KeptFileError(Exception):
@@ -36,8 +44,16 @@ def load(path: Path, parse: Callable[[Any], Content], *, kind: str, bytes_max: i
         raise KeptFileDamagedError(f"{path} is not a {kind} of this exporter: {error}") from error
 
 
-def save(path: Path, document: object) -> None:
-    """Replace the file atomically: a reader, or a crash, sees the old one or the new one. Raises KeptFileError."""
+def save(path: Path, document: Mapping[str, Any]) -> None:
+    """Replace the file atomically: a reader, or a crash, sees the old one or the new one.
+
+    Raises KeptFileError, also where the file is of another cluster: two exporters have one file.
+    """
+    cluster_id = _cluster_of(path)
+    if cluster_id not in {"", document["cluster_id"]}:
+        raise KeptFileError(
+            f"{path} is of cluster {cluster_id}, as another exporter has written it: give each its own state.file"
+        )
     try:
         with atomic_write(path, beside=f"{path.name}.{os.getpid()}.tmp") as file:
             file.write(json.dumps(document, separators=(",", ":")).encode())
@@ -45,16 +61,39 @@ def save(path: Path, document: object) -> None:
         raise KeptFileError(f"{path} cannot be written: {error}") from error
 
 
-def set_aside(path: Path) -> Path:
-    """Move a damaged file away, so that an operator can examine it; returns its new path. Raises KeptFileError."""
+def _cluster_of(path: Path) -> str:
+    """The cluster id in the file's first lines; empty without one."""
+    try:
+        with path.open("rb") as file:
+            found = _CLUSTER_ID.search(file.read(_HEAD_BYTES))
+        return "" if found is None else str(json.loads(found[1]))
+    except (OSError, ValueError):
+        return ""
+
+
+def set_aside(path: Path, mark: str = "damaged") -> Path:
+    """Move a file away, so that an operator can examine it; returns its new path. Raises KeptFileError."""
     for number in range(1, 1000):
-        aside = path.with_name(f"{path.name}.damaged-{number}")
+        aside = path.with_name(f"{path.name}.{mark}-{number}")
         if not aside.exists():
             try:
                 return path.rename(aside)
             except OSError as error:
                 raise KeptFileError(f"{path} cannot be moved to {aside}: {error}") from error
-    raise KeptFileError(f"{path.parent} has too many damaged files: remove some")
+    raise KeptFileError(f"{path.parent} has too many such files: remove some")
+
+
+def made_free(path: Path | None, mark: str, *, contents: str, why: str, warn: Callable[[str], None]) -> Path | None:
+    """Where this run saves `contents` after the file there was moved aside; None if it could not be moved."""
+    if path is None or not path.exists():
+        warn(f"{contents} start from now: {why}")
+        return path
+    try:
+        warn(f"{contents} start from now: {why}; {path} was moved to {set_aside(path, mark)}")
+    except KeptFileError as error:
+        warn(f"{contents} are not saved in this run: {why}; {error}")
+        return None
+    return path
 
 
 def recalled(
@@ -69,12 +108,7 @@ def recalled(
     try:
         return load(path), path
     except KeptFileDamagedError as damage:
-        try:
-            warn(f"{contents} start from now: {damage}; it was moved to {set_aside(path)}")
-        except KeptFileError as error:
-            warn(f"{contents} are not saved in this run: {damage}; {error}")
-        else:
-            return empty, path
+        return empty, made_free(path, "damaged", contents=contents, why=str(damage), warn=warn)
     except KeptFileError as error:
         warn(f"{contents} are not saved in this run: {error}")
     return empty, None

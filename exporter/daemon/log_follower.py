@@ -63,7 +63,7 @@ class LogFollower:
         self._ledger = Ledger()
         self._counts = Counts(settings.groups)
         self._timeouts: deque[EndedByCoordinator] = deque(maxlen=TIMEOUTS_MAX)
-        self._cluster_id = ""
+        self._cluster_id = self._expected_cluster_id = ""
         self._partitions: tuple[int, ...] = ()
         self._positions: dict[int, int] = {}
         self._ends: Mapping[int, int] = {}
@@ -80,6 +80,12 @@ class LogFollower:
         """Connect again, with these settings, and continue at the same positions."""
         self._kafka = kafka
         self._reopening.set()
+
+    def expect(self, cluster_id: str) -> None:
+        """Read the log of this cluster and of no other one; an empty id is of any."""
+        self._expected_cluster_id = cluster_id
+        if cluster_id and self._cluster_id not in {"", cluster_id}:
+            self._reopening.set()
 
     def close(self) -> None:
         """End within half a second or so."""
@@ -148,6 +154,10 @@ class LogFollower:
             source.close()
 
     def _begin(self, source: StateLog) -> None:
+        if self._expected_cluster_id not in {"", source.cluster_id}:
+            raise LogUnreadableError(
+                f"the brokers belong to cluster {source.cluster_id}, not to {self._expected_cluster_id}, which is watched"
+            )
         is_another = self._cluster_id not in {"", source.cluster_id}
         self._cluster_id = source.cluster_id
         self._partitions = source.partitions

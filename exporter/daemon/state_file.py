@@ -1,4 +1,4 @@
-"""Reads and writes the state file: first-seen times, the position in the transaction log, the topics that were visible."""
+"""Reads and writes the state file: first-seen times, the position in the transaction log, the ids of the cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from exporter.daemon import kept_file
 from exporter.evaluation.memory import GroupKey, Memory, Remembered
 from exporter.files import MEGABYTE
-from exporter.snapshot import TransactionKey
+from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 FORMAT = "kafka-transaction-exporter state"
@@ -29,8 +29,10 @@ class State:
 
     memory: Memory = field(default_factory=Memory)
     log_position: LogPosition = field(default_factory=LogPosition)
-    topics: tuple[str, ...] = ()
-    """Of the memory's cluster: one that is hidden after the restart is reported."""
+    cluster: ClusterIdentity = UNKNOWN_CLUSTER
+    """That of the memory. A topic of it that is hidden after the restart is reported."""
+    bootstrap: str = ""
+    """The servers behind which this cluster was found; empty if unknown."""
 
 
 def load(path: Path) -> State:
@@ -46,7 +48,12 @@ def save(path: Path, state: State) -> None:
 
 def state_of(document: Any) -> State:
     """The state in a document. Raises ValueError, KeyError or TypeError for anything else."""
-    return State(_memory(document), _log_position(document), _topics(document))
+    memory = _memory(document)
+    cluster = ClusterIdentity(cluster_id=memory.cluster_id, topic_ids=_topics(document))
+    bootstrap = document.get("bootstrap", "")  # of this version on
+    if not isinstance(bootstrap, str):
+        raise TypeError("bootstrap is not a text")
+    return State(memory, _log_position(document), cluster, bootstrap)
 
 
 def document_of(state: State) -> dict[str, Any]:
@@ -60,7 +67,9 @@ def document_of(state: State) -> dict[str, Any]:
             for key, remembered in memory.transactions.items()
         ],
         "blocked": [[*key, since_ms] for key, since_ms in memory.blocked.items()],
-        "topics": state.topics,
+        "topics": list(state.cluster.topic_ids),
+        "topic_ids": list(state.cluster.topic_ids.values()),
+        "bootstrap": state.bootstrap,
         "transaction_log": {"cluster_id": position.cluster_id, "offsets": sorted(position.offsets.items())},
     }
 
@@ -96,12 +105,15 @@ def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
     return MappingProxyType(blocked)
 
 
-def _topics(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Files of versions before 0.3 have none."""
+def _topics(document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Topic -> topic id. Files of versions before 0.3 have no topics, those before 0.5 no ids of them."""
     topics = document.get("topics", [])
-    if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
-        raise TypeError("the topics are not names")
-    return tuple(topics)
+    if not isinstance(topics, list):
+        raise TypeError("the topics are not a list")
+    topic_ids = document.get("topic_ids", [""] * len(topics))
+    if not isinstance(topic_ids, list) or not all(isinstance(text, str) for text in [*topics, *topic_ids]):
+        raise TypeError("the topics are not names and ids")
+    return MappingProxyType(dict(zip(topics, topic_ids, strict=True)))
 
 
 def _log_position(document: Mapping[str, Any]) -> LogPosition:

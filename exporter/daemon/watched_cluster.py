@@ -26,19 +26,21 @@ from exporter.daemon.wiring import policy_of, publish_options_of
 from exporter.evaluation.verdicts import Evaluation
 from exporter.incidents.incident import Incidents
 from exporter.kafka.collect.first_records import first_records
-from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
+from exporter.kafka.errors import AnotherClusterError, ClientClosedError, ClusterUnavailableError
 from exporter.log_format import logging_of
 from exporter.publication.exposition import ClusterRenderer, Families
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page, render_page
 from exporter.publication.paths import url_of
 from exporter.publication.publication import Publication
-from exporter.snapshot import Snapshot, TransactionKey
+from exporter.snapshot import ClusterIdentity, Snapshot, TransactionKey
 from exporter.status import HistoryStatus, ProcessStatus
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 from exporter.transaction_log.report import LogPosition, LogReport
 
 log = logging.getLogger("exporter")
+
+HOW_TO_ACCEPT = "if it replaces the watched one, move the state file and the file of incidents away, and restart"
 
 Follow = Callable[[Settings, LogPosition], LogFollower]
 """Makes the reader of a cluster's transaction log, which continues its counts at a position."""
@@ -100,8 +102,9 @@ class WatchedCluster:
         self._renderer = ClusterRenderer(self.name)
         self._incident_pages = IncidentPages(self.name)
         with logging_of(self.name):
-            self._record = ClusterState(state_path)
-            reader.recall(self._record.memory.cluster_id, self._record.topics)
+            self._record = ClusterState(state_path, self.settings.kafka.bootstrap)
+            is_required = self._record.is_behind_same_servers
+            reader.recall(self._record.cluster, is_required=is_required)
             address_of = partial(url_of, self.settings.publish.external_url, self.name)
             self._incidents = IncidentsFile(state_path, url_of=address_of)
             self._proof_check = ProofCheck(reader, shared.clock)
@@ -109,6 +112,8 @@ class WatchedCluster:
             self._protection_watch = ProtectionWatch(reader, shared.clock)
             follow = shared.follow if self.settings.transaction_log.enabled else None
             self._log_reader = None if follow is None else follow(self.settings, self._record.log_position)
+            if self._log_reader is not None and is_required:
+                self._log_reader.expect(self._record.cluster.cluster_id)
 
     def start(self) -> None:
         if self._log_reader is not None:
@@ -135,21 +140,35 @@ class WatchedCluster:
             evaluation = self._reader.cycle(known, self._journal_of)
         except ClientClosedError:
             return
+        except AnotherClusterError as error:
+            if self._log_reader is not None:  # its connections may lead there as well
+                self._log_reader.use(self.settings.kafka)
+            self._failed(f"{error}; {HOW_TO_ACCEPT}", seconds=shared.clock() - began)
+            return
         except ClusterUnavailableError as error:
             self._failed(str(error), seconds=shared.clock() - began)
             return
         seconds = shared.clock() - began
         now_ms = int(shared.wall_clock() * 1000)
         self._compare_ids(evaluation.snapshot)
+        self._accept(evaluation.snapshot.identity)
         # Recorded first: once it has succeeded, a missed cycle publishes it, and the exporter may be ended then.
         if shared.history is not None and self.namesake is None:
             shared.history.record(evaluation, self.settings.scan.interval_ms)
         self._record.succeeded(evaluation, seconds=seconds, now_ms=now_ms, phases=self._reader.phases)
         new = self._incidents.take(evaluation)
         shared.publish(self)
-        self._record.keep()
+        self._record.keep(self.settings.kafka.bootstrap)
         if self._look_further(evaluation.snapshot, new):
             shared.publish(self)
+
+    def _accept(self, cluster: ClusterIdentity) -> None:
+        """Start from now where other servers lead to another cluster; the reader refuses every other one."""
+        why = self._record.replaced(cluster)
+        if why is not None:
+            self._incidents.begin_again(why)
+        if self._log_reader is not None:
+            self._log_reader.expect(cluster.cluster_id)
 
     def _compare_ids(self, snapshot: Snapshot) -> None:
         before, self.namesake = self.namesake, self._shared.namesake_of(self, snapshot)

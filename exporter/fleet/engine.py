@@ -30,6 +30,7 @@ from exporter.fleet import executor
 from exporter.fleet.executor import Done, Task, packed, perform, unpacked
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
+from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity
 from exporter.status import ApiStatistics, total
 from exporter.transaction_log.journal import Journal
 
@@ -131,7 +132,7 @@ class SparkReader:
         self._engine = engine
         self._kafka = kafka
         self._scan = scan
-        self._recalled: tuple[str, tuple[str, ...]] = ("", ())
+        self._recalled = UNKNOWN_CLUSTER, True
         self._requests: tuple[ApiStatistics, ...] = ()
         self._is_closed = False
         self._home: RDD[int] | None = None
@@ -146,8 +147,7 @@ class SparkReader:
         done = self._run(partial(_cycle, known, journal, self._boot_id))
         self.phases, self._boot_id = done.phases, done.boot_id
         evaluation: Evaluation = done.value
-        snapshot = evaluation.snapshot
-        self.recall(snapshot.cluster_id, (*snapshot.partitions.topics, *snapshot.visibility.hidden_topics))
+        self.recall(evaluation.snapshot.identity)
         return evaluation
 
     def query(self, question: Question[T], *, deadline_s: float) -> T:
@@ -155,10 +155,12 @@ class SparkReader:
         return value
 
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:  # noqa: ARG002 - see `Clients`
+        if kafka.bootstrap_servers != self._kafka.bootstrap_servers:
+            self._recalled = self._recalled[0], False
         self._kafka, self._scan = kafka, scan
 
-    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
-        self._recalled = cluster_id, topics
+    def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
+        self._recalled = cluster, is_required
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         return self._requests

@@ -21,6 +21,7 @@ from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
 from exporter.files import signature
 from exporter.kafka.collect.collector import Collector
+from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity
 from exporter.status import ApiStatistics, since
 
 IDLE_SECONDS_MAX = 600.0
@@ -48,7 +49,11 @@ class Clients:
         self._clients: dict[object, tuple[Collector, float]] = {}
 
     def of(
-        self, kafka: KafkaSettings, scan: ScanSettings, *, recalled: tuple[str, tuple[str, ...]] = ("", ())
+        self,
+        kafka: KafkaSettings,
+        scan: ScanSettings,
+        *,
+        recalled: tuple[ClusterIdentity, bool] = (UNKNOWN_CLUSTER, True),
     ) -> Collector:
         """The client of that cluster, with these limits; a new one gets `recalled`. Raises CredentialsError."""
         now_s = self._clock()
@@ -61,7 +66,8 @@ class Clients:
         key = pickle.dumps((kafka, scan, files))
         if key not in self._clients:
             self._clients[key] = Collector.opened(kafka, scan), now_s
-            self._clients[key][0].recall(*recalled)
+            cluster, is_required = recalled
+            self._clients[key][0].recall(cluster, is_required=is_required)
         self._clients[key] = self._clients[key][0], now_s
         return self._clients[key][0]
 
@@ -79,8 +85,8 @@ class Task:
 
     kafka: KafkaSettings
     scan: ScanSettings
-    recalled: tuple[str, tuple[str, ...]]
-    """(cluster id, topics) that were visible before, for an executor that does not know the cluster yet."""
+    recalled: tuple[ClusterIdentity, bool]
+    """The arguments of `Collector.recall`, for an executor that does not know the cluster yet."""
     work: Callable[[Collector], Any]
 
 

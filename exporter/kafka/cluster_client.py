@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from exporter.kafka.client.connections import Address, Connections, Received, Sent
 from exporter.kafka.cluster_clock import ClusterClock
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
+from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnavailableError, FaultReason
 from exporter.kafka.messages import metadata
 from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
 from exporter.kafka.topology import Topology, topology_of
+from exporter.snapshot import UNKNOWN_CLUSTER
 
 T = TypeVar("T")
 TRANSACTIONS_LIMIT = 50_000
@@ -25,6 +26,8 @@ class LatestMetadata:
     def __init__(self) -> None:
         self._decoded = b""
         self._topology: Topology | None = None
+        self.cluster = UNKNOWN_CLUSTER
+        """The cluster that is read: brokers of another one are refused."""
 
     def topology_of(self, answer: RawAnswer) -> Topology:
         """The topology of this response; the same object as before if nothing has changed."""
@@ -33,6 +36,15 @@ class LatestMetadata:
             self._topology = topology_of(metadata.decode(answer.body))
             self._decoded = content
         return self._topology
+
+    def check(self, topology: Topology, address: Address) -> None:
+        """Raises BrokerFault if the broker at `address`, which returned `topology`, belongs to another cluster."""
+        if topology.identity is not self.cluster:
+            contradiction = self.cluster.contradiction(topology.identity)
+            if contradiction is not None:
+                raise BrokerFault(
+                    FaultReason.ANOTHER_CLUSTER, f"broker at {address} belongs to another cluster: {contradiction}"
+                )
 
 
 @dataclass(slots=True)
@@ -174,7 +186,9 @@ class ClusterClient:
         Raises BrokerFault if `broker` does not respond, ClusterUnavailableError if no broker does.
         """
         if broker is not None:
-            return await self.request(broker, "Metadata", metadata.request(topics), _topology)
+            topology = await self.request(broker, "Metadata", metadata.request(topics), _topology)
+            self.latest.check(topology, self._address_of(broker))
+            return topology
         topology = await self._ask_anyone(topics)
         self.brokers = topology.brokers
         return topology
@@ -183,7 +197,7 @@ class ClusterClient:
         """The current source first, then other known brokers, then the bootstrap addresses; each gets a share of time."""
         known = dict.fromkeys([*(self.brokers or {}).values(), *self.bootstrap])
         addresses = sorted(known, key=lambda candidate: (candidate in self.out_of_touch, candidate != self.source))
-        faults: list[str] = []
+        faults: list[BrokerFault] = []
         read = self.latest.topology_of if topics is None else _topology
         for tried, address in enumerate(addresses):
             share = self.remaining_s() / (len(addresses) - tried)
@@ -191,13 +205,22 @@ class ClusterClient:
                 topology = await self._ask_at(
                     address, "Metadata", metadata.request(topics), min(self.request_timeout_s, share), read
                 )
+                self.latest.check(topology, address)
             except BrokerFault as fault:
-                faults.append(str(fault))
+                faults.append(fault)
                 continue
             if topics is None:
                 self.source = address
+                self.latest.cluster = topology.identity
             return topology
-        raise ClusterUnavailableError("no broker responded: " + "; ".join(dict.fromkeys(faults)))
+        raise _unavailable(faults)
+
+
+def _unavailable(faults: Iterable[BrokerFault]) -> ClusterUnavailableError:
+    sentences = "; ".join(dict.fromkeys(map(str, faults)))
+    if any(fault.reason is FaultReason.ANOTHER_CLUSTER for fault in faults):
+        return AnotherClusterError(f"no broker of the watched cluster responded: {sentences}")
+    return ClusterUnavailableError(f"no broker responded: {sentences}")
 
 
 def _topology(answer: RawAnswer) -> Topology:

@@ -66,6 +66,7 @@ class FaultReason(Enum):
     MALFORMED_ANSWER = "malformed_answer"
     RECEIVE_LIMIT = "receive_limit"
     UNKNOWN_BROKER = "unknown_broker"
+    ANOTHER_CLUSTER = "another_cluster"
     REFUSED = "refused"
 
 
@@ -83,6 +84,10 @@ class BrokerFault(Exception):
 
 class ClusterUnavailableError(Exception):
     """No broker returned the cluster's metadata: the cycle has no data."""
+
+
+class AnotherClusterError(ClusterUnavailableError):
+    """The brokers that responded belong to another cluster than before."""
 
 
 class ClientClosedError(Exception):

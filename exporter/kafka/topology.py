@@ -12,7 +12,7 @@ import numpy as np
 from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.messages.metadata import MetadataAnswer
-from exporter.snapshot import NO_LEADER, BoolColumn, Int32Column, Int64Column
+from exporter.snapshot import NO_LEADER, BoolColumn, ClusterIdentity, Int32Column, Int64Column
 from exporter.snapshot.partitions import NO_ROWS, rows_by_topic
 
 PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
@@ -64,6 +64,13 @@ class Topology:
 
     def __len__(self) -> int:
         return len(self.topic)
+
+    @cached_property
+    def identity(self) -> ClusterIdentity:
+        """The ids by which its cluster is recognized."""
+        return ClusterIdentity(
+            cluster_id=self.cluster_id, topic_ids=dict(zip(self.topics, self.topic_ids, strict=True))
+        )
 
     def rows_of(self, topic: str) -> range:
         """The rows of one topic; empty if it is missing."""

@@ -16,6 +16,7 @@ from exporter.snapshot.coverage import (
     MaxTimeout,
     Visibility,
 )
+from exporter.snapshot.identity import UNKNOWN_CLUSTER, ClusterIdentity
 from exporter.snapshot.outcome import EndMarker, EndMarkers
 from exporter.snapshot.partitions import (
     NO_LEADER,

@@ -15,6 +15,7 @@ from exporter.snapshot.coverage import (
     MaxTimeout,
     Visibility,
 )
+from exporter.snapshot.identity import ClusterIdentity
 from exporter.snapshot.outcome import EndMarkers
 from exporter.snapshot.partitions import Answer, OpenTransactions, Partitions, SecondRead
 from exporter.snapshot.proof import CoordinatorProof
@@ -57,6 +58,15 @@ class Snapshot:
     coordinators: tuple[CoordinatorCoverage, ...]
     """Empty if nothing was open: the coordinators were not queried."""
     max_timeout: MaxTimeout
+
+    @property
+    def identity(self) -> ClusterIdentity:
+        """The ids by which its cluster is recognized; hidden topics have "" as id."""
+        topics, topic_ids = self.partitions.topics, self.partitions.topic_ids
+        shown = dict(zip(topics, topic_ids or ("",) * len(topics), strict=True))
+        return ClusterIdentity(
+            cluster_id=self.cluster_id, topic_ids={**dict.fromkeys(self.visibility.hidden_topics, ""), **shown}
+        )
 
     @property
     def cluster_time_ms(self) -> int:

@@ -25,8 +25,10 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import (
+    UNKNOWN_CLUSTER,
     Acls,
     BrokerContact,
+    ClusterIdentity,
     IdVisibility,
     Preconditions,
     SecondRead,
@@ -64,10 +66,10 @@ class Script:
         self.phases = (("producers", 0.25),)
         self.used: list[bool] = []
         self.unusable: list[ClusterUnavailableError] = []
-        self.recalled: tuple[str, tuple[str, ...]] = ("", ())
+        self.recalled = UNKNOWN_CLUSTER, True
 
-    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
-        self.recalled = (cluster_id, topics)
+    def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
+        self.recalled = cluster, is_required
 
     def collect(
         self, *, seen_before: Collection[tuple[str, int, int, int, str]], seen_unexamined: TransactionKeys
@@ -385,7 +387,7 @@ def test_memory_reaches_the_state_file_and_comes_back(tmp_path: Path) -> None:
     cycle(daemon_on(script, Clock(), path))
 
     assert script.seen_before == [[("orders", 0, 7, 100, "")]]
-    assert script.recalled == (healthy().cluster_id, ("orders",))
+    assert script.recalled == (healthy().identity, True)
 
 
 def test_an_unwritable_state_file_harms_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

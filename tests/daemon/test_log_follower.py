@@ -116,6 +116,40 @@ def commits_of(report: LogReport) -> int:
     return sum(number for _, outcome, number in report.counted.completed if outcome.value == "commit")
 
 
+def test_the_log_of_another_cluster_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its transactions would be counted as those of the watched one. When that one responds again, reading goes on."""
+    monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 0.01)
+    other = Log([], {0: 0})
+    other.cluster_id = "another"
+    reader = reader_of(Logs(other, log := Log([], {0: 0})))
+    reader.expect(log.cluster_id)
+    reader.start()
+    try:
+        assert log.drained.wait(PATIENCE_S)
+    finally:
+        reader.close()
+    assert not other.drained.is_set()
+    assert f"the brokers belong to cluster another, not to {log.cluster_id}" in caplog.text
+    assert reader.report().position.cluster_id == log.cluster_id
+
+
+def test_a_reader_that_has_found_another_cluster_than_the_cycles_changes_over() -> None:
+    """The bootstrap servers are of two clusters."""
+    other = Log([], {0: 0})
+    other.cluster_id = "another"
+    reader = reader_of(Logs(other, log := Log([], {0: 0}), again := Log([], {0: 0})))
+    reader.start()
+    try:
+        assert other.drained.wait(PATIENCE_S)
+        reader.expect(log.cluster_id)
+        assert log.closed.wait(PATIENCE_S)
+        assert again.drained.wait(PATIENCE_S)
+    finally:
+        reader.close()
+
+
 def test_it_begins_as_far_back_as_the_settings_say() -> None:
     """An hour before now, by default, and from no position."""
     logs = Logs(log := Log([], {0: 0}))

@@ -34,6 +34,6 @@ def test_what_could_not_be_read_is_not_called_good(caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.INFO)
     nothing = Protection()
     assert {check(nothing).state for check in CHECKS.values()} == {Protected.UNKNOWN}
-    ClusterState(None).protected(nothing)
+    ClusterState(None, "a:1").protected(nothing)
 
     assert caplog.messages == [f"settings that could not be read: {', '.join(CHECKS)}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,17 +16,18 @@ from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
 from exporter.daemon.state_file import State
 from exporter.evaluation.memory import GroupKey, Memory, Remembered
-from exporter.snapshot import TransactionKey
+from exporter.snapshot import ClusterIdentity, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)
 MEMORIES = st.builds(
     lambda cluster_id, transactions, blocked: Memory(
         cluster_id=cluster_id, transactions=MappingProxyType(transactions), blocked=MappingProxyType(blocked)
     ),
-    st.text(st.characters(exclude_categories=["Cs"])),
+    TEXTS,
     st.dictionaries(
-        st.builds(TransactionKey, st.text(st.characters(exclude_categories=["Cs"])), INTEGERS, INTEGERS, INTEGERS),
+        st.builds(TransactionKey, TEXTS, INTEGERS, INTEGERS, INTEGERS),
         st.builds(
             Remembered,
             first_seen_ms=INTEGERS,
@@ -36,13 +38,11 @@ MEMORIES = st.builds(
         ),
         max_size=5,
     ),
-    st.dictionaries(
-        st.builds(GroupKey, *[st.text(st.characters(exclude_categories=["Cs"]))] * 2, INTEGERS), INTEGERS, max_size=5
-    ),
+    st.dictionaries(st.builds(GroupKey, *[TEXTS] * 2, INTEGERS), INTEGERS, max_size=5),
 )
 POSITIONS = st.builds(
     lambda cluster_id, offsets: LogPosition(cluster_id=cluster_id, offsets=MappingProxyType(offsets)),
-    st.text(st.characters(exclude_categories=["Cs"])),
+    TEXTS,
     st.dictionaries(INTEGERS, INTEGERS, max_size=5),
 )
 SOME = State(
@@ -53,18 +53,24 @@ SOME = State(
         ),
     ),
     LogPosition(cluster_id="c", offsets=MappingProxyType({3: 17})),
+    ClusterIdentity(cluster_id="c"),
 )
 
 
-@given(MEMORIES, POSITIONS, st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5).map(tuple))
+@given(MEMORIES, POSITIONS, st.dictionaries(TEXTS, TEXTS, max_size=5), TEXTS)
 def test_what_is_saved_is_loaded(
-    tmp_path_factory: pytest.TempPathFactory, memory: Memory, log_position: LogPosition, topics: tuple[str, ...]
+    tmp_path_factory: pytest.TempPathFactory,
+    memory: Memory,
+    log_position: LogPosition,
+    topic_ids: dict[str, str],
+    bootstrap: str,
 ) -> None:
     path = tmp_path_factory.mktemp("state") / "state.json"
+    cluster = ClusterIdentity(cluster_id=memory.cluster_id, topic_ids=MappingProxyType(topic_ids))
 
-    state_file.save(path, State(memory, log_position, topics))
+    state_file.save(path, State(memory, log_position, cluster, bootstrap))
 
-    assert state_file.load(path) == State(memory, log_position, topics)
+    assert state_file.load(path) == State(memory, log_position, cluster, bootstrap)
 
 
 def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
@@ -73,9 +79,10 @@ def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
     state_file.save(path, SOME)
     document = json.loads(path.read_text())
     del document["transaction_log"], document["topics"], document["blocked"]
+    del document["topic_ids"], document["bootstrap"]
     path.write_text(json.dumps(document))
 
-    assert state_file.load(path) == State(SOME.memory)
+    assert state_file.load(path) == State(SOME.memory, cluster=SOME.cluster)
 
 
 def test_no_file_is_an_empty_memory(tmp_path: Path) -> None:
@@ -88,7 +95,7 @@ def test_saving_makes_the_folder_and_leaves_no_other_file(tmp_path: Path) -> Non
     path = tmp_path / "deep" / "er" / "state.json"
 
     state_file.save(path, SOME)
-    state_file.save(path, State())
+    state_file.save(path, SOME)
 
     assert [p.name for p in path.parent.iterdir()] == ["state.json"]
 
@@ -168,7 +175,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(KeptFileError, match="No space left"):
-        state_file.save(path, State())
+        state_file.save(path, replace(SOME, bootstrap="a:1"))
 
     assert state_file.load(path) == SOME
     assert [p.name for p in tmp_path.iterdir()] == ["state.json"]

@@ -130,6 +130,7 @@ class Model:
     """Rules, or the error that DescribeAcls answers."""
     topic_ids: dict[str, UUID] = field(default_factory=dict)
     """Where they are not made of the name."""
+    cluster_id: str = CLUSTER_ID
     quorum: QuorumState | int = field(default_factory=QuorumState)
     """The response to DescribeQuorum, or its error."""
 
@@ -158,7 +159,7 @@ class Answers:
             names = [name for name in names if (node, name) not in self.model.hidden_topics]
         return MetadataResponse(
             version=version,
-            cluster_id=CLUSTER_ID,
+            cluster_id=self.model.cluster_id,
             controller_id=1,
             brokers=[
                 MetadataResponse.MetadataResponseBroker(

@@ -36,7 +36,9 @@ from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, Sour
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import TopicWatch, about_source
 from exporter.snapshot import (
+    UNKNOWN_CLUSTER,
     ClockSource,
+    ClusterIdentity,
     Int32Column,
     MaxTimeout,
     Snapshot,
@@ -153,12 +155,15 @@ class Collector:
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
         """Use these settings from now on. Not during a collection. Raises CredentialsError, and then nothing changes.
 
-        `reconnect`: end the connections and forget the cluster, because the cluster or the credentials may be others.
+        `reconnect`: end the connections, because the cluster or the credentials may be others. Only other bootstrap servers
+        may lead to another cluster.
         """
         options = client_options(kafka) if reconnect else {}
         self._options = _collect_options(kafka, scan)
         PROCESS.limit_bytes = scan.receive_limit_bytes
-        self._bootstrap = _bootstrap(kafka)
+        if self._bootstrap != _bootstrap(kafka):
+            self._bootstrap = _bootstrap(kafka)
+            self._metadata.cluster = UNKNOWN_CLUSTER
         if reconnect:
             self._topology = self._producers = None
             self._out_of_touch.clear()
@@ -167,9 +172,13 @@ class Collector:
             self._tokens = _tokens(options)
             self._connections.use(options, client_id=kafka.client_id)
 
-    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
-        """Set the topics that were visible before a restart, to report those that are hidden now."""
-        self._topics.recall(cluster_id, topics)
+    def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
+        """Set what was visible before a restart, to report topics that are hidden now.
+
+        `is_required`: brokers of another cluster are refused.
+        """
+        self._topics.recall(cluster)
+        self._metadata.cluster = cluster if is_required else UNKNOWN_CLUSTER
 
     def scan(self) -> tuple[LeaderScan, Source]:
         """The leaders' responses alone, and what is known of the source of the metadata.

@@ -13,7 +13,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.acls import acls_on
-from exporter.snapshot import STATE_TOPIC, Visibility
+from exporter.snapshot import STATE_TOPIC, ClusterIdentity, Visibility
 
 ASKED_MAX = 1000
 """Topics that vanished and are requested by name in one cycle."""
@@ -32,9 +32,9 @@ class TopicWatch:
         self._hidden_since_s: dict[str, float] = {}
         self._state_topic_gap: str | None = None
 
-    def recall(self, cluster_id: str, topics: tuple[str, ...]) -> None:
+    def recall(self, cluster: ClusterIdentity) -> None:
         """The topics that were visible before a restart: grants often change together with one."""
-        self._cluster_id, self._visible = cluster_id, topics
+        self._cluster_id, self._visible = cluster.cluster_id, tuple(cluster.topic_ids)
 
     def _forget_another(self, cluster_id: str) -> None:
         """Other credentials may lead to another cluster, or show less of the same one, which must be reported."""

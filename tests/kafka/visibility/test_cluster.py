@@ -13,7 +13,7 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.kafka.errors import ErrorCode
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES
-from exporter.snapshot import STATE_TOPIC, ClockSource
+from exporter.snapshot import STATE_TOPIC, ClockSource, ClusterIdentity
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import ALLOW_DESCRIBE_ALL, CLUSTER_ID, Acl, Model, Partition, QuorumState, Transaction
 from tests.kafka.scene import UNKNOWN, collected, collector_of, evaluated, inconclusive, scene, verdicts
@@ -59,7 +59,8 @@ def test_a_topic_that_was_visible_before_a_restart_and_is_hidden_is_missed(
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)], "u": [Partition(1)]})
     model.hidden_topics = {(1, "u")}
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
-        collector.recall(cluster_id, (STATE_TOPIC, "t", "u", "deleted"))
+        known = ClusterIdentity(cluster_id=cluster_id, topic_ids=dict.fromkeys((STATE_TOPIC, "t", "u", "deleted"), ""))
+        collector.recall(known, is_required=False)
         for _ in range(2):
             assert collector.collect().visibility.hidden_topics == missed
 

@@ -34,6 +34,7 @@ from exporter.kafka.messages import describe_producers, list_offsets, metadata
 from exporter.publication.metrics import coverage
 from exporter.recovery import plan_file
 from exporter.recovery.plan import Action
+from exporter.snapshot import UNKNOWN_CLUSTER
 from tests.verification.model.answers import CLUSTER_ID, HOST, PORT
 from tests.verification.model.connections import SimConnections
 from tests.verification.model.world import World
@@ -58,7 +59,7 @@ class Exporter:
         self._addresses = tuple(Address(HOST, PORT + broker) for broker in bootstrap)
         self.collector = self._collector()
         self.memory = Memory()
-        self.topics: tuple[str, ...] = ()
+        self.cluster = UNKNOWN_CLUSTER
 
     def _collector(self) -> Collector:
         return Collector(
@@ -75,7 +76,7 @@ class Exporter:
         self.collector = self._collector()
         kept = json.loads(json.dumps(state_file.document_of(state_file.State(self.memory))))
         self.memory = state_file.state_of(kept).memory
-        self.collector.recall(self.memory.cluster_id, self.topics)
+        self.collector.recall(self.cluster)
 
     def cycle(self, *, search_logs: bool = False) -> Evaluation | None:
         """One cycle of the daemon; None where it failed."""
@@ -87,7 +88,7 @@ class Exporter:
             return None
         evaluation = evaluate(snapshot, self.memory, POLICY)
         self.memory = evaluation.memory
-        self.topics = (*snapshot.partitions.topics, *snapshot.visibility.hidden_topics)
+        self.cluster = snapshot.identity
         return evaluation
 
     def abort(self, row: TransactionRow) -> int:
