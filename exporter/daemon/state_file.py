@@ -10,6 +10,7 @@ from typing import Any
 
 from exporter.daemon import kept_file
 from exporter.evaluation.memory import GroupKey, Memory, Remembered
+from exporter.evaluation.verdicts import StartSource
 from exporter.files import MEGABYTE
 from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity, TransactionKey
 from exporter.transaction_log.report import LogPosition
@@ -20,6 +21,8 @@ BYTES_MAX = 256 * MEGABYTE
 """A million open transactions take about 100 MB."""
 _NUMBERED = 4
 """Topic, partition, producer id and start offset; the topic id comes last: files of versions before 0.3 have none."""
+_STARTS = ("start_ms", "start_source", "not_open_at_ms", "clock_offset_ms")
+"""In a list of their own: older versions do not read it."""
 _REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "completing_since_ms")
 
 
@@ -63,9 +66,10 @@ def document_of(state: State) -> dict[str, Any]:
         "version": VERSION,
         "cluster_id": memory.cluster_id,
         "transactions": [
-            [*key[:_NUMBERED], *(getattr(remembered, name) for name in _REMEMBERED), key.topic_id]
+            [*key[:_NUMBERED], *(_kept(remembered, name) for name in _REMEMBERED), key.topic_id]
             for key, remembered in memory.transactions.items()
         ],
+        "starts": [[_kept(known, name) for name in _STARTS] for known in memory.transactions.values()],
         "blocked": [[*key, since_ms] for key, since_ms in memory.blocked.items()],
         "topics": list(state.cluster.topic_ids),
         "topic_ids": list(state.cluster.topic_ids.values()),
@@ -74,19 +78,35 @@ def document_of(state: State) -> dict[str, Any]:
     }
 
 
+def _kept(remembered: Remembered, name: str) -> int:
+    """A clock that is set back must not make the next process see it later, nor this machine's clock."""
+    value = int(getattr(remembered, name))
+    if name not in {"first_seen_ms", "clock_offset_ms"} or remembered.open_at_ms is None:
+        return value
+    return value - (remembered.first_seen_ms - remembered.open_at_ms)
+
+
 def _memory(document: Mapping[str, Any]) -> Memory:
     if document["format"] != FORMAT or document["version"] != VERSION:
         raise ValueError(f"format {document.get('format')!r}, version {document.get('version')!r}")
     transactions = {}
-    for topic, partition, producer_id, start_offset, *rest in document["transactions"]:
+    starts = document.get("starts", [[]] * len(document["transactions"]))
+    for (topic, partition, producer_id, start_offset, *rest), start in zip(
+        document["transactions"], starts, strict=True
+    ):
         remembered, (topic_id,) = rest[: len(_REMEMBERED)], rest[len(_REMEMBERED) :] or ("",)
-        numbers = (partition, producer_id, start_offset, *remembered)
+        numbers = (partition, producer_id, start_offset, *remembered, *start)
         if not (isinstance(topic, str) and isinstance(topic_id, str)) or not all(
             type(number) is int for number in numbers
         ):
             raise ValueError("a transaction is not a topic and numbers")
         key = TransactionKey(topic, partition, producer_id, start_offset, topic_id)
-        transactions[key] = Remembered(**dict(zip(_REMEMBERED, remembered, strict=True)))
+        facts = dict(zip(_REMEMBERED, remembered, strict=True))
+        if start:
+            facts |= dict(zip(_STARTS, start, strict=True))
+        if facts.get("start_source", -1) not in {-1, *StartSource}:
+            raise ValueError(f"unknown source of a start: {facts['start_source']}")
+        transactions[key] = Remembered(**facts)
     if not isinstance(document["cluster_id"], str):
         raise TypeError("cluster_id is not a string")
     return Memory(

@@ -14,7 +14,13 @@ import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
-from exporter.evaluation.evidence import Evidence, gather, is_another_start, was_completing
+from exporter.evaluation.evidence import (
+    CLOCKS_AGREE_WITHIN_MS,
+    Evidence,
+    gather,
+    is_another_start,
+    was_completing,
+)
 from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
 from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.rules import verdict_of
@@ -74,7 +80,7 @@ def evaluate(
         usual=usual,
         policy=policy,
         memory=replace(
-            _remember(snapshot, memory, evidence, verdicts, seen),
+            _remember(snapshot, memory, evidence, transactions, seen),
             blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
         ),
     )
@@ -121,25 +127,52 @@ def _transaction_columns(
 def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int) -> tuple[int, StartSource]:
     """The start of each transaction, in milliseconds, and its source.
 
-    In this order: the coordinator, if it owns or last owned this transaction; the transaction log, if it is open there; the
-    first cycle with it, or for a proved hang the timestamp of its last write if that is earlier: a client's clock alone
-    never makes a live transaction late.
+    The start is the coordinator's while it owns the transaction. Otherwise it is the earliest that was known since the
+    transaction is open: what is known in this cycle, what was known in an earlier one, or the first cycle with it.
     """
-    transaction, remembered = evidence.transaction, evidence.remembered
+    transaction, before = evidence.transaction, evidence.remembered
     if evidence.ownership in _OWNED and transaction is not None and transaction.start_time_ms >= 0:
         return transaction.start_time_ms, StartSource.COORDINATOR
+    known = [_start_in_this_cycle(evidence, verdict, last_timestamp_ms, now_ms)]
+    if before is not None and before.start_ms >= 0:
+        known.append((before.start_ms, StartSource(before.start_source)))
+    return min(known, key=lambda start: start[0])
+
+
+def _start_in_this_cycle(
+    evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int
+) -> tuple[int, StartSource]:
+    """The start by the sources of this cycle.
+
+    In this order: the coordinator that last owned this transaction; the transaction log, if it is open there; for a proved
+    hang the timestamp of its last write: a client's clock alone never makes a live transaction late. It is never later than
+    the first cycle with it.
+    """
+    remembered, open_at_ms = evidence.remembered, _open_at_ms(evidence, now_ms)
+    start_ms, source = open_at_ms, StartSource.FIRST_SEEN
     if (
         remembered is not None
         and remembered.coordinator_start_ms >= 0
         and remembered.producer_epoch == evidence.producer_epoch
     ):
-        return remembered.coordinator_start_ms, StartSource.COORDINATOR
-    if evidence.start_in_log_ms is not None and not verdict.is_hanging:
-        return evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
-    first_seen_ms = now_ms if remembered is None else remembered.first_seen_ms
-    if verdict.is_hanging and 0 < last_timestamp_ms < first_seen_ms:
-        return last_timestamp_ms, StartSource.LAST_WRITE
-    return first_seen_ms, StartSource.FIRST_SEEN
+        start_ms, source = remembered.coordinator_start_ms, StartSource.COORDINATOR
+    elif evidence.start_in_log_ms is not None and not verdict.is_hanging:
+        start_ms, source = evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
+    elif verdict.is_hanging and last_timestamp_ms > 0:
+        start_ms, source = last_timestamp_ms, StartSource.LAST_WRITE
+    return (start_ms, source) if start_ms < open_at_ms else (open_at_ms, StartSource.FIRST_SEEN)
+
+
+def _open_at_ms(evidence: Evidence, now_ms: int) -> int:
+    """The first cycle with it, by the cluster's clock of now.
+
+    That clock may have been ahead then, or is set back since: the monotonic clock bounds it.
+    """
+    if evidence.remembered is None:
+        return now_ms
+    first_seen_ms, watched_since_ms = evidence.remembered.first_seen_ms, now_ms - evidence.watched_ms
+    # Not for less, because the cluster's clock is read again and again.
+    return watched_since_ms if watched_since_ms < first_seen_ms - CLOCKS_AGREE_WITHIN_MS else first_seen_ms
 
 
 def partition_columns(
@@ -198,13 +231,15 @@ def _remember(
     snapshot: Snapshot,
     memory: Memory,
     evidence: tuple[Evidence, ...],
-    verdicts: tuple[Verdict, ...],
+    transactions: TransactionColumns,
     unexamined: SeenUnexamined,
 ) -> Memory:
     """The memory of open transactions, and of those on partitions that are unread in this cycle."""
+    starts = zip(transactions.start_timestamp_ms.tolist(), transactions.start_source.tolist(), strict=True)
+    verdicts = map(Verdict.ranked, transactions.verdict.tolist())
     current = {
-        e.key: _remembered(e, verdict, snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms)
-        for e, verdict in zip(evidence, verdicts, strict=True)
+        e.key: replace(_remembered(e, verdict, snapshot), **_earliest_start(e.remembered, *start))
+        for e, verdict, start in zip(evidence, verdicts, starts, strict=True)
     }
     kept = _still_possible(snapshot, memory, current) if memory.cluster_id == snapshot.cluster_id else {}
     kept.update(current)
@@ -231,10 +266,16 @@ def _still_possible(
     }
 
 
-def _remembered(
-    evidence: Evidence, verdict: Verdict, now_ms: int, took_ms: int, monotonic_ms: int | None
-) -> Remembered:
+def _earliest_start(before: Remembered | None, start_ms: int, source: int) -> dict[str, int]:
+    """The start of this cycle, or an earlier one of an earlier cycle."""
+    if before is not None and before.start_ms >= 0 and (source == StartSource.FIRST_SEEN or before.start_ms < start_ms):
+        return {"start_ms": before.start_ms, "start_source": before.start_source}
+    return {} if source == StartSource.FIRST_SEEN else {"start_ms": start_ms, "start_source": source}
+
+
+def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot) -> Remembered:
     before, transaction = evidence.remembered, evidence.transaction
+    now_ms, took_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms
     start_ms = -1
     if evidence.ownership in _OWNED and transaction is not None:
         start_ms = transaction.start_time_ms
@@ -252,6 +293,8 @@ def _remembered(
         last_seen_ms=now_ms,
         producer_epoch=evidence.producer_epoch,
         coordinator_start_ms=start_ms,
+        clock_offset_ms=snapshot.clock_offset_ms if before is None else before.clock_offset_ms,
+        open_at_ms=_open_at_ms(evidence, now_ms),
         completing_since_ms=completing_since_ms,
         completing_from_ms=completing_from_ms,
         superseded_epoch=_superseded_epoch(evidence, verdict),

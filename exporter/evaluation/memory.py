@@ -32,6 +32,16 @@ class Remembered:
     """Start from its coordinator while that owned the transaction at `producer_epoch`; -1 if it never did."""
     completing_since_ms: int = -1
     """When it was first seen in PrepareCommit or PrepareAbort; -1 if it is not."""
+    start_ms: int = -1
+    """The earliest start that any source gave while it is open, without first-seen times; -1 before one did."""
+    start_source: int = -1
+    """`StartSource` of that."""
+    clock_offset_ms: int = 0
+    """The cluster's clock minus this machine's when it was first seen: either may be set afterwards."""
+    not_open_at_ms: int = -1
+    """The latest instant, by a broker's clock, at which it is known not to have been open yet; -1 if there is none."""
+    open_at_ms: int | None = None
+    """`first_seen_ms`; earlier if the cluster's clock was set back since, which the monotonic clock shows."""
     superseded_epoch: int | None = None
     """The epoch of its records, if a proof found its id at a newer epoch without a transaction; not kept on disk."""
     completing_from_ms: int | None = None
@@ -49,29 +59,31 @@ class SeenUnexamined:
     last_seen_ms: Int64Column
     producer_epoch: Int32Column
     coordinator_start_ms: Int64Column
-    """As in `Remembered`, from the time when they were examined."""
+    """As in `Remembered`, from the time when they were examined; the next two as well."""
+    start_ms: Int64Column
+    start_source: Int64Column
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def those(self, rows: BoolColumn) -> SeenUnexamined:
         """Some of them."""
-        columns = {name: getattr(self, name)[rows] for name in _FACTS}
+        columns = {name: getattr(self, name)[rows] for name in FACTS}
         return SeenUnexamined(keys=self.keys.those(rows), **columns)
 
     def with_others(self, others: SeenUnexamined) -> SeenUnexamined:
         """These, and `others` after them."""
         if not len(others):
             return self
-        columns = {name: np.concatenate((getattr(self, name), getattr(others, name))) for name in _FACTS}
+        columns = {name: np.concatenate((getattr(self, name), getattr(others, name))) for name in FACTS}
         return SeenUnexamined(keys=self.keys.with_others(others.keys), **columns)
 
     def remembered(self, place: int) -> Remembered:
         """The facts about one that is examined now."""
-        return Remembered(**{name: int(getattr(self, name)[place]) for name in _FACTS})
+        return Remembered(**{name: int(getattr(self, name)[place]) for name in FACTS})
 
 
-_FACTS = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms")
+FACTS = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "start_ms", "start_source")
 """Those that both records have."""
 _NONE: Int64Column = np.empty(0, dtype=np.int64)
 NONE_UNEXAMINED = SeenUnexamined(
@@ -80,6 +92,8 @@ NONE_UNEXAMINED = SeenUnexamined(
     last_seen_ms=_NONE,
     producer_epoch=np.empty(0, dtype=np.int32),
     coordinator_start_ms=_NONE,
+    start_ms=_NONE,
+    start_source=_NONE,
 )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
+from exporter.evaluation.memory import FACTS, Memory, Remembered, SeenUnexamined
 from exporter.evaluation.verdicts import UnexaminedColumns, Verdict
 from exporter.snapshot import Int64Column, Partitions, Snapshot, TransactionKey, TransactionKeys
 from exporter.snapshot.unexamined import keys_of, partition_keys
@@ -19,11 +20,12 @@ def judge_unexamined(
 ) -> tuple[UnexaminedColumns, SeenUnexamined]:
     """Verdicts, durations, and the memory for the next cycle.
 
-    The start is from a coordinator while it was examined, otherwise the first cycle with it.
+    The start is the earliest that was known while it was examined, otherwise the first cycle with it.
     """
     now, open_ = snapshot.cluster_time_ms, snapshot.unexamined
     seen = _seen_now(snapshot, memory)
     start_ms = np.where(seen.coordinator_start_ms >= 0, seen.coordinator_start_ms, seen.first_seen_ms)
+    start_ms = np.where(seen.start_ms >= 0, np.minimum(seen.start_ms, start_ms), start_ms)
     duration_ms = np.maximum(now - start_ms, 0)
     last_write = open_.last_timestamp
     just_begun = np.where(open_.is_completing, int(Verdict.COMPLETING), int(Verdict.OPEN_WITHIN_TIMEOUT))
@@ -42,7 +44,7 @@ def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
     open_, now = snapshot.unexamined, snapshot.cluster_time_ms
     count = len(open_)
     first_seen_ms = np.full(count, now, dtype=np.int64)
-    coordinator_start_ms = np.full(count, _NEVER, dtype=np.int64)
+    coordinator_start_ms, start_ms, start_source = (np.full(count, _NEVER, dtype=np.int64) for _ in range(3))
     keys = keys_of(snapshot.partitions, open_)
     if count and memory.cluster_id in {"", snapshot.cluster_id}:
         for before in (memory.unexamined, _as_columns(memory.transactions)):
@@ -50,6 +52,7 @@ def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
             known = np.flatnonzero(place >= 0)
             place = place[known]
             first_seen_ms[known] = before.first_seen_ms[place]
+            start_ms[known], start_source[known] = before.start_ms[place], before.start_source[place]
             same = before.producer_epoch[place] == open_.producer_epoch[known]
             coordinator_start_ms[known[same]] = before.coordinator_start_ms[place[same]]
     return SeenUnexamined(
@@ -58,23 +61,18 @@ def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
         last_seen_ms=np.full(count, now, dtype=np.int64),
         producer_epoch=open_.producer_epoch,
         coordinator_start_ms=coordinator_start_ms,
+        start_ms=start_ms,
+        start_source=start_source,
     )
 
 
 def _as_columns(transactions: Mapping[TransactionKey, Remembered]) -> SeenUnexamined:
     """The memory of transactions that were examined: up to the limit, and unread ones of one day."""
-    facts = [
-        (known.first_seen_ms, known.last_seen_ms, known.producer_epoch, known.coordinator_start_ms)
-        for known in transactions.values()
-    ]
-    table = np.array(facts, dtype=np.int64).reshape(-1, 4)
-    return SeenUnexamined(
-        keys=TransactionKeys.of(transactions),
-        first_seen_ms=table[:, 0],
-        last_seen_ms=table[:, 1],
-        producer_epoch=table[:, 2].astype(np.int32),
-        coordinator_start_ms=table[:, 3],
-    )
+    facts = [tuple(getattr(known, name) for name in FACTS) for known in transactions.values()]
+    table = np.array(facts, dtype=np.int64).reshape(-1, len(FACTS))
+    columns: dict[str, Any] = {name: table[:, at] for at, name in enumerate(FACTS)}
+    columns["producer_epoch"] = columns["producer_epoch"].astype(np.int32)
+    return SeenUnexamined(keys=TransactionKeys.of(transactions), **columns)
 
 
 def still_possible(snapshot: Snapshot, memory: Memory, oldest_ms: int) -> SeenUnexamined:

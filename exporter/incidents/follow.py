@@ -150,7 +150,7 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
         groups=tuple(sorted({*before.groups, *_blocked(row)})),
     )
     events = []
-    start_ms = row.start_timestamp_ms - evaluation.snapshot.clock_offset_ms
+    start_ms = _own_start_ms(row, evaluation)
     if start_ms + _START_DIFFERS_MS <= before.start_ms:  # a proof counts from the last write, not from the first cycle
         after = replace(after, start_ms=start_ms)
         events += _began(row, start_ms)
@@ -235,8 +235,7 @@ def _with_new(
 
 def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
     key, now_ms = row.key, evaluation.snapshot.taken_at_ms
-    offset_ms = evaluation.snapshot.clock_offset_ms
-    start_ms = row.start_timestamp_ms - offset_ms
+    start_ms = _own_start_ms(row, evaluation)
     suspect = Suspect(
         key=key,
         producer_epoch=row.producer_epoch,
@@ -252,13 +251,32 @@ def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, l
     )
     events = _began(row, start_ms)
     remembered = evaluation.memory.of(key)
-    seen_ms = now_ms if remembered is None else remembered.first_seen_ms - offset_ms
+    seen_ms = now_ms if remembered is None else remembered.first_seen_ms - remembered.clock_offset_ms
     events.append(Event(seen_ms, EventKind.FIRST_SEEN, f"{suspect.name}: first cycle that saw it open"))
     events.append(Event(now_ms, EventKind.VERDICT, f"{suspect.name} is {row.verdict.label}: {row.reason}"))
     events += _groups_blocked(row, _blocked(row), evaluation)
     if row.outcome_evidence is not OutcomeEvidence.NONE:
         events.append(_outcome(row, now_ms))
     return suspect, events
+
+
+def _own_start_ms(row: TransactionRow, evaluation: Evaluation) -> int:
+    """The start by this machine's clock."""
+    remembered = evaluation.memory.of(row.key)
+    if row.start_source is StartSource.FIRST_SEEN and remembered is not None:
+        return remembered.first_seen_ms - remembered.clock_offset_ms
+    return _by_own_clock(row.start_timestamp_ms, row.key, evaluation)
+
+
+def _by_own_clock(instant_ms: int, key: TransactionKey, evaluation: Evaluation) -> int:
+    """An instant of the cluster's clock by this machine's clock.
+
+    Both may have been set since: an instant before this cycle is converted as when the transaction was first seen.
+    """
+    snapshot, remembered = evaluation.snapshot, evaluation.memory.of(key)
+    if remembered is None or instant_ms == snapshot.cluster_time_ms:
+        return instant_ms - snapshot.clock_offset_ms
+    return instant_ms - remembered.clock_offset_ms
 
 
 def _began(row: TransactionRow, start_ms: int) -> list[Event]:
@@ -274,13 +292,14 @@ def _blocked(row: TransactionRow) -> Mapping[str, int]:
 
 
 def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Evaluation) -> list[Event]:
-    wanted, offset_ms = set(groups), evaluation.snapshot.clock_offset_ms
+    wanted = set(groups)
     events = []
     for group in row.groups:
         if group.group in wanted and group.blocked_since_ms is not None:
             waiting = "" if group.waiting_records is None else f", lag {group.waiting_records:,}"
             sentence = f"group {group.group} is blocked on {row.topic}-{row.partition}{waiting}"
-            events.append(Event(group.blocked_since_ms - offset_ms, EventKind.GROUP_BLOCKED, sentence))
+            since_ms = _by_own_clock(group.blocked_since_ms, row.key, evaluation)
+            events.append(Event(since_ms, EventKind.GROUP_BLOCKED, sentence))
     return events
 
 

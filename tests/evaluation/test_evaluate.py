@@ -60,12 +60,12 @@ def test_a_start_from_its_coordinator_counts_first() -> None:
 
 def test_the_last_start_that_a_coordinator_returned_outlives_its_ownership() -> None:
     """A transaction that lost its coordinator keeps the start that was shown while it was owned."""
-    known = memory(remembered(coordinator_start_ms=NOW_MS - 9000))
+    known = memory(remembered(coordinator_start_ms=NOW_MS - 90_000))
 
     result = run(hang(), known)
 
     assert result.transactions.start_source.tolist() == [StartSource.COORDINATOR]
-    assert result.transactions.duration_ms.tolist() == [9000]
+    assert result.transactions.duration_ms.tolist() == [90_000]
 
 
 def test_a_start_for_another_epoch_does_not_count() -> None:

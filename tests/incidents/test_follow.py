@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -187,3 +188,21 @@ def test_a_cause_is_searched_for_where_the_verdict_is_final() -> None:
     (incident,) = explained.all
     assert (incident.suspects[0].cause, incident.suspects[0].because) == ("late_write", "its marker is at offset 99")
     assert kinds(incident)[-1] == (31, EventKind.CAUSE)
+
+
+@pytest.mark.parametrize("jump_s", [86_400, -86_400])
+@pytest.mark.parametrize("first_proved_s", [0, 60])
+def test_a_clock_that_is_set_moves_no_incident(jump_s: int, first_proved_s: int) -> None:
+    """The cluster's clock is set while the suspect is followed, or between its first cycle and its proof."""
+    cycles = Cycles()
+    ahead = hang(last_timestamp_ms=NOW_MS + 7 * 86_400_000)  # by a client whose clock says nothing
+    owned: dict[str, Any] = {"proof": None, "transactions": (transaction(start_time_ms=NOW_MS),)}
+    cycles.cycle(0, [ahead], **(owned if first_proved_s else {}))
+    jumped: dict[str, Any] = {"clock_offset_ms": jump_s * SECOND_MS}
+    cycles.cycle(60, [ahead], **jumped)
+    cycles.cycle(90, [ahead], impact=blocked("g"), **jumped)
+    (incident,) = cycles.cycle(120, [ahead]).all
+
+    (suspect,) = incident.suspects
+    assert suspect.start_ms == NOW_MS
+    assert all(NOW_MS <= event.at_ms <= NOW_MS + 120 * SECOND_MS for event in incident.events), incident.events

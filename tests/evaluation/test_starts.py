@@ -1,0 +1,147 @@
+"""The start of a hang never becomes later, whatever happens to its proof, to a clock, or to the exporter."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from exporter.daemon import state_file
+from exporter.daemon.state_file import State
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, Verdict
+from exporter.snapshot import IdVisibility, Snapshot
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, proof, snapshot, transaction
+from tests.incidents.cycles import hang
+
+DAY_MS = 24 * 60 * MINUTE_MS
+OLD_MS = NOW_MS - 3 * DAY_MS
+UNPROVED = proof(id_visibility=IdVisibility.ACLS_UNREAD)
+
+
+class Clocks:
+    """Cycles half a minute apart, by a cluster's clock that can be set, and by a monotonic one."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self._at_ms = NOW_MS
+        self.ahead_ms = 0
+
+    def taken(self, *entries: Any, **fields: Any) -> Snapshot:
+        self._at_ms += MINUTE_MS // 2
+        return snapshot(
+            entries, taken_at_ms=self._at_ms, **{"proof": proof(), "clock_offset_ms": self.ahead_ms, **fields}
+        )
+
+    def cycle(self, *entries: Any, **fields: Any) -> Evaluation:
+        evaluation = evaluate(self.taken(*entries, **fields), self.memory, Policy())
+        self.memory = evaluation.memory
+        return evaluation
+
+    def restart(self) -> None:
+        """With what the state file keeps."""
+        kept = json.loads(json.dumps(state_file.document_of(State(self.memory))))
+        self.memory = state_file.state_of(kept).memory
+
+
+def start_of(evaluation: Evaluation) -> tuple[Verdict, int, StartSource, bool]:
+    (row,) = evaluation.suspects
+    return row.verdict, row.start_timestamp_ms, row.start_source, row.is_late
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_proved_start_stays_when_the_proof_goes_missing(*, restarts: bool) -> None:
+    """It was late, and a missing grant does not make it young."""
+    clocks = Clocks()
+    old = hang(last_timestamp_ms=OLD_MS)
+    proved = start_of(clocks.cycle(old))
+    assert proved == (Verdict.HANGING_NO_TRANSACTIONAL_ID, OLD_MS, StartSource.LAST_WRITE, True)
+    if restarts:
+        clocks.restart()
+    for _ in range(2):
+        assert start_of(clocks.cycle(old, proof=UNPROVED)) == (Verdict.INCONCLUSIVE, *proved[1:])
+    assert start_of(clocks.cycle(old)) == proved
+
+
+def test_a_start_survives_a_cycle_that_cannot_read_the_partition() -> None:
+    clocks = Clocks()
+    old = hang(last_timestamp_ms=OLD_MS)
+    clocks.cycle(old)
+    clocks.cycle(unread=[0])
+    clocks.restart()
+    assert start_of(clocks.cycle(old, proof=UNPROVED))[1:3] == (OLD_MS, StartSource.LAST_WRITE)
+
+
+def test_a_proved_start_stays_when_the_client_writes_on() -> None:
+    """A late write moves the last write, not the start."""
+    clocks = Clocks()
+    clocks.cycle(hang(last_timestamp_ms=OLD_MS))
+    assert start_of(clocks.cycle(hang(last_timestamp_ms=NOW_MS)))[1] == OLD_MS
+
+
+def test_a_transaction_that_took_over_old_records_and_hangs_began_with_these() -> None:
+    """While its coordinator owns it, it is as old as the coordinator says."""
+    clocks = Clocks()
+    seen_ms = start_of(clocks.cycle(hang(last_timestamp_ms=NOW_MS + DAY_MS)))[1]
+    owned = clocks.cycle(hang(), transactions=(transaction(start_time_ms=NOW_MS + MINUTE_MS),), proof=None)
+    assert owned.transactions.start_timestamp_ms.tolist() == [NOW_MS + MINUTE_MS]
+    assert start_of(clocks.cycle(hang(last_timestamp_ms=NOW_MS + DAY_MS)))[1:3] == (seen_ms, StartSource.FIRST_SEEN)
+
+
+def test_a_first_sight_by_a_clock_that_was_ahead_does_not_stop_the_duration() -> None:
+    """The cluster's clock was a day ahead, and the client's 40 minutes: the duration grows from the first sight on."""
+    clocks = Clocks()
+    clocks.ahead_ms = DAY_MS
+    ahead = hang(last_timestamp_ms=NOW_MS + 40 * MINUTE_MS)
+    first = clocks.cycle(ahead)
+    clocks.ahead_ms = 0
+    durations = [clocks.cycle(ahead).transactions.duration_ms.tolist() for _ in range(3)]
+    assert durations == [[30_000], [60_000], [90_000]]
+    clocks.restart()
+    durations = [clocks.cycle(ahead).transactions.duration_ms.tolist() for _ in range(3)]
+    assert durations == [[120_000], [150_000], [180_000]]
+    assert first.transactions.start_timestamp_ms[0] > NOW_MS
+
+
+def test_a_state_file_from_the_future_does_not_stop_the_duration() -> None:
+    clocks = Clocks()
+    clocks.ahead_ms = DAY_MS
+    clocks.cycle(hang(last_timestamp_ms=NOW_MS + 2 * DAY_MS))
+    clocks.restart()
+    clocks.ahead_ms = 0
+    durations = [
+        clocks.cycle(hang(last_timestamp_ms=NOW_MS + 2 * DAY_MS)).transactions.duration_ms.tolist() for _ in range(3)
+    ]
+    assert durations == [[0], [30_000], [60_000]]
+
+
+def test_a_clock_that_is_set_back_for_a_while_makes_no_start_earlier() -> None:
+    clocks = Clocks()
+    ahead = hang(last_timestamp_ms=NOW_MS + 2 * DAY_MS)
+    before = start_of(clocks.cycle(ahead))[1]
+    clocks.ahead_ms = -DAY_MS
+    assert clocks.cycle(ahead).transactions.duration_ms.tolist() == [30_000]
+    clocks.ahead_ms = 0
+    assert start_of(clocks.cycle(ahead))[1] == before
+
+
+def test_starts_are_in_a_part_of_the_state_file_that_older_versions_do_not_read() -> None:
+    """They read what they know, and files without it are read."""
+    clocks = Clocks()
+    clocks.cycle(hang(last_timestamp_ms=OLD_MS))
+    document = state_file.document_of(State(clocks.memory))
+    assert [len(entry) for entry in document["transactions"]] == [10]
+    (key,) = clocks.memory.transactions
+    del document["starts"]
+    (known,) = state_file.state_of(document).memory.transactions.values()
+    assert known == replace(
+        clocks.memory.transactions[key],
+        start_ms=-1,
+        start_source=-1,
+        open_at_ms=None,
+        watched_from_ms=None,
+        clock_offset_ms=0,
+    )
