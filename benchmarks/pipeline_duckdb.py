@@ -15,7 +15,7 @@ from typing import Any, Final
 import duckdb
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
-from exporter.pipeline.partition_transactions import EXACT_RANK, START_SOURCES
+from exporter.pipeline.partition_transactions import EXACT_SOURCES, START_SOURCES
 from exporter.pipeline.schemas import GREATEST_OF_PARTITION, GREATEST_OF_TRANSACTION
 
 ROWS_OF_A_PASS: Final = 20_000_000
@@ -28,7 +28,7 @@ _TRANSACTIONS: Final = f"""
 with seen as (
   select {_KEY}, verdict, max(producer_epoch) as producer_epoch, max(transactional_id) as transactional_id,
     min(taken_at) as first_seen, max(taken_at) as last_seen, min(started_at) as started_at,
-    min(started_at) filter (list_position($sources, start_source) - 1 >= $exact) as exact_started_at,
+    min(started_at) filter (list_contains($exact, start_source)) as exact_started_at,
     max(list_position($sources, start_source) - 1) as start_rank, {_GREATEST_OF_PARTITION},
     list(groups) filter (len(groups) > 0) as groups
   from read_parquet($observations, hive_partitioning = true) where producer_id % $passes = $number group by all),
@@ -100,7 +100,7 @@ def make_tables(history: Path, folder: Path, *, rows: int, cores: int, memory: s
     """Transactions by the hour of their end, below `folder`; of many rows those of some producers at a time."""
     parameters: dict[str, Any] = {
         "sources": list(START_SOURCES),
-        "exact": EXACT_RANK,
+        "exact": list(EXACT_SOURCES),
         "observations": str(history / VERSION / OBSERVATIONS / "*" / "*" / "*.parquet"),
         "cycles": str(history / VERSION / CYCLES / "*" / "*" / "*.parquet"),
     }

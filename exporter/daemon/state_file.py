@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from exporter.daemon import kept_file
-from exporter.evaluation.memory import GroupKey, Memory, Remembered
+from exporter.evaluation.memory import GroupKey, LastReading, Memory, Remembered
 from exporter.evaluation.verdicts import StartSource
 from exporter.files import MEGABYTE
 from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity, TransactionKey
@@ -53,6 +53,7 @@ def state_of(document: Any) -> State:
     """The state in a document. Raises ValueError, KeyError or TypeError for anything else."""
     memory = _memory(document)
     cluster = ClusterIdentity(cluster_id=memory.cluster_id, topic_ids=_topics(document))
+    memory = replace(memory, last_reading=_last_reading(document, cluster))
     bootstrap = document.get("bootstrap", "")  # of this version on
     if not isinstance(bootstrap, str):
         raise TypeError("bootstrap is not a text")
@@ -70,6 +71,7 @@ def document_of(state: State) -> dict[str, Any]:
             for key, remembered in memory.transactions.items()
         ],
         "starts": [[_kept(known, name) for name in _STARTS] for known in memory.transactions.values()],
+        "last_reading": _reading_in(state),
         "blocked": [[*key, since_ms] for key, since_ms in memory.blocked.items()],
         "topics": list(state.cluster.topic_ids),
         "topic_ids": list(state.cluster.topic_ids.values()),
@@ -123,6 +125,38 @@ def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
             raise ValueError("a blocked group is not a group, a partition and an instant")
         blocked[key] = since_ms
     return MappingProxyType(blocked)
+
+
+def _reading_in(state: State) -> dict[str, Any] | None:
+    """The last reading, by the topics of the file."""
+    reading = state.memory.last_reading
+    if reading is None:
+        return None
+    topics = zip(reading.topics, reading.topic_ids, strict=True)
+    partitions = dict(zip(topics, reading.partitions, strict=True))
+    return {
+        "at_ms": reading.at_ms,
+        "partitions": [partitions.get(topic, 0) for topic in state.cluster.topic_ids.items()],
+        "unread": sorted(reading.unread),
+    }
+
+
+def _last_reading(document: Mapping[str, Any], cluster: ClusterIdentity) -> LastReading | None:
+    """Files of earlier versions have none."""
+    found = document.get("last_reading")
+    if found is None:
+        return None
+    at_ms, partitions, unread = found["at_ms"], tuple(found["partitions"]), found["unread"]
+    numbers = (at_ms, *partitions, *(partition for _, partition in unread))
+    if len(partitions) != len(cluster.topic_ids) or not all(type(number) is int for number in numbers):
+        raise ValueError("the last reading is not an instant, and a number for each topic")
+    return LastReading(
+        at_ms=at_ms,
+        topics=tuple(cluster.topic_ids),
+        topic_ids=tuple(cluster.topic_ids.values()),
+        partitions=partitions,
+        unread=frozenset((str(topic), partition) for topic, partition in unread),
+    )
 
 
 def _topics(document: Mapping[str, Any]) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ from exporter.evaluation.evidence import (
     is_another_start,
     was_completing,
 )
+from exporter.evaluation.last_reading import last_reading
 from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
 from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.rules import verdict_of
@@ -44,6 +45,7 @@ FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
 LONGEST_OTHERS_MAX = 10
 """Transactions that are not suspects and have a row all the same."""
 
+_OF_THE_CLIENT = frozenset({StartSource.LAST_WRITE, StartSource.NOT_OPEN_BEFORE})
 _OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
 
 
@@ -135,8 +137,15 @@ def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_m
         return transaction.start_time_ms, StartSource.COORDINATOR
     known = [_start_in_this_cycle(evidence, verdict, last_timestamp_ms, now_ms)]
     if before is not None and before.start_ms >= 0:
-        known.append((before.start_ms, StartSource(before.start_source)))
+        known.append(_bounded(before.start_ms, StartSource(before.start_source), evidence))
     return min(known, key=lambda start: start[0])
+
+
+def _bounded(start_ms: int, source: StartSource, evidence: Evidence) -> tuple[int, StartSource]:
+    """The start, or the instant at which it is known not to have been open, if its client's clock says that it was."""
+    if source in _OF_THE_CLIENT and start_ms < evidence.not_open_at_ms:
+        return evidence.not_open_at_ms, StartSource.NOT_OPEN_BEFORE
+    return start_ms, source
 
 
 def _start_in_this_cycle(
@@ -159,7 +168,7 @@ def _start_in_this_cycle(
     elif evidence.start_in_log_ms is not None and not verdict.is_hanging:
         start_ms, source = evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
     elif verdict.is_hanging and last_timestamp_ms > 0:
-        start_ms, source = last_timestamp_ms, StartSource.LAST_WRITE
+        start_ms, source = _bounded(last_timestamp_ms, StartSource.LAST_WRITE, evidence)
     return (start_ms, source) if start_ms < open_at_ms else (open_at_ms, StartSource.FIRST_SEEN)
 
 
@@ -235,16 +244,18 @@ def _remember(
     unexamined: SeenUnexamined,
 ) -> Memory:
     """The memory of open transactions, and of those on partitions that are unread in this cycle."""
-    starts = zip(transactions.start_timestamp_ms.tolist(), transactions.start_source.tolist(), strict=True)
+    sources = map(StartSource, transactions.start_source.tolist())
+    starts = zip(transactions.start_timestamp_ms.tolist(), sources, strict=True)
     verdicts = map(Verdict.ranked, transactions.verdict.tolist())
     current = {
-        e.key: replace(_remembered(e, verdict, snapshot), **_earliest_start(e.remembered, *start))
+        e.key: _remembered(e, verdict, snapshot, _earliest_start(e.remembered, *start))
         for e, verdict, start in zip(evidence, verdicts, starts, strict=True)
     }
     kept = _still_possible(snapshot, memory, current) if memory.cluster_id == snapshot.cluster_id else {}
     kept.update(current)
     oldest_ms = snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS
     return Memory(
+        last_reading=last_reading(snapshot, memory),
         cluster_id=snapshot.cluster_id,
         transactions=MappingProxyType(kept),
         unexamined=unexamined.with_others(still_possible(snapshot, memory, oldest_ms)),
@@ -266,21 +277,23 @@ def _still_possible(
     }
 
 
-def _earliest_start(before: Remembered | None, start_ms: int, source: int) -> dict[str, int]:
-    """The start of this cycle, or an earlier one of an earlier cycle."""
-    if before is not None and before.start_ms >= 0 and (source == StartSource.FIRST_SEEN or before.start_ms < start_ms):
-        return {"start_ms": before.start_ms, "start_source": before.start_source}
-    return {} if source == StartSource.FIRST_SEEN else {"start_ms": start_ms, "start_source": source}
+def _earliest_start(before: Remembered | None, start_ms: int, source: StartSource) -> tuple[int, StartSource | int]:
+    """The start of this cycle, or an earlier one of an earlier cycle unless it is known to be too early."""
+    if before is not None and 0 <= before.start_ms < start_ms and source is not StartSource.NOT_OPEN_BEFORE:
+        return before.start_ms, before.start_source
+    return (-1, -1) if source is StartSource.FIRST_SEEN else (start_ms, source)
 
 
-def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot) -> Remembered:
+def _remembered(
+    evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earliest: tuple[int, StartSource | int]
+) -> Remembered:
     before, transaction = evidence.remembered, evidence.transaction
     now_ms, took_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms
-    start_ms = -1
+    coordinator_start_ms, (start_ms, start_source) = -1, earliest
     if evidence.ownership in _OWNED and transaction is not None:
-        start_ms = transaction.start_time_ms
+        coordinator_start_ms = transaction.start_time_ms
     elif before is not None and before.producer_epoch == evidence.producer_epoch:
-        start_ms = before.coordinator_start_ms
+        coordinator_start_ms = before.coordinator_start_ms
     completing_since_ms, completing_from_ms = -1, None
     if before is not None and not verdict.is_hanging and was_completing(before, evidence.ownership, transaction):
         completing_since_ms, completing_from_ms = before.completing_since_ms, before.completing_from_ms
@@ -292,7 +305,10 @@ def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot) -> Rem
         first_seen_ms=now_ms if before is None else before.first_seen_ms,
         last_seen_ms=now_ms,
         producer_epoch=evidence.producer_epoch,
-        coordinator_start_ms=start_ms,
+        coordinator_start_ms=coordinator_start_ms,
+        start_ms=start_ms,
+        start_source=int(start_source),
+        not_open_at_ms=evidence.not_open_at_ms,
         clock_offset_ms=snapshot.clock_offset_ms if before is None else before.clock_offset_ms,
         open_at_ms=_open_at_ms(evidence, now_ms),
         completing_since_ms=completing_since_ms,

@@ -85,6 +85,9 @@ class Evidence:
     lost: tuple[str, ...]
     """Markers that may have been removed from the logs, or cannot be found, one sentence each."""
     remembered: Remembered | None
+    not_open_at_ms: int = -1
+    """The latest instant at which it is known not to have been open: a cycle that read its partition, or what a broker has
+    written to the log before it; -1 without one."""
     logged: LoggedProducer | None
     """The transaction log's state of the producer id; None if the log is not read, or has none."""
 
@@ -128,7 +131,11 @@ def gather(snapshot: Snapshot, memory: Memory, journal: Journal) -> Iterator[Evi
         if remembered is None and row in unexamined:
             remembered = memory.unexamined.remembered(unexamined[row])
         logged = journal.producers.get(key.producer_id)
-        yield _evidence(snapshot, answers, open_, row, key, remembered, logged)
+        if remembered is None and same_cluster and memory.last_reading is not None:
+            unseen_at_ms = memory.last_reading.at_ms if memory.last_reading.has_read(key) else -1
+        else:
+            unseen_at_ms = -1 if remembered is None else remembered.not_open_at_ms
+        yield _evidence(snapshot, answers, open_, row, key, remembered, unseen_at_ms, logged)
 
 
 def _places(snapshot: Snapshot, memory: Memory) -> Mapping[int, int]:
@@ -181,6 +188,7 @@ def _evidence(
     row: int,
     key: TransactionKey,
     remembered: Remembered | None,
+    unseen_at_ms: int,
     logged: LoggedProducer | None,
 ) -> Evidence:
     proof = answers.proof
@@ -226,6 +234,7 @@ def _evidence(
             *_forgotten(found.producers_kept_ms, int(open_.last_timestamp[row]), now if is_clock_sure else None),
         ),
         remembered=remembered,
+        not_open_at_ms=max(unseen_at_ms, open_.not_open_at_ms[row] if open_.not_open_at_ms else -1),
         logged=logged,
     )
 

@@ -59,9 +59,10 @@ class SeenUnexamined:
     last_seen_ms: Int64Column
     producer_epoch: Int32Column
     coordinator_start_ms: Int64Column
-    """As in `Remembered`, from the time when they were examined; the next two as well."""
+    """As in `Remembered`, from the time when they were examined; the next three as well."""
     start_ms: Int64Column
     start_source: Int64Column
+    not_open_at_ms: Int64Column
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -83,7 +84,15 @@ class SeenUnexamined:
         return Remembered(**{name: int(getattr(self, name)[place]) for name in FACTS})
 
 
-FACTS = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "start_ms", "start_source")
+FACTS = (
+    "first_seen_ms",
+    "last_seen_ms",
+    "producer_epoch",
+    "coordinator_start_ms",
+    "start_ms",
+    "start_source",
+    "not_open_at_ms",
+)
 """Those that both records have."""
 _NONE: Int64Column = np.empty(0, dtype=np.int64)
 NONE_UNEXAMINED = SeenUnexamined(
@@ -94,7 +103,29 @@ NONE_UNEXAMINED = SeenUnexamined(
     coordinator_start_ms=_NONE,
     start_ms=_NONE,
     start_source=_NONE,
+    not_open_at_ms=_NONE,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastReading:
+    """The partitions that a cycle has read, with all transactions that were open there in the memory."""
+
+    at_ms: int
+    """When reading began, by the cluster's clock."""
+    topics: tuple[str, ...]
+    topic_ids: tuple[str, ...]
+    """"" if unknown."""
+    partitions: tuple[int, ...]
+    """How many each topic had."""
+    unread: frozenset[tuple[str, int]] = frozenset()
+
+    def has_read(self, key: TransactionKey) -> bool:
+        """True if the partition of `key` was read."""
+        if (key.topic, key.partition) in self.unread or key.topic not in self.topics:
+            return False
+        at = self.topics.index(key.topic)
+        return self.topic_ids[at] == key.topic_id and key.partition < self.partitions[at]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +139,9 @@ class Memory:
     """Transactions that were not examined."""
     blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
     """Since when a suspect blocks each group, by the cluster's clock."""
+
+    last_reading: LastReading | None = None
+    """None before the first complete view of the cluster's topics."""
 
     def without_monotonic(self) -> Memory:
         """For a cycle on another machine, whose monotonic clock has another beginning."""

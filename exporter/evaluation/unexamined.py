@@ -13,6 +13,8 @@ from exporter.snapshot import Int64Column, Partitions, Snapshot, TransactionKey,
 from exporter.snapshot.unexamined import keys_of, partition_keys
 
 _NEVER = -1
+_KEPT = ("start_ms", "start_source", "not_open_at_ms")
+"""From the time when it was examined, whatever its epoch is now."""
 
 
 def judge_unexamined(
@@ -44,7 +46,8 @@ def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
     open_, now = snapshot.unexamined, snapshot.cluster_time_ms
     count = len(open_)
     first_seen_ms = np.full(count, now, dtype=np.int64)
-    coordinator_start_ms, start_ms, start_source = (np.full(count, _NEVER, dtype=np.int64) for _ in range(3))
+    coordinator_start_ms = np.full(count, _NEVER, dtype=np.int64)
+    kept = {name: np.full(count, _NEVER, dtype=np.int64) for name in _KEPT}
     keys = keys_of(snapshot.partitions, open_)
     if count and memory.cluster_id in {"", snapshot.cluster_id}:
         for before in (memory.unexamined, _as_columns(memory.transactions)):
@@ -52,7 +55,8 @@ def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
             known = np.flatnonzero(place >= 0)
             place = place[known]
             first_seen_ms[known] = before.first_seen_ms[place]
-            start_ms[known], start_source[known] = before.start_ms[place], before.start_source[place]
+            for name, column in kept.items():
+                column[known] = getattr(before, name)[place]
             same = before.producer_epoch[place] == open_.producer_epoch[known]
             coordinator_start_ms[known[same]] = before.coordinator_start_ms[place[same]]
     return SeenUnexamined(
@@ -61,8 +65,7 @@ def _seen_now(snapshot: Snapshot, memory: Memory) -> SeenUnexamined:
         last_seen_ms=np.full(count, now, dtype=np.int64),
         producer_epoch=open_.producer_epoch,
         coordinator_start_ms=coordinator_start_ms,
-        start_ms=start_ms,
-        start_source=start_source,
+        **kept,
     )
 
 

@@ -83,6 +83,8 @@ class StartSource(IntEnum):
     FIRST_SEEN = 1
     LAST_WRITE = 2
     TRANSACTION_LOG = 3
+    NOT_OPEN_BEFORE = 4
+    """By a broker's clock it was not open before, although its last write, by the client's clock, is older."""
 
     @property
     def label(self) -> str:

@@ -92,7 +92,11 @@ OBSERVATION_COLUMNS = (
     Column("producer_epoch", Kind.INTEGER, "at which epoch"),
     Column("start_offset", Kind.LONG, "offset of its first record here"),
     Column("started_at", Kind.INSTANT, "its start as far as known in this cycle"),
-    Column("start_source", Kind.TEXT, "source of the start: coordinator, transaction_log, last_write or first_seen"),
+    Column(
+        "start_source",
+        Kind.TEXT,
+        "source of the start: coordinator, transaction_log, last_write, not_open_before or first_seen",
+    ),
     Column("duration_ms", Kind.LONG, "since that start", greatest=Greatest.OF_TRANSACTION),
     Column("idle_ms", Kind.LONG, "since the last write here, by the client's clock", greatest=Greatest.OF_TRANSACTION),
     Column(

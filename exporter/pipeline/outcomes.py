@@ -24,7 +24,7 @@ from exporter.pipeline import schemas
 from exporter.pipeline.connectors import parquet_files
 from exporter.pipeline.delta import DataFile, to_ms
 from exporter.pipeline.ingest import BATCH_ROWS, closed_to_ms, is_open, may_hold, read_transactions, write_transactions
-from exporter.pipeline.partition_transactions import EXACT_RANK, START_SOURCES
+from exporter.pipeline.partition_transactions import EXACT_SOURCES
 from exporter.pipeline.tables import Current, Tables
 from exporter.pipeline.transaction_log import logs_read_to_ms, outcomes_of, read_records
 from exporter.storage.places import Place, parquet_source
@@ -134,7 +134,7 @@ def _exact(placed: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _is_exact() -> Column:
-    return f.col("start_source").isin(*START_SOURCES[EXACT_RANK:])
+    return f.col("start_source").isin(*EXACT_SOURCES)
 
 
 def _near(placed: DataFrame, known: DataFrame) -> DataFrame:

@@ -25,9 +25,10 @@ START_SOURCES: Final = (
     StartSource.LAST_WRITE.label,
     StartSource.TRANSACTION_LOG.label,
     StartSource.COORDINATOR.label,
+    StartSource.NOT_OPEN_BEFORE.label,
 )
-"""From the least to the most trusted."""
-EXACT_RANK: Final = START_SOURCES.index(StartSource.TRANSACTION_LOG.label)
+"""From the least to the most trusted; the last corrects a client's clock. Tables have the index: only append."""
+EXACT_SOURCES: Final = (StartSource.TRANSACTION_LOG.label, StartSource.COORDINATOR.label)
 _COLUMN_OF_VERDICT: Final = {verdict.label: f"verdict_{number}" for number, verdict in enumerate(Verdict)}
 
 
@@ -96,7 +97,7 @@ def _start_rank() -> Column:
 
 def exact_start() -> Column:
     """Of an observation; null where its start is neither from the coordinator nor from the transaction log."""
-    return f.when(_start_rank() >= EXACT_RANK, f.col("started_at"))
+    return f.when(f.col("start_source").isin(*EXACT_SOURCES), f.col("started_at"))
 
 
 def _seen(observations: DataFrame) -> DataFrame:

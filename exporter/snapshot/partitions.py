@@ -167,6 +167,8 @@ class OpenTransactions(ProducerEntries):
     """(N,) in-sync followers that do not know the producer; empty if all know it."""
     unconfirmed: tuple[str | None, ...] = ()
     """(N,) why the leaders behind an overdue or stuck transaction are not confirmed; empty if all are."""
+    not_open_at_ms: tuple[int, ...] = ()
+    """(N,) the latest instant by a broker's clock in the log before its start, -1 without one; empty if no log was read."""
     high_watermark: Int64Column
     """(N,) of the partition, UNKNOWN_OFFSET if it could not be read."""
     last_stable_offset: Int64Column

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
 from exporter.daemon.state_file import State
-from exporter.evaluation.memory import GroupKey, Memory, Remembered
+from exporter.evaluation.memory import GroupKey, LastReading, Memory, Remembered
+from exporter.evaluation.verdicts import StartSource
 from exporter.snapshot import ClusterIdentity, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
@@ -35,6 +36,10 @@ MEMORIES = st.builds(
             producer_epoch=INTEGERS,
             coordinator_start_ms=INTEGERS,
             completing_since_ms=INTEGERS,
+            start_ms=INTEGERS,
+            start_source=st.sampled_from([-1, *StartSource]),
+            not_open_at_ms=INTEGERS,
+            clock_offset_ms=INTEGERS,
         ),
         max_size=5,
     ),
@@ -67,6 +72,14 @@ def test_what_is_saved_is_loaded(
 ) -> None:
     path = tmp_path_factory.mktemp("state") / "state.json"
     cluster = ClusterIdentity(cluster_id=memory.cluster_id, topic_ids=MappingProxyType(topic_ids))
+    reading = LastReading(
+        at_ms=9,
+        topics=tuple(topic_ids),
+        topic_ids=tuple(topic_ids.values()),
+        partitions=tuple(range(len(topic_ids))),
+        unread=frozenset((topic, 0) for topic in topic_ids),
+    )
+    memory = replace(memory, last_reading=reading)
 
     state_file.save(path, State(memory, log_position, cluster, bootstrap))
 

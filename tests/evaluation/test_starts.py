@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from exporter.daemon import state_file
@@ -13,7 +14,7 @@ from exporter.daemon.state_file import State
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, Verdict
-from exporter.snapshot import IdVisibility, Snapshot
+from exporter.snapshot import IdVisibility, Snapshot, Unexamined, Visibility
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, proof, snapshot, transaction
 from tests.incidents.cycles import hang
 
@@ -27,6 +28,7 @@ class Clocks:
 
     def __init__(self) -> None:
         self.memory = Memory()
+        self.snapshot: Snapshot = snapshot()
         self._at_ms = NOW_MS
         self.ahead_ms = 0
 
@@ -37,13 +39,15 @@ class Clocks:
         )
 
     def cycle(self, *entries: Any, **fields: Any) -> Evaluation:
-        evaluation = evaluate(self.taken(*entries, **fields), self.memory, Policy())
+        self.snapshot = self.taken(*entries, **fields)
+        evaluation = evaluate(self.snapshot, self.memory, Policy())
         self.memory = evaluation.memory
         return evaluation
 
     def restart(self) -> None:
         """With what the state file keeps."""
-        kept = json.loads(json.dumps(state_file.document_of(State(self.memory))))
+        cluster = self.snapshot.identity
+        kept = json.loads(json.dumps(state_file.document_of(State(self.memory, cluster=cluster))))
         self.memory = state_file.state_of(kept).memory
 
 
@@ -145,3 +149,97 @@ def test_starts_are_in_a_part_of_the_state_file_that_older_versions_do_not_read(
         watched_from_ms=None,
         clock_offset_ms=0,
     )
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_hang_of_now_with_an_old_timestamp_began_after_the_cycle_that_did_not_show_it(*, restarts: bool) -> None:
+    """Its client wrote a timestamp of ten years ago. It is not late, and the row says by which clock."""
+    clocks = Clocks()
+    read_ms = clocks.cycle().snapshot.cluster_time_ms
+    if restarts:
+        clocks.restart()
+    backdated = hang(last_timestamp_ms=NOW_MS - 3650 * DAY_MS)
+    wanted = (Verdict.HANGING_NO_TRANSACTIONAL_ID, read_ms, StartSource.NOT_OPEN_BEFORE, False)
+    assert start_of(clocks.cycle(backdated)) == wanted
+    clocks.restart()
+    assert start_of(clocks.cycle(backdated)) == wanted
+    assert start_of(clocks.cycle(backdated, proof=UNPROVED))[1:] == wanted[1:]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        {"unread": [0]},
+        {"partitions": 1, "moved": 2},
+        {"visibility": Visibility(gaps=("the metadata may be old",))},
+    ],
+    ids=["unread", "a partition that was not there", "a view with gaps"],
+)
+def test_a_cycle_that_did_not_read_the_partition_bounds_nothing(before: dict[str, Any]) -> None:
+    clocks = Clocks()
+    partition = before.pop("moved", 0)
+    clocks.cycle(**before)
+    old = hang(partition, last_timestamp_ms=OLD_MS)
+    assert start_of(clocks.cycle(old))[1:3] == (OLD_MS, StartSource.LAST_WRITE)
+
+
+def test_a_transaction_that_was_not_examined_is_not_bounded_after_a_restart() -> None:
+    """The state file has examined transactions only."""
+    clocks = Clocks()
+    taken = clocks.taken(hang(last_timestamp_ms=OLD_MS))
+    row = taken.open_transactions
+    aside = Unexamined(
+        partition_row=row.partition_row,
+        **row.columns(),
+        needs_examination=np.array([True]),
+        is_completing=np.array([False]),
+    )
+    clocks.snapshot = replace(taken, open_transactions=snapshot().open_transactions, unexamined=aside)
+    clocks.memory = evaluate(clocks.snapshot, clocks.memory, Policy()).memory
+    clocks.restart()
+    assert start_of(clocks.cycle(hang(last_timestamp_ms=OLD_MS)))[1:3] == (OLD_MS, StartSource.LAST_WRITE)
+
+
+@pytest.mark.parametrize(
+    ("in_log_ms", "start_ms", "source"),
+    [
+        (NOW_MS - MINUTE_MS, NOW_MS - MINUTE_MS, StartSource.NOT_OPEN_BEFORE),
+        (OLD_MS - DAY_MS, OLD_MS, StartSource.LAST_WRITE),
+        (-1, OLD_MS, StartSource.LAST_WRITE),
+        (NOW_MS + DAY_MS, NOW_MS + MINUTE_MS // 2, StartSource.FIRST_SEEN),
+    ],
+    ids=["a marker of a minute ago", "an older marker", "no marker", "a marker from the future"],
+)
+def test_what_brokers_wrote_before_it_bounds_the_start_of_a_hang(
+    in_log_ms: int, start_ms: int, source: StartSource
+) -> None:
+    """Also in a process without memory, and when the log is read in a later cycle only."""
+    clocks = Clocks()
+    for restarts in (False, True):
+        taken = clocks.taken(hang(last_timestamp_ms=OLD_MS))
+        if not restarts:
+            taken = replace(taken, open_transactions=replace(taken.open_transactions, not_open_at_ms=(in_log_ms,)))
+        clocks.snapshot = taken
+        evaluation = evaluate(taken, clocks.memory, Policy())
+        assert start_of(evaluation)[1:3] == (start_ms, source)
+        clocks.memory = evaluation.memory
+        clocks.restart()
+
+
+def test_a_log_that_is_read_later_corrects_the_start() -> None:
+    clocks = Clocks()
+    assert start_of(clocks.cycle(hang(last_timestamp_ms=OLD_MS)))[1] == OLD_MS
+    taken = clocks.taken(hang(last_timestamp_ms=OLD_MS))
+    taken = replace(taken, open_transactions=replace(taken.open_transactions, not_open_at_ms=(NOW_MS - 5,)))
+    evaluation = evaluate(taken, clocks.memory, Policy())
+    assert start_of(evaluation)[1:3] == (NOW_MS - 5, StartSource.NOT_OPEN_BEFORE)
+    clocks.memory = evaluation.memory
+    assert start_of(clocks.cycle(hang(last_timestamp_ms=OLD_MS)))[1:3] == (NOW_MS - 5, StartSource.NOT_OPEN_BEFORE)
+
+
+def test_no_bound_changes_the_start_of_a_live_transaction() -> None:
+    """A coordinator's start may be older than the transaction's first record on a partition."""
+    clocks = Clocks()
+    clocks.cycle()
+    owned = clocks.cycle(hang(), transactions=(transaction(start_time_ms=NOW_MS - MINUTE_MS),), proof=None)
+    assert owned.transactions.start_timestamp_ms.tolist() == [NOW_MS - MINUTE_MS]

@@ -24,8 +24,8 @@ from exporter.evaluation.verdicts import Verdict
 HOUR_MS: Final = 3_600_000
 BEGINNING_MS: Final = 1_498_608_000_000
 NAME: Final = re.compile(r"(\d+)-(\d+)-.*\.parquet")
-SOURCES: Final = ("first_seen", "last_write", "transaction_log", "coordinator")
-EXACT: Final = SOURCES[2:]
+SOURCES: Final = ("first_seen", "last_write", "transaction_log", "coordinator", "not_open_before")
+EXACT: Final = SOURCES[2:4]
 VERDICTS: Final = [verdict.label for verdict in Verdict]
 SUSPECTS: Final = [verdict.label for verdict in Verdict if verdict.is_suspect]
 HANGING: Final = [verdict.label for verdict in Verdict if verdict.is_hanging]

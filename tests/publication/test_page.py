@@ -251,7 +251,7 @@ def test_a_suspect_shows_all_that_an_operator_needs() -> None:
     for words in (
         "we&quot;ird\\topic-0 hanging_stale_epoch",
         "Coordinator 2 is at epoch 9 of stock-7 and ongoing; the records open here are of epoch 3.",
-        "age 3 h 0 min (since its last write, late)",
+        "age 3 h 0 min (since its last write by client clock, late)",
         "idle 3 h 0 min",
         "offsets held back 42",
         "transactional id stock-7",
@@ -271,7 +271,8 @@ def test_every_source_of_a_start_has_words(source: StartSource) -> None:
     words = {
         StartSource.COORDINATOR: "start from its coordinator",
         StartSource.FIRST_SEEN: "since first seen by this exporter",
-        StartSource.LAST_WRITE: "since its last write",
+        StartSource.LAST_WRITE: "since its last write by client clock",
+        StartSource.NOT_OPEN_BEFORE: "not open before by broker clock",
         StartSource.TRANSACTION_LOG: "start from the transaction log",
     }
     page = published(evaluation([Partition()], [row]))

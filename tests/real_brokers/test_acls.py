@@ -5,6 +5,7 @@ The client speaks PLAINTEXT, so it is User:ANONYMOUS; ACLs are made against that
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -22,7 +23,7 @@ from confluent_kafka.admin import (
 
 from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
-from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Verdict
+from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, StartSource, Verdict
 from exporter.snapshot import Answer
 from tests.brokers.acls import acls_until_the_end
 from tests.brokers.cluster import KafkaCluster
@@ -102,6 +103,25 @@ def test_a_topic_without_read_is_unauthorized_and_costs_nothing_else(
     assert np.count_nonzero(evaluation.snapshot.partitions.answer != Answer.READ) == 1
     assert not evaluation.snapshot.is_complete
     assert rows_on(evaluation, open_)[0].verdict.is_hanging
+
+
+def test_an_old_hang_stays_old_when_its_proof_goes_missing(
+    guarded: KafkaCluster, acl: Callable[..., None], fresh_name: FreshName
+) -> None:
+    """Three days by its last write. Without the ids nothing is proved, and it is as old and as late as before."""
+    topic = guarded.topics.create(fresh_name("topic"))
+    three_days_ago_ms = int(time.time() * 1000) - 3 * 86_400_000
+    plant_hang_without_id(guarded.bootstrap, topic, 0, producer_id=8_100_000_077, timestamp_ms=three_days_ago_ms)
+
+    with Watch(guarded.bootstrap) as watch:
+        proved = rows_on(watch.cycle(), topic)[0]
+        acl(ResourceType.TRANSACTIONAL_ID, "*", AclOperation.ALL, AclPermissionType.ALLOW, principal="User:somebody")
+        unproved = rows_on(until_seen(watch, lambda e: not rows_on(e, topic)[0].verdict.is_hanging), topic)[0]
+
+    assert proved.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID
+    assert unproved.verdict is Verdict.INCONCLUSIVE
+    starts = [(row.start_timestamp_ms, row.start_source, row.is_late) for row in (proved, unproved)]
+    assert starts == [(three_days_ago_ms, StartSource.LAST_WRITE, True)] * 2
 
 
 def test_hidden_transactional_ids_make_a_live_transaction_inconclusive(

@@ -7,7 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from examples.workload.coordinator import standing_of
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, Verdict
@@ -19,6 +22,8 @@ from tests.waiting import until
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
 YEAR_MS = 365 * 86_400_000
+SKEW_MS = 1000
+"""Between the clock of this process and that of the controller, as the exporter has read it."""
 
 
 def test_an_ordinary_open_transaction_is_within_its_timeout(
@@ -93,6 +98,55 @@ def test_a_planted_hang_is_proved_in_the_first_cycle(
     assert row.start_source is source
     assert row.is_late == (shift_ms == -30 * YEAR_MS)
     assert evaluation.max_timeout_ms == 900_000
+
+
+@pytest.mark.parametrize(
+    ("records", "deleted", "fetched"),
+    [(1, 0, 1), (1500, 0, 1), (1, 1, 2), (1, 2, 2)],
+    ids=["near", "after many records", "the log begins with it", "it is deleted"],
+)
+def test_a_marker_before_a_hang_with_an_old_timestamp_is_older_than_it(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, records: int, deleted: int, fetched: int
+) -> None:
+    """A process without memory: the hang is of this minute, and its client's timestamp of ten years ago."""
+    topic = make_topic(broker)
+    before_ms = int(time.time() * 1000) - SKEW_MS
+    committed = fresh_name("committed")
+    run_transaction(broker.bootstrap, committed, [(topic, 0)], records=records)
+    until(lambda: standing_of(broker.bootstrap, committed, 30).state == "CompleteCommit")  # its marker is written
+    plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"), timestamp_ms=before_ms - 10 * YEAR_MS)
+    if deleted:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        (deletion,) = admin.delete_records([TopicPartition(topic, 0, deleted)]).values()
+        deletion.result(10)
+
+    with Watch(broker.bootstrap) as watch:
+        first, second = watch.cycle(), watch.cycle()
+        fetches = [one.requests for one in watch.collector.statistics() if one.api == "Fetch"]
+
+    for evaluation in (first, second):
+        row = rows_on(evaluation, topic)[0]
+        assert row.verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+        is_known = deleted < 2
+        assert row.start_source is (StartSource.NOT_OPEN_BEFORE if is_known else StartSource.LAST_WRITE)
+        assert (row.start_timestamp_ms >= before_ms) is is_known
+        assert row.is_late is not is_known
+    assert fetches == [fetched], "each log is read once"
+
+
+def test_a_cycle_that_does_not_show_a_hang_with_an_old_timestamp_is_older_than_it(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """No marker is in the log."""
+    topic = make_topic(broker)
+    with Watch(broker.bootstrap) as watch:
+        before_ms = watch.cycle().snapshot.cluster_time_ms
+        plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"), timestamp_ms=before_ms - 10 * YEAR_MS)
+        row = rows_on(watch.cycle(), topic)[0]
+
+    assert row.verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+    assert (row.start_timestamp_ms, row.start_source) == (before_ms, StartSource.NOT_OPEN_BEFORE)
+    assert not row.is_late
 
 
 def test_a_hang_that_no_coordinator_knows_is_proved_in_the_first_cycle(

@@ -28,6 +28,7 @@ from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.collect.broker_configs import max_timeout
 from exporter.kafka.collect.complete import Stopwatch, complete
 from exporter.kafka.collect.examined import Seen
+from exporter.kafka.collect.log_before import LogFacts
 from exporter.kafka.collect.scan import LeaderScan, Progress, scan_leaders
 from exporter.kafka.collect.scan_requests import ScanRequests
 from exporter.kafka.collect.scope import EVERYTHING, Scope
@@ -106,6 +107,7 @@ class Collector:
         self._requests = ScanRequests()
         self._metadata = LatestMetadata()
         self._topics = TopicWatch()
+        self._log_facts: LogFacts = {}
         self._cluster_clock = ClusterClock(wall_clock, clock)
         self._out_of_touch: set[Address] = set()
         self._source: Address | None = None
@@ -148,7 +150,7 @@ class Collector:
         reports everything else.
         """
         self._refresh_token()
-        seen = Seen(keys=seen_before, unexamined=seen_unexamined)
+        seen = Seen(keys=seen_before, unexamined=seen_unexamined, log_facts=self._log_facts)
         snapshot: Snapshot = self._connections.run(self._collect, seen, scope, progress, search_logs)
         return snapshot
 

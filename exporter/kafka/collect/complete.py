@@ -14,6 +14,7 @@ import numpy as np
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import strangers
 from exporter.kafka.collect.examined import Seen, set_aside, were_seen
+from exporter.kafka.collect.log_before import UNKNOWN, read_before_starts
 from exporter.kafka.collect.owners import unconfirmed_owners
 from exporter.kafka.collect.replicas import OpenAtLeader
 from exporter.kafka.collect.scan import LeaderScan
@@ -78,6 +79,9 @@ async def complete(
         now_ms_of_cluster = client.cluster_clock.at_ms(client.clock())
         reading.unconfirmed_owners = await unconfirmed_owners(client, reading, now_ms_of_cluster)
         await find_impact(client, reading, unverified, now_ms_of_cluster, search_logs=search_logs)
+        reading.not_open_at_ms = await read_before_starts(
+            client, reading, unverified, now_ms_of_cluster, seen.log_facts
+        )
         stopwatch.lap("impact")
         visibility = await with_state_topic(client, reading.topology, visibility)
     open_transactions = await _with_offsets(client, reading)
@@ -154,6 +158,9 @@ async def _with_offsets(client: ClusterClient, reading: CollectionState) -> Open
         unaware_replicas=_by_entry(reading, reading.followers.unaware),
         unconfirmed=tuple(map(reading.unconfirmed_owners.get, range(len(entries))))
         if reading.unconfirmed_owners
+        else (),
+        not_open_at_ms=tuple(reading.not_open_at_ms.get(entry, UNKNOWN) for entry in range(len(entries)))
+        if reading.not_open_at_ms
         else (),
         last_stable_offset=pairs[:, 0].copy(),
         high_watermark=pairs[:, 1].copy(),

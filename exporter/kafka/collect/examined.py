@@ -7,10 +7,11 @@ their coordinators. Those that need one come before those that have just begun, 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from exporter.kafka.collect.log_before import LogFacts
 from exporter.kafka.collect.scan import Entries
 from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.coordinators import Listing
@@ -34,6 +35,8 @@ class Seen:
     keys: Collection[TransactionKey] | None = ()
     """Examined ones; None treats every transaction as seen."""
     unexamined: TransactionKeys = NO_KEYS
+    log_facts: LogFacts = field(default_factory=dict)
+    """Of suspects whose logs were read."""
 
     def has(self, key: TransactionKey) -> bool:
         """Also matches a missing topic id: from an older state file, or from brokers without topic ids."""

@@ -40,6 +40,8 @@ class CollectionState:
     followers: Followers = EVERYBODY_AGREES
     unconfirmed_owners: Mapping[int, str] = field(default_factory=dict)
     """Entry -> why the leaders behind it are not confirmed, if it may be overdue or stuck."""
+    not_open_at_ms: Mapping[int, int] = field(default_factory=dict)
+    """Entry -> the latest instant by a broker's clock in the log before its start, for suspects that look old; or -1."""
     unexamined: Unexamined = ALL_EXAMINED
     """Entries beyond the limit of examined ones, by their rows in `topology`."""
 

@@ -23,7 +23,8 @@ GROUPS_SHOWN_MAX = 5
 _START_SOURCE = {
     StartSource.COORDINATOR: "start from its coordinator",
     StartSource.FIRST_SEEN: "since first seen by this exporter",
-    StartSource.LAST_WRITE: "since its last write",
+    StartSource.LAST_WRITE: "since its last write by client clock",
+    StartSource.NOT_OPEN_BEFORE: "not open before by broker clock",
     StartSource.TRANSACTION_LOG: "start from the transaction log",
 }
 

@@ -1,0 +1,32 @@
+"""Notes which partitions a cycle has read: a transaction that a later cycle shows there first was not open then."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from exporter.evaluation.memory import LastReading, Memory
+from exporter.snapshot import Answer, Snapshot
+
+UNREAD_MAX: Final = 10_000
+"""Partitions without a response; with more of them the reading before it stays."""
+
+
+def last_reading(snapshot: Snapshot, memory: Memory) -> LastReading | None:
+    """The reading of this cycle; that of an earlier one, which is still true, where this one has gaps in its view."""
+    before = memory.last_reading if memory.cluster_id == snapshot.cluster_id else None
+    partitions = snapshot.partitions
+    # Transactions that were not examined are in the memory of this process only.
+    rows = np.union1d(np.flatnonzero(partitions.is_unread), snapshot.unexamined.partition_row)
+    if snapshot.visibility.gaps or len(rows) > UNREAD_MAX:
+        return before
+    is_included = partitions.answer != int(Answer.EXCLUDED)
+    count = len(partitions.topics)
+    return LastReading(
+        at_ms=snapshot.cluster_time_ms,
+        topics=partitions.topics,
+        topic_ids=partitions.topic_ids or ("",) * count,
+        partitions=tuple(np.bincount(partitions.topic[is_included], minlength=count).tolist()),
+        unread=frozenset(partitions.name(row) for row in rows.tolist()),
+    )

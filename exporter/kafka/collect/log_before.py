@@ -1,0 +1,84 @@
+"""Reads the log before the start of a hang: what a broker has written there is older than the hang.
+
+The timestamp of a producer's last write is its client's: a hang of this second may look ten years old. Markers, and records
+of a topic with LogAppendTime, have the time of the broker that appended them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+import numpy as np
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.collect.state import CollectionState
+from exporter.kafka.errors import BrokerFault, FaultReason
+from exporter.kafka.messages.log_batches import batches_from
+from exporter.snapshot import NO_LEADER, BoolColumn, SecondRead, TransactionKey
+
+SUSPECTS_MAX = 20
+"""Read in one cycle; the others in later ones."""
+OFFSETS_BEFORE = 500
+PATIENCE_S = 2.0
+UNKNOWN = -1
+MAX_TIMEOUT_MS = 15 * 60 * 1000
+"""Kafka's default, where no broker has returned its `transaction.max.timeout.ms`."""
+
+LogFacts = MutableMapping[TransactionKey, int]
+"""Of each suspect that was read: the latest instant at which it is known not to have been open; UNKNOWN without one."""
+
+
+async def read_before_starts(
+    client: ClusterClient, reading: CollectionState, unverified: BoolColumn, now_ms: int, known: LogFacts
+) -> dict[int, int]:
+    """Entry -> the fact about it, of the `unverified` ones whose last write makes them late.
+
+    Each log is read once; `known` has the facts from cycle to cycle.
+    """
+    timeout_ms = reading.max_timeout.timeout_ms
+    old_ms = now_ms - (MAX_TIMEOUT_MS if timeout_ms is None else timeout_ms)
+    last_ms = reading.entries.last_timestamp
+    is_due = unverified & (reading.second_read == int(SecondRead.UNCHANGED)) & (last_ms > 0) & (last_ms < old_ms)
+    suspects = {entry: reading.key(entry) for entry in np.flatnonzero(is_due).tolist()}
+    for key in known.keys() - set(suspects.values()):
+        del known[key]
+    due = [key for key in suspects.values() if key not in known][:SUSPECTS_MAX]
+    await client.gather(_read_before(client, reading, key, known) for key in due)
+    return {entry: known.get(key, UNKNOWN) for entry, key in suspects.items()}
+
+
+async def _read_before(client: ClusterClient, reading: CollectionState, key: TransactionKey, known: LogFacts) -> None:
+    """One Fetch, or two where the log begins later or is dense. A broker that does not respond is asked again."""
+    leader, _ = reading.topology.leader_of(key.topic, key.partition)
+    if leader == NO_LEADER:
+        return
+    found = [UNKNOWN]
+
+    def take(records: bytes) -> None:
+        found.append(not_open_at_ms(records, offset, key.start_offset))
+
+    for offset in dict.fromkeys((max(key.start_offset - OFFSETS_BEFORE, 0), key.start_offset - 1)):
+        if offset < 0 or max(found) != UNKNOWN:
+            break
+        try:
+            await read_piece(client, leader, (key.topic, key.partition), offset, take, patience_s=PATIENCE_S)
+        except BrokerFault as fault:
+            if fault.reason not in {FaultReason.REFUSED, FaultReason.UNSUPPORTED_API}:
+                return
+    known[key] = max(found)
+
+
+def not_open_at_ms(records: bytes, offset: int, start_offset: int) -> int:
+    """The latest instant by a broker's clock in the batches from `offset` to before `start_offset`; UNKNOWN without one.
+
+    Raises MalformedAnswerError.
+    """
+    return max(
+        (
+            batch.max_timestamp_ms
+            for batch in batches_from(records, offset)
+            if batch.next_offset <= start_offset and (batch.is_control or batch.has_log_append_time)
+        ),
+        default=UNKNOWN,
+    )

@@ -1,0 +1,44 @@
+"""Reads the log before a hang: which batches have a broker's time, and which ones are before it."""
+
+from __future__ import annotations
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from exporter.kafka.collect.log_before import UNKNOWN, not_open_at_ms
+
+CONTROL = 0x20
+LOG_APPEND_TIME = 0x08
+
+
+def batch(offset: int, timestamp_ms: int, attributes: int = 0) -> bytes:
+    """One record at `offset`; its checksum does not count."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=True,
+        producer_id=7,
+        producer_epoch=3,
+        base_sequence=0,
+        batch_size=1000,
+    )
+    builder.append(0, timestamp_ms, None, b"", [])
+    made = bytearray(builder.build())
+    made[0:8] = offset.to_bytes(8, "big")
+    made[22] |= attributes
+    return bytes(made)
+
+
+def test_markers_and_append_times_before_the_start_count() -> None:
+    """A record of a client does not, nor what is at the start offset or after it, nor what is before the piece."""
+    log = [
+        batch(0, 900, CONTROL),
+        batch(1, 100, CONTROL),
+        batch(2, 300, LOG_APPEND_TIME),
+        batch(3, 200, CONTROL),
+        batch(4, 5000),
+        batch(5, 6000, LOG_APPEND_TIME),
+        batch(6, 7000, CONTROL),
+    ]
+    assert not_open_at_ms(b"".join(log), 1, 5) == 300
+    assert not_open_at_ms(b"".join(log[4:]), 4, 5) == UNKNOWN
+    assert not_open_at_ms(b"", 0, 5) == UNKNOWN
