@@ -32,6 +32,7 @@ LABELS: Final[dict[str, set[str]]] = {
 }
 
 UNUSED: Final = {
+    "kafka_suspect_transaction_start_by_client_clock": "in the descriptions of two alerts, about one transaction",
     "kafka_transactional_ids_without_group": "a hint to configure groups, for whoever wonders what `other` is",
     "kafka_transaction_exporter_snapshot_stale": "its rows are gone then, and that is what panels and signals look at",
     "kafka_transaction_exporter_last_success_timestamp_seconds": "the age of the snapshot says it from the reader's side",

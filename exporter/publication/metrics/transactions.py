@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
 from exporter.publication.metrics.model import CACHED, CLUSTER, PARTITION, SHOWN, Metric, Sample, Samples, Shown
 
 _SUSPECT: Final = (*PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
@@ -34,6 +34,16 @@ def _suspect_labels(row: TransactionRow) -> tuple[str, ...]:
         str(row.start_offset),
         row.transactional_id or "",
         row.verdict.label,
+    )
+
+
+def starts_by_client_clock(shown: Shown) -> Samples:
+    """Those of the same suspects whose start is the timestamp of a client."""
+    rows = shown.publication.suspects[: shown.publication.options.suspects_limit]
+    return tuple(
+        Sample((row.topic, str(row.partition), str(row.producer_id), str(row.start_offset)), 1)
+        for row in rows
+        if row.start_source is StartSource.LAST_WRITE
     )
 
 
@@ -69,6 +79,14 @@ METRICS: tuple[Metric[Any], ...] = (
         labels=_SUSPECT,
         of=SHOWN,
         values=suspects,
+    ),
+    Metric(
+        name="kafka_suspect_transaction_start_by_client_clock",
+        help="Value 1 for each suspect whose start is its last write by the client's clock, which may be wrong. "
+        f"{CACHED}",
+        labels=(*PARTITION, "producer_id", "start_offset"),
+        of=SHOWN,
+        values=starts_by_client_clock,
     ),
     Metric(
         name="kafka_suspect_transactions_hidden",
