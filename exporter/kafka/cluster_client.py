@@ -13,7 +13,7 @@ from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnava
 from exporter.kafka.messages import metadata
 from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
 from exporter.kafka.topology import Topology, topology_of
-from exporter.snapshot import UNKNOWN_CLUSTER
+from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity
 
 T = TypeVar("T")
 TRANSACTIONS_LIMIT = 50_000
@@ -37,14 +37,17 @@ class LatestMetadata:
             self._decoded = content
         return self._topology
 
-    def check(self, topology: Topology, address: Address) -> None:
-        """Raises BrokerFault if the broker at `address`, which returned `topology`, belongs to another cluster."""
-        if topology.identity is not self.cluster:
-            contradiction = self.cluster.contradiction(topology.identity)
-            if contradiction is not None:
-                raise BrokerFault(
-                    FaultReason.ANOTHER_CLUSTER, f"broker at {address} belongs to another cluster: {contradiction}"
-                )
+    def check(self, topology: Topology, address: Address, *, is_of_all_topics: bool) -> None:
+        """Raises BrokerFault if the broker at `address`, which returned `topology`, belongs to another cluster.
+
+        Some topics alone may all have been made again.
+        """
+        now = topology.identity if is_of_all_topics else ClusterIdentity(cluster_id=topology.cluster_id)
+        contradiction = None if now is self.cluster else self.cluster.contradiction(now)
+        if contradiction is not None:
+            raise BrokerFault(
+                FaultReason.ANOTHER_CLUSTER, f"broker at {address} belongs to another cluster: {contradiction}"
+            )
 
 
 @dataclass(slots=True)
@@ -187,7 +190,7 @@ class ClusterClient:
         """
         if broker is not None:
             topology = await self.request(broker, "Metadata", metadata.request(topics), _topology)
-            self.latest.check(topology, self._address_of(broker))
+            self.latest.check(topology, self._address_of(broker), is_of_all_topics=topics is None)
             return topology
         topology = await self._ask_anyone(topics)
         self.brokers = topology.brokers
@@ -205,7 +208,7 @@ class ClusterClient:
                 topology = await self._ask_at(
                     address, "Metadata", metadata.request(topics), min(self.request_timeout_s, share), read
                 )
-                self.latest.check(topology, address)
+                self.latest.check(topology, address, is_of_all_topics=topics is None)
             except BrokerFault as fault:
                 faults.append(fault)
                 continue

@@ -114,3 +114,16 @@ def test_topics_that_are_made_again_stay_in_the_cluster() -> None:
         for topic in model.topics:
             model.topic_ids[topic] = uuid4()
             assert collector.collect().cluster_id == CLUSTER_ID
+
+
+def test_topics_that_are_made_again_within_a_cycle_are_of_the_same_cluster() -> None:
+    """Two that an operator makes again are all that the second look at the suspects' topics shows."""
+    model = scene()
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        collector.collect()
+        model.topic_ids.update({"hung": uuid4(), "mixed": uuid4()})
+        found = collector.query(lambda client: client.topology(("hung", "mixed")))
+        assert found.topics == ("hung", "mixed")
+        model.cluster_id = "another"
+        with pytest.raises(AnotherClusterError):
+            collector.query(lambda client: client.topology(("hung", "mixed")))
