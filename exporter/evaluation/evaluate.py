@@ -135,10 +135,11 @@ def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_m
     transaction, before = evidence.transaction, evidence.remembered
     if evidence.ownership in _OWNED and transaction is not None and transaction.start_time_ms >= 0:
         return transaction.start_time_ms, StartSource.COORDINATOR
-    known = [_start_in_this_cycle(evidence, verdict, last_timestamp_ms, now_ms)]
-    if before is not None and before.start_ms >= 0:
-        known.append(_bounded(before.start_ms, StartSource(before.start_source), evidence))
-    return min(known, key=lambda start: start[0])
+    start = _start_in_this_cycle(evidence, verdict, last_timestamp_ms, now_ms)
+    if before is None or before.start_ms < 0:
+        return start
+    earlier = _bounded(before.start_ms, StartSource(before.start_source), evidence)
+    return earlier if earlier[0] < start[0] else start
 
 
 def _bounded(start_ms: int, source: StartSource, evidence: Evidence) -> tuple[int, StartSource]:

@@ -24,7 +24,7 @@ from exporter.snapshot import TransactionKey
 _BEGAN = {
     StartSource.COORDINATOR: "began, by its coordinator",
     StartSource.TRANSACTION_LOG: "began, by the transaction log",
-    StartSource.NOT_OPEN_BEFORE: "was not open before, by a broker's clock: its client's clock is behind",
+    StartSource.NOT_OPEN_BEFORE: "was not open before, by a broker's clock; its last write is older by its client's clock",
     StartSource.LAST_WRITE: "was last written to, by the client's clock",
 }
 
