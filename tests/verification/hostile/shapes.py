@@ -208,7 +208,7 @@ SHAPES: Final = (
         arrange=attacks.huge_messages,
         small=Size(count=30_000),
         large=Size(count=3_000_000, bounds=Bounds(cpu_s=10, mb=400)),
-        says=r"15 partitions are unread \(ERROR_87\)",
+        says=r"15 partitions are unread \(INVALID_RECORD\)",
         proves=False,
     ),
     Shape(
