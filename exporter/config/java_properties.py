@@ -97,10 +97,18 @@ def from_java(path: str, text: str) -> dict[str, Written]:
         try:
             found.update({name: Written(ours, place) for name, ours in _ours(key, value, types).items()})
         except ValueError as error:
-            problems.append(f"{place}: {key} {error}")
+            problems.append(f"{place}: {_named(key)} {error}")
     if problems:
         raise ConfigurationError(problems)
     return found
+
+
+_PROPERTY = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9]+)+|[a-z]{2,20}")
+
+
+def _named(key: str) -> str:
+    """The key where it may be the name of a property: in the wrong place of a file a secret may be a key."""
+    return key if _PROPERTY.fullmatch(key) else "a line whose beginning is not the name of a property (not shown)"
 
 
 def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
@@ -111,7 +119,7 @@ def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
         return _login(value)
     if key in types:
         if types[key] not in _STORE_TYPES:
-            raise ValueError(f"is {value}: only PEM and PKCS12 stores can be read")
+            raise ValueError("is of another type: only PEM and PKCS12 stores can be read")
         return {}
     if key in {"ssl.truststore.location", "ssl.keystore.location"}:
         return _store(key, value, is_pem=types.get(key.replace("location", "type")) == "PEM")

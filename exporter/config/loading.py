@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -203,10 +204,29 @@ def composed(path: str, text: str) -> yaml.Node | None:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark is not None else place
-        raise ConfigurationError([f"{place}: not valid YAML: {getattr(error, 'problem', None) or error}"]) from error
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:  # a date in month 13, a key that is a list
-        raise ConfigurationError([f"{place}: not valid YAML: {error}"]) from error
+        raise ConfigurationError([f"{place}: not valid YAML: {_without_values(error)}"]) from error
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:  # a date in month 13, a key that is a list
+        raise ConfigurationError([f"{place}: not valid YAML: {_without_values(error)}"]) from error
     return root
+
+
+_NO_VALUE = re.compile(r"(?:[^']|'<[a-z ]+>')*")
+"""Everything before the first quoted part that is not the name of a token."""
+
+
+def _without_values(error: Exception) -> str:
+    """The library's sentence up to the first value, which may be a password: `!Summer` is a tag, `*Summer` an alias."""
+    said = str(getattr(error, "problem", None) or error) or type(error).__name__
+    shown = _NO_VALUE.match(said)
+    assert shown is not None, "it matches the empty text"
+    is_cut = shown.end() < len(said)
+    return f"{shown[0]}... (a value that begins with one of !*&%@`|>{{[ needs quotes)" if is_cut else said
 
 
 def _parts(node: yaml.Node | None, seen: set[int]) -> Iterable[yaml.Node]:
@@ -268,7 +288,7 @@ def _flatten(mapping: yaml.MappingNode, prefix: str) -> Iterable[tuple[str, yaml
     """(full name, value) of every leaf; nested mappings are flattened, so `a: {b: 1}` and `a.b: 1` are the same."""
     for key, value in mapping.value:
         name = f"{prefix}{key.value}"
-        if isinstance(value, yaml.MappingNode):
+        if isinstance(value, yaml.MappingNode) and ALIASES.get(name, name) not in BY_NAME:
             yield from _flatten(value, f"{name}.")
         else:
             yield name, value
@@ -283,6 +303,9 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, Written], prob
         return
     if known not in BY_NAME:
         problems.append(f"{place}: {name}: unknown setting{_nearest(name, BY_NAME)}")
+        return
+    if isinstance(node, yaml.MappingNode):
+        problems.append(f"{place}: {name} is a mapping: it must be a single value, in quotes if it begins with {{")
         return
     if known in found:
         problems.append(f"{place}: {name} is set twice, first at {found[known].place}")

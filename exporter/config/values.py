@@ -134,6 +134,8 @@ def url(value: Any) -> str:
 def page_url(value: Any) -> str | None:
     """Where a browser finds a page, without the last slash; an empty one is none, as for `name`."""
     written = url(value).rstrip("/")
+    if urlsplit(written).query or urlsplit(written).fragment:
+        raise ValueError("must be a URL without a query: pages and alerts show it, and a token in it")
     if written and (urlsplit(written).scheme not in {"http", "https"} or not urlsplit(written).netloc):
         raise ValueError("must begin with http:// or https:// and a host")
     return written or None

@@ -91,7 +91,7 @@ def test_client_credentials_are_understood() -> None:
     [
         (
             "ssl.truststore.type=BKS",
-            "client.properties:1: ssl.truststore.type is BKS: only PEM and PKCS12 stores can be",
+            "client.properties:1: ssl.truststore.type is of another type: only PEM and PKCS12 stores can be",
         ),
         (
             "\nsasl.login.callback.handler.class=x",

@@ -55,7 +55,11 @@ FAULTS: Final = (
     Fault(
         "evaluation/evaluate.py", "lag = np.full(count, -1, dtype=np.int64)", "lag = np.full(count, 0, dtype=np.int64)"
     ),
-    Fault("evaluation/evaluate.py", "verdict.is_hanging and last_timestamp_ms > 0", "verdict.is_hanging and last_timestamp_ms"),
+    Fault(
+        "evaluation/evaluate.py",
+        "verdict.is_hanging and last_timestamp_ms > 0",
+        "verdict.is_hanging and last_timestamp_ms",
+    ),
     Fault("evaluation/verdicts.py", "STUCK_COMPLETING = Kind.SUSPECT", "STUCK_COMPLETING = Kind.ORDINARY"),
     # kafka/messages and primitives
     Fault("primitives.py", "value |= (byte & 0x7F) << shift", "value |= (byte & 0x3F) << shift"),
