@@ -12,11 +12,11 @@ import numpy as np
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
 from exporter.kafka.messages import list_transactions as listing
 from exporter.kafka.messages.list_transactions import NOTHING_LISTED, ListedTransactions
 from exporter.kafka.messages.raw_request import RawAnswer
-from exporter.kafka.topology import Topology
+from exporter.kafka.topology import Topology, is_topic_name
 from exporter.snapshot import (
     ACTIVE_STATES,
     NO_LEADER,
@@ -143,6 +143,9 @@ def _descriptions(broker: int, answer: Any) -> dict[str, CoordinatorTransaction 
 
 
 def _described(row: Any, broker: int) -> CoordinatorTransaction:
+    """Raises MalformedAnswerError for a topic that Kafka does not accept: its name is shown."""
+    if not all(is_topic_name(topic.topic) for topic in row.topics):
+        raise MalformedAnswerError("a topic with a name that Kafka does not accept")
     return CoordinatorTransaction(
         transactional_id=row.transactional_id,
         producer_id=row.producer_id,

