@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.verification.model.explore import Reached
 
 STORIES_MAX = 12
+SCHEDULES = 20_000
 PART_SCHEDULES = 5_000
 DEPTH_PARTS = 64
 """At least one for each situation; the longest are the last ones, and are begun first."""
@@ -39,17 +40,43 @@ def main() -> int:
 
 def _tasks(options: argparse.Namespace, depth: int) -> list[Task]:
     """Parts small enough that a search of hours says how far it is; one part where there is one process."""
-    ends_at = time.monotonic() + options.seconds
-    common = {"ends_at": ends_at, "depth": depth, "situations": tuple(options.situation), "code": options.code}
-    if options.processes == 1:
-        return [Task(schedules=options.schedules, seed=options.seed, **common)]
     if depth:
-        return [Task(schedules=0, seed=number, step=DEPTH_PARTS, **common) for number in reversed(range(DEPTH_PARTS))]
-    size = max(min(PART_SCHEDULES, options.schedules // options.processes), 1)
+        return _listed(options, DEPTH_PARTS, depth=depth)
+    schedules = SCHEDULES if options.schedules is None else options.schedules
+    size = schedules if options.processes == 1 else max(min(PART_SCHEDULES, schedules // options.processes), 1)
     return [
-        Task(schedules=min(size, options.schedules - first), seed=options.seed + first, **common)
-        for first in range(0, options.schedules, size)
+        Task(
+            schedules=min(size, schedules - first),
+            seed=options.seed + first,
+            ends_at=_ends_at(options),
+            situations=tuple(options.situation),
+            code=options.code,
+        )
+        for first in range(0, schedules, size)
     ]
+
+
+def _listed(options: argparse.Namespace, parts: int, *, depth: int = 0) -> list[Task]:
+    """Every placement of so many events, or every subset of rights: by situations, of which the last take longest."""
+    parts = 1 if options.processes == 1 else parts
+    return [
+        Task(
+            schedules=None if options.schedules is None else max(options.schedules // parts, 1),
+            seed=number,
+            step=parts,
+            depth=depth,
+            is_of_subsets=not depth,
+            ends_at=_ends_at(options),
+            situations=tuple(options.situation),
+            code=options.code,
+        )
+        for number in reversed(range(parts))
+    ]
+
+
+def _ends_at(options: argparse.Namespace) -> float:
+    seconds: float = options.seconds
+    return time.monotonic() + seconds
 
 
 def _progress(title: str) -> Callable[[int, Reached], None]:
@@ -66,12 +93,16 @@ def _progress(title: str) -> Callable[[int, Reached], None]:
 
 
 def _all(options: argparse.Namespace) -> int:
-    """By chance, every single event, and pairs of events where that is affordable; one table of all, also as a file."""
+    """By chance, every subset of rights, every single event, and pairs of events; one table of all, also as a file.
+
+    Each of these has at most `--schedules` schedules, and `--seconds`.
+    """
     began, parts = time.monotonic(), []
     for title, tasks in (
         ("by chance", _tasks(options, 0)),
+        ("every subset of rights", _listed(options, options.processes)),
         ("one event, everywhere", _tasks(options, 1)),
-        ("two events, where a lie was", workers.pairs_of_lies(time.monotonic() + options.seconds)),
+        ("two events, where a lie was", workers.pairs_of_lies(_ends_at(options), options.schedules)),
     ):
         part_began = time.monotonic()
         reached = workers.reached_by(tasks, options.processes, _progress(title))
@@ -94,7 +125,11 @@ def _all(options: argparse.Namespace) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.verification.model", description=__doc__)
     parser.add_argument("command", nargs="?", choices=("explore", "all", "lies"), default="explore")
-    parser.add_argument("--schedules", type=int, default=20_000)
+    parser.add_argument(
+        "--schedules",
+        type=int,
+        help=f"at most so many, in each part of `all`; by chance {SCHEDULES}, otherwise every one",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the first schedule; the next has the next one")
     parser.add_argument("--depth", type=int, default=0, help="every placement of up to so many events, and no chance")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no schedule begins later")

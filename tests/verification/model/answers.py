@@ -76,7 +76,7 @@ class Answers:
         for topic in request.topics:
             partitions = []
             for partition in topic.partitions:
-                error, replica, _ = shown.led(broker, topic.topic, partition.partition, -1)
+                error, replica, _ = shown.led(broker, topic.topic, partition.partition, -1, operation=rights.READ)
                 data, stable, end = b"", -1, -1
                 if replica is not None and not error:
                     data = records_of(replica.batches, partition.fetch_offset, partition.partition_max_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
 from typing import Any
 
 from tests.verification.model import coordinator, rights
@@ -234,6 +235,22 @@ def committed_here_aborted_elsewhere(world: World) -> None:
     do(world, ("begin_and_write", "a", "t", 1), ("abort", "a"), ("send_all_markers", "a"))
     do(world, ("begin_and_write", "a", "t", 0), ("commit", "a"), ("send_all_markers", "a"), ("pass_time", 5_000))
     do(world, ("write_late", "a", "t", 0), ("expire_id", "a"))
+
+
+def next_one_open(world: World) -> None:
+    """The hang's transaction was committed on u-0, and the producer's next one is open: only the log of u-0 shows it."""
+    late_write(world)
+    do(world, ("begin_and_write", "a", "t", 1))
+
+
+def with_full_rights(build: Callable[[World], None]) -> Callable[[World], None]:
+    """The same on a cluster with an authorizer, where every right is granted and can be taken."""
+
+    def build_with_rights(world: World) -> None:
+        build(world)
+        full_rights(world)
+
+    return build_with_rights
 
 
 def next_one_aborted(world: World) -> None:

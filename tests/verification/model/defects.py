@@ -5,21 +5,22 @@ Each takes away one obligation of docs/proof.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from exporter.commands import recover
 from exporter.evaluation import evidence, rules
 from exporter.kafka import coordinator_proof
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect import collector, complete, verify
-from exporter.kafka.collect.replicas import EVERYBODY_AGREES
+from exporter.kafka.collect import collector, complete, end_markers, suspects, verify
+from exporter.kafka.collect.replicas import EVERYBODY_AGREES, OpenAtLeader
 from exporter.kafka.topology import Topology
 from exporter.recovery import carry_out
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.plan import Plan
-from exporter.snapshot import IdVisibility, Snapshot, TransactionKey
+from exporter.snapshot import EndMarkers, IdVisibility, Snapshot, TransactionKey
 from tests.verification.model.drive import replaced
 from tests.verification.model.lies import LIES, Lie
 
@@ -64,10 +65,31 @@ def _done_as_shown(_options: Any, means: recover.Means, shown: Plan, _forced: An
     return recover.reported(carry_out.carry_out(shown, partition, audit))
 
 
+_end_markers = end_markers.end_markers
+
+
+async def _hidden_topics_only_reported(
+    client: ClusterClient, topology: Topology, suspects: Collection[OpenAtLeader]
+) -> EndMarkers:
+    """The search as it was: that topics may be hidden is reported, and does not refuse an abort."""
+    found = await _end_markers(client, topology, suspects)
+    hidden = tuple(each for each in found.unread if "topics may not be visible" in each[1])
+    unread = tuple(each for each in found.unread if each not in hidden)
+    return replace(found, unread=unread, lost=(*found.lost, *hidden))
+
+
 async def _unchecked(client: ClusterClient) -> tuple[Topology, str | None]:
     return await client.topology(), None
 
 
+COMMITTED_WHERE_IT_IS_HIDDEN = Lie(
+    "",
+    "abort drops records whose COMMIT marker is on a topic that the operator cannot see",
+    "abort of what was committed elsewhere",
+    ("authorize", "set_topic_right(u, none)"),
+    (("I3", "committed"),),
+    ("set_topic_right(u, none)",),
+)
 DEFECTS: tuple[Defect, ...] = (
     Defect(
         "no leader is confirmed",
@@ -125,6 +147,16 @@ DEFECTS: tuple[Defect, ...] = (
             places=("pause",),
         ),
         seed=420,
+    ),
+    Defect(
+        "topics that are hidden are not asked for in a search",
+        ((end_markers, "what_hides_topics", _answers("")),),
+        COMMITTED_WHERE_IT_IS_HIDDEN,
+    ),
+    Defect(
+        "topics that are hidden are reported, and refuse nothing",
+        ((suspects, "end_markers", _hidden_topics_only_reported),),
+        COMMITTED_WHERE_IT_IS_HIDDEN,
     ),
     Defect(
         "within the audit log's lock nothing is compared, judged or looked at",

@@ -104,8 +104,10 @@ class Chance(Played):
         weights: Mapping[str, float],
         pairs: Counter[tuple[str, str]],
         places: tuple[str, ...] | None = None,
+        beginning: tuple[Event, ...] = (),
     ) -> None:
         super().__init__(Schedule(order=rng.choice((0, 0, rng.randrange(1, 1 << 20)))))
+        self._beginning = beginning
         self._rng = rng
         self._alphabet = alphabet
         self._kinds = tuple(kind for kind, events in alphabet.items() if events and weights.get(kind, 1.0))
@@ -118,6 +120,8 @@ class Chance(Played):
     def decide(self, world: World, place: str) -> None:
         """Perhaps an event, and perhaps another."""
         rng = self._rng
+        for event in self._beginning if self.position == 1 else ():
+            self.happen(world, event)
         if self._allowed is not None and place not in self._allowed:
             return
         if rng.random() >= self._intensity * _PLACES.get(place, _ELSEWHERE):

@@ -33,6 +33,7 @@ from exporter.kafka.lookups import KafkaRequestError
 from exporter.kafka.messages import describe_producers, list_offsets, metadata
 from exporter.publication.metrics import coverage
 from exporter.recovery import plan_file
+from exporter.recovery.partition import PartitionOnBrokers
 from exporter.recovery.plan import Action
 from exporter.snapshot import UNKNOWN_CLUSTER
 from tests.verification.model.answers import CLUSTER_ID, HOST, PORT
@@ -52,7 +53,10 @@ WRITING_ROOMS = ("exporter.commands.", "exporter.recovery.")
 
 
 class Exporter:
-    """The exporter in front of one world."""
+    """The exporter in front of one world: a daemon whose cycles follow each other, and commands.
+
+    A command is a process of its own: its collector has seen nothing, and it has no memory.
+    """
 
     def __init__(self, world: World, bootstrap: tuple[int, ...]) -> None:
         self.world = world
@@ -78,12 +82,20 @@ class Exporter:
         self.memory = state_file.state_of(kept).memory
         self.collector.recall(self.cluster)
 
-    def cycle(self, *, search_logs: bool = False) -> Evaluation | None:
+    def find_hanging(self) -> Evaluation | None:
+        """`find-hanging` of every partition, with logs searched; None where it failed."""
+        try:
+            snapshot = self._collector().collect(seen_before=None, search_logs=True)
+        except ClusterUnavailableError:
+            return None
+        return evaluate(snapshot, Memory(), POLICY)
+
+    def cycle(self) -> Evaluation | None:
         """One cycle of the daemon; None where it failed."""
         if self.world.is_restart_due:
             self._restart()
         try:
-            snapshot = self.collector.collect(seen_before=self.memory.transactions.keys(), search_logs=search_logs)
+            snapshot = self.collector.collect(seen_before=self.memory.transactions.keys())
         except ClusterUnavailableError:
             return None
         evaluation = evaluate(snapshot, self.memory, POLICY)
@@ -116,13 +128,12 @@ class Exporter:
         return self._run(command)
 
     def _means(self, policy: Policy) -> recover_command.Means:
-        judge = Judge(self.collector, policy, sleep=self.world.sleep, clock=self.world.clock)
-        return recover_command.Means(judge=judge.judge, partition=self._partition)
-
-    def _partition(self, topic: str, partition: int) -> Any:
-        from exporter.recovery.partition import PartitionOnBrokers  # noqa: PLC0415 - stays beside its use
-
-        return PartitionOnBrokers(self.collector, topic, partition)
+        """Those of a new process."""
+        collector = self._collector()
+        judge = Judge(collector, policy, sleep=self.world.sleep, clock=self.world.clock)
+        return recover_command.Means(
+            judge=judge.judge, partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition)
+        )
 
     def terminate(self, transactional_id: str) -> int:
         """`force-terminate`, confirmed with yes; the exit status."""
@@ -132,7 +143,7 @@ class Exporter:
 
         def with_collector(_settings: Any, command: Callable[[Any], int]) -> int:
             handed.append(command)
-            return command(self.collector)
+            return command(self._collector())
 
         def command() -> int:
             with replaced(consent, "with_collector", with_collector):

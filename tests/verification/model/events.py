@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tests.verification.model import controller, coordinator, operators, producers
+from tests.verification.model import controller, coordinator, grants, operators, producers
 from tests.verification.model.cluster import Cluster
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.world import World
@@ -54,6 +54,9 @@ def alphabet(cluster: Cluster, ids: tuple[str, ...]) -> dict[str, tuple[Event, .
         "any partition": list(every),
         "broker": [(node_id,) for node_id in cluster.brokers],
         "topic": topics,
+        "topic right": [(name, level) for (name,) in (*topics, (STATE_TOPIC,)) for level in grants.TOPIC_LEVELS],
+        "id right": [(grants.ALL,), (grants.NONE,), *((name,) for name in ids)],
+        "cluster right": [(name, flag) for name in grants.CLUSTER_OPERATIONS for flag in (True, False)],
         "ticks": [(5_000,), (40_000,), (70_000,), (25 * MINUTE_MS,)],
         "steps": [(60 * MINUTE_MS,), (-60 * MINUTE_MS,)],
         "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,), (operators.NO_TIMESTAMPS,)],
@@ -102,6 +105,11 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "deny_id": ("id", operators.deny_id),
     "deny_topic": ("topic", operators.deny_topic),
     "deny_state_topic": ("", lambda world: operators.deny_topic(world, STATE_TOPIC)),
+    "authorize": ("", grants.authorize),
+    "give_everything": ("", grants.give_everything),
+    "set_topic_right": ("topic right", grants.set_topic_right),
+    "set_id_right": ("id right", grants.set_id_right),
+    "set_cluster_right": ("cluster right", grants.set_cluster_right),
     "pass_time": ("ticks", operators.tick),
     "step_clock": ("steps", operators.step_clock),
     "client_dates": ("dates", operators.client_dates),

@@ -1,11 +1,11 @@
-"""Searches for lies: at random from a seed, or every placement of a few events; and shrinks what it finds."""
+"""Searches for lies at random from a seed, and shrinks what it finds."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,13 +13,15 @@ from tests.verification.model.checks import Violation
 from tests.verification.model.directors import HEALED, QUIET, Chance, Played, Schedule
 from tests.verification.model.drive import TOKENS
 from tests.verification.model.events import Event, alphabet
-from tests.verification.model.placements import Scout
 from tests.verification.model.runs import Run, run
-from tests.verification.model.situations import BY_NAME, SITUATIONS, Situation, make
+from tests.verification.model.situations import BY_NAME, SITUATIONS, WRITES, Situation, make
+from tests.verification.model.subsets import some_subset
 from tests.verification.model.world import World
 
 ALONE_MAX = 6
 ALONE_POSITIONS_MAX = 150
+WITH_RIGHTS, WRITES_WITH_RIGHTS = 0.15, 0.4
+"""Shares of schedules that begin with a subset of rights."""
 ENDINGS = ("", "", "", "", QUIET, HEALED)
 """Quiet cycles cost twice what the schedule itself does, so that only every third schedule has them."""
 
@@ -77,10 +79,11 @@ class Reached:
 
 def replay(situation: Situation, schedule: Schedule) -> Run:
     """The run of a schedule."""
-    return _run(situation, Played(schedule), schedule.ending)
+    return run_with(situation, Played(schedule), schedule.ending)
 
 
-def _run(situation: Situation, director: Played, ending: str, trace: Callable[[str], None] | None = None) -> Run:
+def run_with(situation: Situation, director: Played, ending: str, trace: Callable[[str], None] | None = None) -> Run:
+    """The run that a director makes of a situation; made-up names are those of its order."""
     TOKENS.count = 1 + director.order
     return run(situation, director, ending, trace)
 
@@ -118,11 +121,26 @@ def by_chance(
         rng = random.Random(one)
         situation = rng.choice(situations)
         ending = rng.choice(endings)
-        director = Chance(rng, letters[situation.name], situation.weights, reached.pairs, situation.places)
-        _note(reached, situation, _run(situation, director, ending), one)
+        director = Chance(
+            rng,
+            letters[situation.name],
+            situation.weights,
+            reached.pairs,
+            situation.places,
+            _beginning(rng, situation),
+        )
+        note(reached, situation, run_with(situation, director, ending), one)
 
 
-def _note(reached: Reached, situation: Situation, ran: Run, seed: int) -> None:
+def _beginning(rng: random.Random, situation: Situation) -> tuple[Event, ...]:
+    """A subset of rights in some schedules, if the situation's own events may change rights."""
+    share = WRITES_WITH_RIGHTS if situation.script in WRITES else WITH_RIGHTS
+    may_begin = situation.kinds is None or "authorize" in situation.kinds
+    return some_subset(rng) if may_begin and rng.random() < share else ()
+
+
+def note(reached: Reached, situation: Situation, ran: Run, seed: int) -> None:
+    """Count a run, and keep its lies: one of each kind in each situation."""
     reached.add(ran)
     for violation in ran.violations:
         kind = (violation.invariant, violation.kind)
@@ -132,50 +150,6 @@ def _note(reached: Reached, situation: Situation, ran: Run, seed: int) -> None:
             for finding in reached.found
         ):
             reached.found.append(Found(violation, situation.name, ran.schedule, seed, reached.schedules))
-
-
-def exhaustively(
-    reached: Reached,
-    *,
-    depth: int,
-    seconds: float = float("inf"),
-    situations: Sequence[Situation] = SITUATIONS,
-    kinds: Iterable[str] | None = None,
-    places: Collection[str] | None = None,
-    ending: str = "",
-) -> None:
-    """Every placement of up to `depth` events over the moments of each situation's run; see placements.py.
-
-    Only events of those `kinds`, which may name the very events, and only before those requests or pauses (`places`).
-    """
-    until = time.monotonic() + seconds
-    for situation in situations:
-        restricted = situation if kinds is None else situation._replace(kinds=tuple(kinds))
-        events = tuple(event for some in alphabet_of(restricted).values() for event in some)
-        for schedule in _placements(reached, situation, Schedule(ending=ending), events, places, depth):
-            if time.monotonic() > until:
-                return
-            assert schedule is not None
-
-
-def _placements(
-    reached: Reached,
-    situation: Situation,
-    schedule: Schedule,
-    events: tuple[Event, ...],
-    places: Collection[str] | None,
-    depth: int,
-) -> Iterator[Schedule]:
-    """Run `schedule`, then those that are longer by one event that comes last, and so on."""
-    scout = Scout(schedule, events if depth else (), places, reduces=depth == 1)
-    _note(reached, situation, _run(situation, scout, schedule.ending), -1)
-    reached.left_out += scout.left_out
-    for (_, one), (_, other) in zip(schedule.events, schedule.events[1:], strict=False):
-        reached.pairs[one.name, other.name] += 1
-    yield schedule
-    for placement in scout.placements:
-        longer = schedule._replace(events=(*schedule.events, placement))
-        yield from _placements(reached, situation, longer, events, places, depth - 1)
 
 
 def shrunk(found: Found) -> Schedule:
@@ -230,7 +204,7 @@ def story(situation: Situation, schedule: Schedule) -> str:
             chapters.append([])
         chapters[-1].append(line)
 
-    ran = _run(situation, Played(schedule), schedule.ending, trace)
+    ran = run_with(situation, Played(schedule), schedule.ending, trace)
     lines = chapters[0]
     for chapter in chapters[1:]:
         is_dull = not any(line.startswith(("* ", "LIE")) for line in chapter) and len(chapters) > 2

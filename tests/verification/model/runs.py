@@ -50,21 +50,31 @@ class _Runner:
         self.seen: frozenset[str] = frozenset()
         self.watch = Watch(self.world)
 
-    def cycle(self, *, is_settled: bool = False, search_logs: bool = False) -> Evaluation | None:
-        """One cycle, checked."""
+    def cycle(self, *, is_settled: bool = False) -> Evaluation | None:
+        """One cycle of the daemon, checked."""
+        evaluation = self._checked(self.exporter.cycle, self.seen, is_settled=is_settled)
+        if evaluation is not None:
+            partitions = evaluation.snapshot.partitions
+            self.seen = frozenset(partitions.name(row)[0] for row in range(len(partitions)))
+        return evaluation
+
+    def find_hanging(self) -> Evaluation | None:
+        """The command, checked: it has seen nothing before."""
+        return self._checked(self.exporter.find_hanging, frozenset(), is_settled=False)
+
+    def _checked(
+        self, look: Callable[[], Evaluation | None], seen: frozenset[str], *, is_settled: bool
+    ) -> Evaluation | None:
         began = self.world.begin_cycle()
         if self.trace is not None:
             self.trace(f"cycle at {self.world.cluster.now_ms}")
-        evaluation = self.exporter.cycle(search_logs=search_logs)
+        evaluation = look()
         if evaluation is None:
             self.verdicts["(no cycle)"] += 1
             return None
         rows = rows_of(evaluation)
         self._count(rows)
-        cycle = Cycle(self.world, evaluation, rows, began, self.seen, is_settled)
-        self.blame(violations_of(cycle))
-        topics = {evaluation.snapshot.partitions.name(row)[0] for row in range(len(evaluation.snapshot.partitions))}
-        self.seen = frozenset(topics)
+        self.blame(violations_of(Cycle(self.world, evaluation, rows, began, seen, is_settled)))
         return evaluation
 
     def blame(self, lies: Iterable[Violation]) -> None:
@@ -90,7 +100,7 @@ class _Runner:
         self.director.before(self.world, "pause")
 
     def script(self) -> None:
-        search = self.situation.script in {"find", "abort", "plan"}
+        look = self.find_hanging if self.situation.script in {"find", "abort", "plan"} else self.cycle
         if self.situation.script == "terminate":
             self._terminate()
             return
@@ -98,7 +108,7 @@ class _Runner:
         for number in range(self.situation.cycles):
             if number:
                 self.pause(INTERVAL_S)
-            evaluation = self.cycle(search_logs=search)
+            evaluation = look()
             wanted = () if evaluation is None else self._wanted(rows_of(evaluation))
             if any(row.verdict.is_hanging or row.verdict is Verdict.COMPLETING for row in wanted):
                 break

@@ -62,10 +62,12 @@ def producers(broker: Broker, topic: str, index: int) -> tuple[int, dict[int, En
     return _NOTHING, replica.entries
 
 
-def led(broker: Broker, topic: str, index: int, asked_epoch: int) -> tuple[int, Replica | None, int]:
+def led(
+    broker: Broker, topic: str, index: int, asked_epoch: int, *, operation: int = rights.DESCRIBE
+) -> tuple[int, Replica | None, int]:
     """(error, log, leader epoch) of a partition that the broker takes itself to lead."""
     view = broker.view
-    if not rights.allows(view.rights, rights.READ, rights.TOPIC, topic) and not may_describe(view, topic):
+    if not rights.allows(view.rights, operation, rights.TOPIC, topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, -1
     partition = view.partition(topic, index)
     if partition is None:

@@ -82,6 +82,7 @@ _UNTOLD = {
     "deliver_metadata": 2.0,
     **_PRODUCER,
 }
+_RIGHTS = {"set_topic_right": 6.0, "set_id_right": 2.0, "set_cluster_right": 2.0, "give_everything": 4.0, **_PRODUCER}
 _FOUR = (
     (STATE_TOPIC, ((4,), (2, 3))),
     ("t", ((1, 2), (2, 3))),
@@ -193,6 +194,37 @@ SITUATIONS: tuple[Situation, ...] = (
         "abort of an expired id", beginnings.expired, script="abort", weights={**_PRODUCER, "recreate_topic": 4.0}
     ),
     Situation("abort of what was aborted", beginnings.next_one_aborted, script="abort", weights=_PRODUCER),
+    Situation("abort of what was committed elsewhere", beginnings.next_one_open, script="abort", weights=_PRODUCER),
+    Situation(
+        "abort of what was committed elsewhere, with rights that change",
+        beginnings.with_full_rights(beginnings.next_one_open),
+        script="abort",
+        weights=_RIGHTS,
+    ),
+    Situation(
+        "abort, with rights that change",
+        beginnings.with_full_rights(beginnings.late_write_after_an_abort),
+        script="abort",
+        weights=_RIGHTS,
+    ),
+    Situation(
+        "abort by a plan, with rights that change",
+        beginnings.with_full_rights(beginnings.two_hangs),
+        script="plan",
+        weights=_RIGHTS,
+    ),
+    Situation(
+        "complete, with rights that change",
+        beginnings.with_full_rights(beginnings.poisoned),
+        script="complete",
+        weights=_RIGHTS,
+    ),
+    Situation(
+        "force-terminate, with rights that change",
+        beginnings.with_full_rights(beginnings.ongoing),
+        script="terminate",
+        weights=_RIGHTS,
+    ),
     Situation(
         "abort beside a cut-off broker",
         beginnings.late_write_after_an_abort,

@@ -25,12 +25,15 @@ PLACES_OF_PAIRS = ("ListTransactions", "DescribeProducers", "WriteTxnMarkers", "
 class Task(NamedTuple):
     """What one process is to do."""
 
-    schedules: int
+    schedules: int | None
+    """The number of schedules drawn by chance; the limit of those that are listed, None without one."""
     seed: int
     step: int = 1
     ends_at: float = float("inf")
     """By `time.monotonic`, which all processes of a machine share: no schedule begins later."""
     depth: int = 0
+    is_of_subsets: bool = False
+    """Each command with every subset of rights, instead of chance."""
     situations: tuple[str, ...] = ()
     kinds: tuple[str, ...] | None = None
     """The only kinds of events; None: those of each situation."""
@@ -52,7 +55,8 @@ def explore(task: Task) -> Reached:
     if "exporter" not in sys.modules:
         use(task.code)
     from tests.verification.model import drive, situations  # noqa: PLC0415 - see above
-    from tests.verification.model.explore import Reached, by_chance, exhaustively  # noqa: PLC0415
+    from tests.verification.model.exhaustive import NO_LIMIT, Extent, exhaustively, with_every_subset  # noqa: PLC0415
+    from tests.verification.model.explore import Reached, by_chance  # noqa: PLC0415
 
     chosen = tuple(situations.BY_NAME[name] for name in task.situations) or situations.SITUATIONS
     reached = Reached()
@@ -60,21 +64,18 @@ def explore(task: Task) -> Reached:
     gc.collect()
     gc.freeze()  # what is there stays: cycles of the collector need not walk it
     with drive.repeatable():
+        limit = NO_LIMIT if task.schedules is None else task.schedules
+        mine = chosen[task.seed % task.step :: task.step]
         if task.depth:
-            mine = chosen[task.seed % task.step :: task.step]
-            exhaustively(
-                reached,
-                depth=task.depth,
-                seconds=seconds,
-                situations=mine,
-                kinds=task.kinds,
-                places=task.places,
-            )
+            extent = Extent(task.depth, task.kinds, task.places, schedules_max=limit)
+            exhaustively(reached, extent, seconds=seconds, situations=mine)
+        elif task.is_of_subsets:
+            with_every_subset(reached, seconds=seconds, situations=mine, schedules_max=limit)
         else:
             by_chance(
                 reached,
                 seed=task.seed,
-                schedules=task.schedules,
+                schedules=limit,
                 seconds=seconds,
                 situations=[_restricted(situation, task) for situation in chosen],
                 step=task.step,
@@ -135,16 +136,17 @@ def find_lies(code: str | None, seed: int) -> tuple[tuple[Result, ...], tuple[st
     return results, stories
 
 
-def pairs_of_lies(ends_at: float) -> list[Task]:
+def pairs_of_lies(ends_at: float, schedules_max: int | None) -> list[Task]:
     """Every pair of the events that a known lie is made of, in its situation, at the moments where such a lie is made.
 
     All pairs everywhere are some ten million; these are what can be tried in an hour.
     """
     from tests.verification.model.lies import LIES  # noqa: PLC0415 - see above
 
+    lies = [lie for lie in LIES if lie.kinds]
     return [
         Task(
-            schedules=0,
+            schedules=None if schedules_max is None else max(schedules_max // len(lies), 1),
             seed=0,
             ends_at=ends_at,
             depth=2,
@@ -152,6 +154,5 @@ def pairs_of_lies(ends_at: float) -> list[Task]:
             kinds=lie.kinds,
             places=lie.places or PLACES_OF_PAIRS,
         )
-        for lie in LIES
-        if lie.kinds
+        for lie in lies
     ]
