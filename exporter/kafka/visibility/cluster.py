@@ -70,9 +70,12 @@ class TopicWatch:
             self._state_topic_gap = await _state_topic_gap(client, is_any_open=False)
         suspects = tuple(dict.fromkeys([*self._hidden, *vanished]))
         suspects = tuple(topic for topic in suspects if topic not in topology.first_row and not is_excluded(topic))
-        self._visible = topology.topics
-        self._hidden = self._not_too_old(await _refused(client, suspects) if suspects else (), client.clock())
+        refused, late = await _refused(client, suspects) if suspects else ((), ())
+        self._visible = (*topology.topics, *late) if late else topology.topics
+        self._hidden = self._not_too_old(refused, client.clock())
         gaps = [_about_hidden(self._hidden)] if self._hidden else []
+        if late:
+            gaps.append(f"{len(late)} topics became visible while this cycle was running ({_first_of(late)})")
         shows_nothing = all(topic == STATE_TOPIC for topic in topology.topics)
         if shows_nothing and not await _is_without_authorizer(client, topology):
             # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
@@ -105,17 +108,21 @@ def _first_of(topics: tuple[str, ...]) -> str:
     return ", ".join(topics[:_NAMED_MAX]) + (", ..." if len(topics) > _NAMED_MAX else "")
 
 
-async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[str, ...]:
-    """Those of `topics` that brokers refuse to show by name; without DESCRIBE they do not show whether one exists."""
+async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of `topics` that brokers refuse to show by name, and those that they show now, which no one reads.
+
+    Without DESCRIBE they do not show whether one exists.
+    """
     asked = tuple(topics)[:ASKED_MAX]
     try:
         metadata = await client.topology(asked)
     except ClusterUnavailableError:
-        return tuple(topics)
-    return (
+        return tuple(topics), ()
+    refused = (
         *(topic for topic in asked if metadata.topic_errors.get(topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         *tuple(topics)[ASKED_MAX:],
     )
+    return refused, tuple(topic for topic in asked if topic in metadata.first_row)
 
 
 async def _is_without_authorizer(client: ClusterClient, topology: Topology) -> bool:
@@ -150,6 +157,8 @@ async def _state_topic_gap(client: ClusterClient, *, is_any_open: bool) -> str |
         return f"whether topic {STATE_TOPIC} is visible is unknown: no broker responded"
     if metadata.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"topic {STATE_TOPIC} is not visible: not authorized, needs DESCRIBE on it to know every coordinator"
-    if is_any_open and STATE_TOPIC not in metadata.first_row:
+    if STATE_TOPIC in metadata.first_row:
+        return f"topic {STATE_TOPIC} became visible while this cycle was running"
+    if is_any_open:
         return f"topic {STATE_TOPIC} does not exist, although transactions are open"
     return None
