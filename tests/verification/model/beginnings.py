@@ -15,6 +15,8 @@ from tests.verification.model.operators import NO_TIMESTAMPS
 from tests.verification.model.rights import FULL, Acl, Rights
 from tests.verification.model.world import World
 
+SHOP = "shop-1"
+"""String.hashCode is -903152870: with a masked sign bit instead of Utils.abs it has another partition of 3, 5 and 50."""
 TWO_PHASE = 2**31 - 1
 LARGE_BYTES = 1_000_000
 
@@ -29,14 +31,20 @@ def ongoing(world: World) -> None:
     do(world, ("begin_and_write", "a", "t", 0), ("begin_and_write", "b", "t", 1))
 
 
-def after_a_commit(world: World) -> None:
-    do(world, ("begin_and_write", "a", "u", 0), ("commit", "a"), ("send_all_markers", "a"))
-
-
-def late_write(world: World) -> None:
+def late_write(world: World, name: str = "a") -> None:
     """A true hang on t-0 at offset 0; its transaction was committed on u-0."""
-    after_a_commit(world)
-    do(world, ("write_late", "a", "t", 0))
+    do(world, ("begin_and_write", name, "u", 0), ("commit", name), ("send_all_markers", name))
+    do(world, ("write_late", name, "t", 0))
+
+
+def late_write_of_shop(world: World) -> None:
+    """The same of an id whose hash is negative."""
+    late_write(world, SHOP)
+
+
+def expired_shop(world: World) -> None:
+    late_write(world, SHOP)
+    do(world, ("expire_id", SHOP))
 
 
 def late_write_without_timestamps(world: World) -> None:
@@ -122,6 +130,12 @@ def restored_state_log(world: World) -> None:
 def lost_marker(world: World) -> None:
     completing(world)
     do(world, ("send_all_markers", "a"), ("leader_loses_marker", "t", 0))
+
+
+def lost_marker_on_two(world: World) -> None:
+    """Leader and first follower have lost it; the second follower has it."""
+    completing(world)
+    do(world, ("send_all_markers", "a"), ("follower_loses_marker", "t", 0), ("leader_loses_marker", "t", 0))
 
 
 def follower_lost_marker(world: World) -> None:

@@ -286,12 +286,21 @@ class Cluster:
         return self.last_producer_id
 
 
+def java_hash(text: str) -> int:
+    """String.hashCode of a string in the Basic Multilingual Plane: 32 bits with a sign."""
+    code = 0
+    for character in text:
+        code = (31 * code + ord(character) + 2**31) % 2**32 - 2**31
+    return code
+
+
 @lru_cache(maxsize=10_000)
 def home_of(transactional_id: str, partitions: int) -> int:
-    """The partition of the transaction log that owns an id (Utils.abs of String.hashCode, modulo)."""
-    code = 0
-    units = transactional_id.encode("utf-16-be")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    signed = code - 2**32 if code >= 2**31 else code
-    return (0 if signed == -(2**31) else abs(signed)) % partitions
+    """The partition of the transaction log that owns an id: Utils.abs(hashCode) % partitions.
+
+    Math.abs of the smallest int is negative, and Utils.abs makes it 0.
+    """
+    code = java_hash(transactional_id)
+    if code == -(2**31):
+        return 0
+    return (code if code > 0 else -code) % partitions

@@ -20,7 +20,10 @@ def elect(image: Image, topic: str, index: int, partition: PartitionImage, witho
     return image.with_partition(topic, index, partition._replace(in_sync=in_sync).led_by(leader))
 
 
-def move(world: World, topic: str, index: int, *, late: bool = False, slow: bool = False) -> bool:
+def move(
+    world: World, topic: str, index: int, *, late: bool = False, slow: bool = False, to_last: bool = False
+) -> bool:
+    """Another in-sync replica leads: the next one, or the last one, which may be the third."""
     cluster = world.cluster
     partition = cluster.image.partition(topic, index)
     if (
@@ -28,7 +31,11 @@ def move(world: World, topic: str, index: int, *, late: bool = False, slow: bool
         or len([node_id for node_id in partition.in_sync if cluster.brokers[node_id].is_connected]) < 2
     ):
         return False
-    image = elect(cluster.image, topic, index, partition)
+    chosen = partition._replace(in_sync=partition.in_sync[::-1]) if to_last else partition
+    image = elect(cluster.image, topic, index, chosen)
+    if to_last:
+        elected = image.topics[topic].partitions[index]
+        image = image.with_partition(topic, index, elected._replace(in_sync=partition.in_sync))
     new = image.topics[topic].partitions[index].leader
     if new in {partition.leader, NO_LEADER} or not cluster.brokers[new].is_connected:
         return False

@@ -5,22 +5,27 @@ Each takes away one obligation of docs/proof.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from exporter.commands import recover
 from exporter.evaluation import evidence, rules
-from exporter.kafka import coordinator_proof
+from exporter.kafka import coordinator_proof, state_partitions
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect import collector, complete, end_markers, suspects, verify
-from exporter.kafka.collect.replicas import EVERYBODY_AGREES, OpenAtLeader
+from exporter.kafka.collect import collector, complete, end_markers, replicas, suspects, verify
+from exporter.kafka.collect.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
 from exporter.kafka.topology import Topology
 from exporter.recovery import carry_out
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.plan import Plan
-from exporter.snapshot import EndMarkers, IdVisibility, Snapshot, TransactionKey
+from exporter.snapshot import EndMarkers, IdVisibility, Int64Column, Snapshot, TransactionKey
+from tests.verification.model.cluster import java_hash
+from tests.verification.model.directors import QUIET
 from tests.verification.model.drive import replaced
 from tests.verification.model.lies import LIES, Lie
 
@@ -76,6 +81,37 @@ async def _hidden_topics_only_reported(
     hidden = tuple(each for each in found.unread if "topics may not be visible" in each[1])
     unread = tuple(each for each in found.unread if each not in hidden)
     return replace(found, unread=unread, lost=(*found.lost, *hidden))
+
+
+_ask_followers = replicas.ask_followers
+
+
+async def _only_the_first_follower(
+    client: ClusterClient, topology: Topology, transactions: Collection[OpenAtLeader]
+) -> Followers:
+    """What the first follower of each partition says, where others disagree."""
+    found = await _ask_followers(client, topology, transactions)
+
+    def heard(views: Mapping[OpenAtLeader, tuple[int, ...]]) -> dict[OpenAtLeader, tuple[int, ...]]:
+        first = {each: _followers(topology, each.partition)[:1] for each in views}
+        kept = {each: tuple(broker for broker in brokers if broker in first[each]) for each, brokers in views.items()}
+        return {each: brokers for each, brokers in kept.items() if brokers}
+
+    return Followers(diverged=heard(found.diverged), silent=heard(found.silent))
+
+
+def _followers(topology: Topology, partition: tuple[str, int]) -> tuple[int, ...]:
+    row = topology.row(*partition)
+    return () if row is None else tuple(b for b in topology.replicas.of(row) if b != topology.leader[row])
+
+
+def _hash_with_masked_sign(name: str, partitions: int) -> int:
+    return (java_hash(name) & 0x7FFFFFFF) % partitions
+
+
+def _hashes_with_masked_sign(ids: npt.NDArray[np.uint8], partitions: int) -> Int64Column:
+    """The same of made-up ids."""
+    return np.array([_hash_with_masked_sign(row.tobytes().decode(), partitions) for row in ids], dtype=np.int64)
 
 
 async def _unchecked(client: ClusterClient) -> tuple[Topology, str | None]:
@@ -147,6 +183,26 @@ DEFECTS: tuple[Defect, ...] = (
             places=("pause",),
         ),
         seed=420,
+    ),
+    Defect(
+        "only the first follower is asked",
+        ((verify, "ask_followers", _only_the_first_follower),),
+        _BY_ITEM["7"]._replace(situation="lost marker, three replicas", kinds=(), needs=()),
+    ),
+    Defect(
+        "the hash of a transactional id has its sign bit masked",
+        (
+            (state_partitions, "java_hash_partition", _hash_with_masked_sign),
+            (state_partitions, "_partitions_of", _hashes_with_masked_sign),
+        ),
+        Lie(
+            "",
+            "a hang is not proved, because its id is looked for at another coordinator",
+            "three partitions of the transaction log",
+            (),
+            (("I6", "hanging"),),
+            endings=(QUIET,),
+        ),
     ),
     Defect(
         "topics that are hidden are not asked for in a search",

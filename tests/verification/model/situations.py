@@ -88,6 +88,20 @@ _FOUR = (
     ("t", ((1, 2), (2, 3))),
     ("u", ((3, 1),)),
 )
+_THREE = (
+    (STATE_TOPIC, ((1, 2, 3), (2, 3, 1))),
+    ("t", ((1, 2, 3), (2, 3, 1))),
+    ("u", ((3, 1, 2),)),
+)
+_SHOP_IDS = (*IDS, beginnings.SHOP)
+
+
+def _with_state_partitions(count: int) -> tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]:
+    """2 divides 2^32, so that with two partitions a wrong hash may be right for every id."""
+    replicas = tuple((1 + index % 3, 1 + (index + 1) % 3) for index in range(count))
+    return ((STATE_TOPIC, replicas), ("t", ((1, 2), (2, 3))), ("u", ((3, 1),)))
+
+
 _SINGLE = (
     (STATE_TOPIC, ((1, 2), (2, 3))),
     ("t", ((1,), (2, 3))),
@@ -129,6 +143,45 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("restored transaction log", beginnings.restored_state_log, weights={"pass_time": 4.0}),
     Situation("lost marker", beginnings.lost_marker, weights={"silence": 5.0, "expire_producers": 3.0}),
     Situation("follower lost the marker", beginnings.follower_lost_marker, TV2, weights={"silence": 5.0}),
+    Situation(
+        "lost marker, three replicas",
+        beginnings.lost_marker_on_two,
+        weights={"silence": 3.0, "expire_producers": 3.0, "move_leader_to_last": 3.0},
+        partitions=_THREE,
+    ),
+    Situation(
+        "late write, three replicas",
+        beginnings.late_write_beside_a_live_one,
+        weights={"move_leader_to_last": 4.0, **_LEADERS},
+        bootstrap=(2, 1, 3),
+        partitions=_THREE,
+    ),
+    Situation(
+        "three partitions of the transaction log",
+        beginnings.late_write_of_shop,
+        ids=_SHOP_IDS,
+        weights=_PRODUCER,
+        partitions=_with_state_partitions(3),
+    ),
+    Situation(
+        "five partitions of the transaction log",
+        beginnings.expired_shop,
+        ids=_SHOP_IDS,
+        weights=_PRODUCER,
+        partitions=_with_state_partitions(5),
+    ),
+    Situation(
+        "fifty partitions of the transaction log",
+        beginnings.late_write_of_shop,
+        ids=_SHOP_IDS,
+        weights=_PRODUCER,
+        kinds=(
+            *_PRODUCER,
+            *("expire_id", "pass_time", "kill(2)", "start(2)", "silence(2)", "speak(2)", "cut_off(2)", "reconnect(2)"),
+            *(f"{kind}({STATE_TOPIC}, 20)" for kind in ("move_leader", "move_leader_untold", "move_leader_slowly")),
+        ),
+        partitions=_with_state_partitions(50),
+    ),
     Situation("leaders move", beginnings.late_write_beside_a_live_one, weights=_LEADERS, bootstrap=(2, 1, 3)),
     Situation("cut-off coordinator", beginnings.cut_off_coordinator, weights=_LEADERS, bootstrap=(2, 1, 3)),
     Situation(
@@ -224,6 +277,13 @@ SITUATIONS: tuple[Situation, ...] = (
         beginnings.with_full_rights(beginnings.ongoing),
         script="terminate",
         weights=_RIGHTS,
+    ),
+    Situation(
+        "abort of a lost marker, three replicas",
+        beginnings.lost_marker_on_two,
+        script="abort",
+        weights={"silence": 3.0, "move_leader_to_last": 3.0, **_PRODUCER},
+        partitions=_THREE,
     ),
     Situation(
         "abort beside a cut-off broker",
