@@ -20,7 +20,7 @@ from exporter.kafka.collect.broker_configs import producers_kept_ms
 from exporter.kafka.collect.pieces import read_piece
 from exporter.kafka.collect.replicas import OpenAtLeader
 from exporter.kafka.collect.scan import Entries, LeaderScan, scan_leaders
-from exporter.kafka.errors import BrokerFault
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
 from exporter.kafka.messages.fetch import MEGABYTE
 from exporter.kafka.messages.log_batches import Stretch
@@ -91,6 +91,7 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
     await client.gather(_look_at_all(search, places) for places in by_leader.values())
     # A command is a fresh process: a topic that it has never seen may have the COMMIT marker, so it is always asked for.
     unread = [_unread_partitions(scan), await what_hides_topics(client, sorted(scan.topology.brokers))]
+    unread.append(await _became_visible(client, scan.topology))
     if {marker.producer_id for marker in search.markers if not marker.commit} - search.committed:
         unread.append(await _unconfirmed_leaders(client, scan))
     search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
@@ -116,6 +117,19 @@ def _unread_partitions(scan: LeaderScan) -> str:
         f"{name}{more} could not be read ({scan.reason[first]}), so their logs were not searched for the "
         "transaction's marker"
     )
+
+
+async def _became_visible(client: ClusterClient, searched: Topology) -> str:
+    """Topics that were not visible when the search began, and are now that none is hidden; empty if there are none."""
+    try:
+        now = await client.topology()
+    except ClusterUnavailableError as error:
+        return f"whether topics became visible meanwhile is unknown: {error}"
+    late = [topic for topic in now.topics if topic not in searched.first_row]
+    if not late:
+        return ""
+    more = f" and {len(late) - 1} more" if len(late) > 1 else ""
+    return f"{late[0]}{more} became visible during the search, and was not searched"
 
 
 async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:

@@ -102,6 +102,19 @@ def test_a_topic_that_becomes_visible_within_a_cycle_is_not_read_in_it(topic: st
             assert ran.violations == ()
 
 
+@pytest.mark.parametrize("given_back", [65, 80, 95, 116])
+def test_a_topic_that_becomes_visible_within_a_search_is_not_searched_by_it(given_back: int) -> None:
+    """The right on the COMMIT marker's topic is missing as each of the two evaluations begins, and given back within it."""
+    taken, all_given = Event("set_topic_right", ("u", "none")), Event("give_everything")
+    situation = BY_NAME["abort of what was committed elsewhere, with rights that change"]
+    before = ((1, taken), (given_back, all_given))
+    places = replay(situation, Schedule(events=before)).places
+    question = places.index("question") + 1 if "question" in places else len(places)
+    for position in range(question + 1, len(places) + 1):
+        again = ((question, taken), (position, all_given))
+        assert replay(situation, Schedule(events=(*before, *again))).violations == ()
+
+
 def test_listed_schedules_are_bounded_and_spread_evenly() -> None:
     placements = [(number, Event("kill", (1,))) for number in range(100)]
     assert [position for position, _ in spread(placements, 4)] == [0, 25, 50, 75]
