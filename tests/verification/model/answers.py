@@ -12,7 +12,6 @@ from tests.verification.model.cluster import Broker, Cluster, home_of
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.records import records_of
 
-CLUSTER_ID = "model"
 HOST = "broker"
 PORT = 9000
 CONTROLLER = 3000
@@ -42,12 +41,14 @@ class Answers:
         key = (view.offset, version, names)
         body = self._metadata.get(key)
         if body is None:
+            if self.cluster.kind.gateway:
+                view = view.with_topic(STATE_TOPIC, None)
             if names is None:
                 topics = [shown.shown(view, name) for name in view.topics if shown.may_describe(view, name)]
             else:
                 topics = [shown.asked_topic(view, topic) for topic in names]
             brokers = [(node_id, HOST, PORT + node_id) for node_id in self.cluster.listed_first if node_id in view.live]
-            body = wire.metadata(version, CLUSTER_ID, brokers, view.live[0] if view.live else -1, topics)
+            body = wire.metadata(version, self.cluster.cluster_id, brokers, view.live[0] if view.live else -1, topics)
             self._metadata[key] = body
         return wire.answer(body)
 
@@ -77,17 +78,19 @@ class Answers:
             partitions = []
             for partition in topic.partitions:
                 error, replica, _ = shown.led(broker, topic.topic, partition.partition, -1, operation=rights.READ)
-                data, stable, end = b"", -1, -1
-                if replica is not None and not error:
+                data, stable, end, start = b"", -1, -1, -1
+                if replica is not None and not error and partition.fetch_offset < replica.start:
+                    error = ErrorCode.OFFSET_OUT_OF_RANGE
+                elif replica is not None and not error:
                     data = records_of(replica.batches, partition.fetch_offset, partition.partition_max_bytes)
-                    stable, end = replica.stable, replica.end
+                    stable, end, start = replica.stable, replica.end, replica.start
                 partitions.append(
                     SimpleNamespace(
                         partition_index=partition.partition,
                         error_code=error,
                         high_watermark=end,
                         last_stable_offset=stable,
-                        log_start_offset=0,
+                        log_start_offset=start,
                         aborted_transactions=[],
                         records=data,
                     )
@@ -99,6 +102,8 @@ class Answers:
         """The ids that the exporter may describe, of the partitions that the broker has loaded."""
         wanted = wire.read_listing(wire.body_of(request))
         found: list[Any] = []
+        if self.cluster.kind.gateway == "knows nothing":
+            return wire.answer(wire.listing(0, ()))
         for held in broker.coordinating.values():
             if held.loading and not (held.loading == "unaware" and self.cluster.kind.lists_while_loading):
                 return wire.answer(wire.listing(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ()))
@@ -174,18 +179,7 @@ class Answers:
         if not rights.allows(allowed, rights.DESCRIBE, rights.CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             return SimpleNamespace(error_code=error, error_message=None, resources=[])
-        by_resource: dict[tuple[int, str, int], list[Any]] = {}
-        for acl in allowed.acls:
-            if shown.fits(acl, request):
-                by_resource.setdefault((acl.resource, acl.name, acl.pattern), []).append(
-                    SimpleNamespace(
-                        principal=acl.principal, host="*", operation=acl.operation, permission_type=acl.permission
-                    )
-                )
-        resources = [
-            SimpleNamespace(resource_type=resource, resource_name=name, pattern_type=pattern, acls=acls)
-            for (resource, name, pattern), acls in by_resource.items()
-        ]
+        resources = shown.rules(allowed.acls, request)
         return SimpleNamespace(throttle_time_ms=0, error_code=0, error_message=None, resources=resources)
 
     def describe_quorum(self, broker: Broker, _request: Any) -> Any:

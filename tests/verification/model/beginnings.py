@@ -12,13 +12,26 @@ from tests.verification.model.events import Event, happen_quietly
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.logs import Batch
 from tests.verification.model.operators import NO_TIMESTAMPS
-from tests.verification.model.rights import FULL, Acl, Rights
+from tests.verification.model.rights import FULL, Acl, Acls, Rights
 from tests.verification.model.world import World
 
 SHOP = "shop-1"
 """String.hashCode is -903152870: with a masked sign bit instead of Utils.abs it has another partition of 3, 5 and 50."""
 TWO_PHASE = 2**31 - 1
+MANY = 1_100
 LARGE_BYTES = 1_000_000
+
+
+_MANY = Acls(
+    (
+        *FULL,
+        *(
+            Acl(resource, f"application-{number}", rights.WRITE, principal="User:other", pattern=pattern)
+            for number in range(MANY)
+            for resource, pattern in ((rights.TRANSACTIONAL_ID, rights.LITERAL), (rights.TOPIC, rights.PREFIXED))
+        ),
+    )
+)
 
 
 def do(world: World, *steps: tuple[Any, ...]) -> None:
@@ -127,6 +140,31 @@ def restored_state_log(world: World) -> None:
     do(world, ("send_marker", "a"))
 
 
+def hang_without_records(world: World) -> None:
+    """The hang's record is deleted, and a third replica was made afterwards: it does not know the producer."""
+    late_write_after_an_abort(world)
+    do(world, ("delete_records", "t", 0), ("add_replica", "t", 0))
+
+
+def lost_marker_of_deleted_records(world: World) -> None:
+    """The leader has lost the marker that its follower has, and the records are deleted."""
+    lost_marker(world)
+    do(world, ("delete_records", "t", 0))
+
+
+def foreign_records(world: World) -> None:
+    """A hang on a cluster without a transaction log: the records were copied from another one."""
+    replica = world.cluster.leader_replica("t", 0)
+    assert replica is not None
+    world.cluster.append("t", 0, Batch(replica.end, 77, 0, 0, world.cluster.now_ms, "data", 0))
+
+
+def many_acls(world: World) -> None:
+    """Every right, and more rules for other principals than fit into one request; a hang whose id has expired."""
+    expired(world)
+    grant(world, _MANY)
+
+
 def lost_marker(world: World) -> None:
     completing(world)
     do(world, ("send_all_markers", "a"), ("leader_loses_marker", "t", 0))
@@ -169,7 +207,7 @@ def full_rights(world: World) -> None:
 
 
 def grant(world: World, acls: tuple[Acl, ...], **other: bool) -> None:
-    world.cluster.decide(world.cluster.image._replace(rights=Rights(has_authorizer=True, acls=acls, **other)))
+    world.cluster.decide(world.cluster.image._replace(rights=Rights(has_authorizer=True, acls=Acls(acls), **other)))
 
 
 def two_phase_denied(world: World) -> None:
@@ -216,6 +254,19 @@ def nothing_granted(world: World) -> None:
 def granted_until_revoked(world: World) -> None:
     ongoing(world)
     grant(world, FULL)
+
+
+def topic_hidden(world: World) -> None:
+    """Every right but that on `t`, where a transaction is live: an event gives it."""
+    ongoing(world)
+    grant(world, FULL)
+    do(world, ("set_topic_right", "t", "none"))
+
+
+def alone_cut_off_and_deleted(world: World) -> None:
+    """Only broker 2 runs, is cut off, and does not know that its topic `t` is deleted."""
+    expired(world)
+    do(world, ("kill", 1), ("kill", 3), ("cut_off", 2), ("delete_topic", "t"))
 
 
 def no_state_topic_right(world: World) -> None:

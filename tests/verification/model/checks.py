@@ -50,6 +50,8 @@ class Cycle(NamedTuple):
     """Topics that an earlier cycle has shown."""
     is_settled: bool
     """Nothing has happened for some cycles."""
+    is_elsewhere: bool = False
+    """It is the cycle of a process that has seen another cluster."""
 
     @property
     def moments(self) -> list[Moment]:
@@ -76,6 +78,12 @@ def violations_of(cycle: Cycle) -> list[Violation]:
             found.append(
                 Violation("I4", "source", "coverage is complete, and no broker that answers knows the cluster")
             )
+        if cycle.is_elsewhere:
+            found.append(
+                Violation(
+                    "I8", "another cluster", "coverage is complete, and this is not the cluster that was seen before"
+                )
+            )
     return found
 
 
@@ -100,8 +108,13 @@ def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
 
 
 def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:
-    """I1: at some moment of the cycle it was true, and the last read showed the very same records."""
+    """I1: at some moment of the cycle it was true, and the last read showed the very same records.
+
+    Where no transaction log is shown in the whole cycle, nothing can be known to be true.
+    """
     moments, reads = cycle.world.moments, _last_reads(cycle, key)
+    if not _is_state_topic_shown(cycle):
+        return [Violation("I1", "absent", f"{_claim(row)}, and no broker has shown {STATE_TOPIC}")]
     for read in reads:
         shown = moments[read].standings.get(key)
         if shown is None:
@@ -116,6 +129,11 @@ def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
     if all(topic_id != now.topic_id for name, topic_id, _ in moments[cycle.began].topics if name == key.topic):
         return [Violation("I1", "made again", f"{_claim(row)}, and its topic was deleted and made again meanwhile")]
     return [Violation("I1", now.fate.value, f"{_claim(row)}, and it was {now.fate.value}")]
+
+
+def _is_state_topic_shown(cycle: Cycle) -> bool:
+    is_there = any(name == STATE_TOPIC for moment in cycle.moments for name, _, _ in moment.topics)
+    return is_there and not cycle.world.cluster.kind.gateway
 
 
 def _is_true(verdict: Verdict, standing: Standing) -> bool:
@@ -175,8 +193,8 @@ def _of_outcome(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
 
 def _may_be_taken_for_committed(cycle: Cycle, key: OpenKey, standing: Standing) -> bool:
     """True when it was committed; or another of its producer was, which may share its epoch: that errs on the safe side."""
-    committed = cycle.world.moments[-1].committed
-    begun = cycle.world.cluster.begun
+    committed = frozenset[int]().union(*(moment.committed for moment in cycle.moments))
+    begun = {**cycle.world.cluster.begun, **(behind.begun if (behind := cycle.world.cluster.behind) else {})}
     return bool(standing.serials & committed) or any(begun[serial] == key.producer_id for serial in committed)
 
 
@@ -226,6 +244,7 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
         if kind:
             yield Violation(kind[0], kind[1], f"coverage is complete, and {name} was not read")
             break
+    yield from _unseen(cycle, read)
     for row in cycle.rows:
         if row.verdict is Verdict.INCONCLUSIVE and _name(row.inconclusive_reason) in FAILED_READS:
             yield Violation("I4", "inconclusive", f"coverage is complete, and {_claim(row)}")
@@ -237,6 +256,20 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
         yield Violation("I4", "coordinator", "coverage is complete, and a coordinator could not be read")
 
 
+def _unseen(cycle: Cycle, read: set[tuple[str, int]]) -> Iterable[Violation]:
+    """What was open from the cycle's beginning to its end on a partition that was read, and is not shown."""
+    if not (cycle.is_settled or _is_known_everywhere(cycle)):
+        return
+    shown = {OpenKey(row.topic, row.partition, row.producer_id, row.start_offset) for row in cycle.rows}
+    for key, standing in cycle.moments[0].standings.items():
+        lasts = all(
+            key in each.standings and each.standings[key].topic_id == standing.topic_id for each in cycle.moments
+        )
+        if lasts and (key.topic, key.partition) in read and key not in shown:
+            where = f"{key.topic}-{key.partition} from {key.start_offset}, producer {key.producer_id}"
+            yield Violation("I4", "unseen", f"coverage is complete, and {where} is open and not shown")
+
+
 def _visible_topics(moment: Moment) -> set[str]:
     """Topics that were visible when the metadata were read; one may have been deleted before it was read."""
     names = {name for name, _, _ in moment.topics} - {STATE_TOPIC}
@@ -246,6 +279,8 @@ def _visible_topics(moment: Moment) -> set[str]:
 def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, str] | None:  # noqa: FBT001
     """The invariant that an unread topic violates; None if no broker could know the topic, or not yet."""
     allowed = cycle.world.moments[cycle.world.metadata_at].rights
+    if name == STATE_TOPIC and cycle.world.cluster.kind.gateway and not cycle.rows:
+        return None  # nothing shows that it must exist
     if not rights.allows(allowed, rights.DESCRIBE, rights.TOPIC, name):
         if not is_anything_shown:
             return "I7", "nothing shown"
@@ -253,12 +288,12 @@ def _why_unseen(cycle: Cycle, name: str, is_anything_shown: bool) -> tuple[str, 
             return "I7", "state topic hidden"
         return ("I7", "fewer topics") if name in cycle.seen_before else None
     # Who believes a broker that lags, or is cut off, may take some cycles to find out.
-    return ("I4", "topic") if cycle.is_settled or _is_known_everywhere(cycle.world) else None
+    return ("I4", "topic") if cycle.is_settled or _is_known_everywhere(cycle) else None
 
 
-def _is_known_everywhere(world: World) -> bool:
+def _is_known_everywhere(cycle: Cycle) -> bool:
     """From the beginning of the cycle to its end: the broker that returned the metadata knew everything."""
-    return world.was_known_everywhere and world.is_known_everywhere()
+    return all(moment.is_known_everywhere for moment in cycle.moments)
 
 
 def _is_coordinated(world: World, index: int) -> bool:

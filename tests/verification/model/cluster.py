@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tests.verification.model.image import NO_LEADER, STATE_TOPIC, Image, PartitionImage, TopicImage
 from tests.verification.model.logs import Batch, Replica, apply
 
+CLUSTER_ID = "model"
 START_MS = 1_800_000_000_000
 LAST_EPOCH = 2**15 - 2
 """The last one that a client is given: the next one is left for its fence, or for its end in TransactionVersion 2."""
@@ -32,6 +33,8 @@ class Kind(NamedTuple):
     two_phase_commit: bool | None = False
     """`transaction.two.phase.commit.enable`; None: brokers do not know the setting."""
     max_timeout_ms: int = 15 * MINUTE_MS
+    gateway: str = ""
+    """`hides`: what brokers show of the transaction log does not pass; `knows nothing`: nor do their transactions."""
 
 
 class Txn(NamedTuple):
@@ -137,6 +140,11 @@ class Cluster:
         self.last_producer_id = 1000
         self.last_serial = 0
         self.last_topic_id = 0
+        self.cluster_id = CLUSTER_ID
+        self.is_second = False
+        """It is not the cluster that the exporter was set up for."""
+        self.behind: Cluster | None = None
+        """The other cluster, to which the same names may lead instead."""
 
     def create_topic(self, name: str, partitions: list[tuple[int, ...]]) -> Image:
         """The image with a topic whose partitions have these replicas; the first leads."""

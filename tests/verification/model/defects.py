@@ -20,10 +20,19 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect import collector, complete, end_markers, replicas, suspects, verify
 from exporter.kafka.collect.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
 from exporter.kafka.topology import Topology
+from exporter.kafka.visibility import ids
 from exporter.recovery import carry_out
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.plan import Plan
-from exporter.snapshot import EndMarkers, IdVisibility, Int64Column, Snapshot, TransactionKey
+from exporter.snapshot import (
+    CoordinatorProof,
+    EndMarkers,
+    IdVisibility,
+    Int64Column,
+    Snapshot,
+    StateTopic,
+    TransactionKey,
+)
 from tests.verification.model.cluster import java_hash
 from tests.verification.model.directors import QUIET
 from tests.verification.model.drive import replaced
@@ -97,7 +106,7 @@ async def _only_the_first_follower(
         kept = {each: tuple(broker for broker in brokers if broker in first[each]) for each, brokers in views.items()}
         return {each: brokers for each, brokers in kept.items() if brokers}
 
-    return Followers(diverged=heard(found.diverged), silent=heard(found.silent))
+    return Followers(diverged=heard(found.diverged), silent=heard(found.silent), unaware=heard(found.unaware))
 
 
 def _followers(topology: Topology, partition: tuple[str, int]) -> tuple[int, ...]:
@@ -112,6 +121,23 @@ def _hash_with_masked_sign(name: str, partitions: int) -> int:
 def _hashes_with_masked_sign(ids: npt.NDArray[np.uint8], partitions: int) -> Int64Column:
     """The same of made-up ids."""
     return np.array([_hash_with_masked_sign(row.tobytes().decode(), partitions) for row in ids], dtype=np.int64)
+
+
+_LIMIT = 1_000
+_patterns = ids._patterns
+
+
+def _patterns_up_to_a_limit(answer: Any) -> Any:
+    patterns = _patterns(answer)
+    return patterns if isinstance(patterns, IdVisibility) or len(patterns) <= _LIMIT else IdVisibility.ACLS_UNREAD
+
+
+def _failure_with_absence_as_proof(proof: CoordinatorProof) -> str | None:
+    """The failure of a proof as it was: no transaction log, no coordinator that could know the id."""
+    if proof.state_topic not in {StateTopic.PRESENT, StateTopic.ABSENT}:
+        return f"transaction_state_{proof.state_topic.value}"
+    failures = [one.failure for one in proof.state_partitions if one.failure is not None]
+    return failures[0] if failures else "coordinator_unanswered" if proof.listing_failures else None
 
 
 async def _unchecked(client: ClusterClient) -> tuple[Topology, str | None]:
@@ -203,6 +229,22 @@ DEFECTS: tuple[Defect, ...] = (
             (("I6", "hanging"),),
             endings=(QUIET,),
         ),
+    ),
+    Defect(
+        "a transaction log that is not shown is a proof",
+        ((CoordinatorProof, "failure", property(_failure_with_absence_as_proof)),),
+        Lie(
+            "",
+            "a live transaction is called hanging behind a gateway that hides the transaction log",
+            "behind a gateway",
+            ("move_leader_slowly",),
+            (("I1", "absent"),),
+        ),
+    ),
+    Defect(
+        "with more than 1,000 ACLs no id is taken to be visible",
+        ((ids, "_patterns", _patterns_up_to_a_limit),),
+        Lie("", "a hang is never proved", "many ACLs", (), (("I6", "hanging"),), endings=(QUIET,)),
     ),
     Defect(
         "topics that are hidden are not asked for in a search",

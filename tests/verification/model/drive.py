@@ -36,7 +36,8 @@ from exporter.recovery import plan_file
 from exporter.recovery.partition import PartitionOnBrokers
 from exporter.recovery.plan import Action
 from exporter.snapshot import UNKNOWN_CLUSTER
-from tests.verification.model.answers import CLUSTER_ID, HOST, PORT
+from tests.verification.model.answers import HOST, PORT
+from tests.verification.model.cluster import CLUSTER_ID
 from tests.verification.model.connections import SimConnections
 from tests.verification.model.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tests.verification.model import controller, coordinator, grants, operators, producers
+from tests.verification.model import controller, coordinator, grants, operators, producers, retention
 from tests.verification.model.cluster import Cluster
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.world import World
@@ -97,8 +97,13 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "follower_catches_up": ("partition", controller.catch_up),
     "leader_loses_marker": ("partition", lambda world, t, i: controller.lose_marker(world, t, i, at_leader=True)),
     "follower_loses_marker": ("partition", lambda world, t, i: controller.lose_marker(world, t, i, at_leader=False)),
+    "delete_records": ("partition", retention.delete_records),
+    "delete_first_record": ("partition", retention.delete_first_record),
+    "add_replica": ("partition", retention.add_replica),
+    "rebuild_replica": ("partition", retention.rebuild_replica),
     "expire_producers": ("broker", controller.expire_producers),
     "delete_topic": ("topic", controller.delete),
+    "delete_state_topic": ("", lambda world: controller.delete(world, STATE_TOPIC)),
     "recreate_topic": ("topic", controller.recreate),
     "create_topic": ("", controller.create_new),
     "another_operator_aborts": ("partition", operators.another_operator_aborts),
@@ -108,6 +113,7 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "deny_state_topic": ("", lambda world: operators.deny_topic(world, STATE_TOPIC)),
     "authorize": ("", grants.authorize),
     "give_everything": ("", grants.give_everything),
+    "give_everything_to": ("broker", grants.give_everything_to),
     "set_topic_right": ("topic right", grants.set_topic_right),
     "set_id_right": ("id right", grants.set_id_right),
     "set_cluster_right": ("cluster right", grants.set_cluster_right),

@@ -113,13 +113,15 @@ def by_chance(
 ) -> None:
     """Schedules number `seed`, `seed + step`, ...: each is made from its number and from the pairs reached so far."""
     letters = {situation.name: alphabet_of(situation) for situation in situations}
+    shares = [situation.share for situation in situations]
     until = time.monotonic() + seconds
     for number in range(schedules):
         if time.monotonic() > until:
             return
         one = seed + number * step
         rng = random.Random(one)
-        situation = rng.choice(situations)
+        # Of one there is no choice by weight: a seed of `lies.py` stays the same schedule.
+        situation = rng.choice(situations) if len(situations) == 1 else rng.choices(situations, shares)[0]
         ending = rng.choice(endings)
         director = Chance(
             rng,

@@ -23,7 +23,7 @@ def authorize(world: World) -> bool:
     image = world.cluster.image
     if world.requests or image.rights.has_authorizer:
         return False
-    world.cluster.decide(image._replace(rights=image.rights._replace(has_authorizer=True, acls=FULL)))
+    world.cluster.decide(image._replace(rights=image.rights._replace(has_authorizer=True).with_acls(FULL)))
     return True
 
 
@@ -31,6 +31,12 @@ def give_everything(world: World) -> bool:
     """Every right of the exporter is given back, and every DENY is gone."""
     others = [acl for acl in world.cluster.image.rights.acls if not acl.is_ours()]
     return _replace(world, (*FULL, *others))
+
+
+def give_everything_to(world: World, broker: int) -> bool:
+    """The same, and one broker learns it first; the others with the next decision, or as `deliver_metadata` says."""
+    others = [acl for acl in world.cluster.image.rights.acls if not acl.is_ours()]
+    return _replace(world, (*FULL, *others), late=tuple(node for node in world.cluster.brokers if node != broker))
 
 
 def set_topic_right(world: World, topic: str, level: str) -> bool:
@@ -77,9 +83,9 @@ def _on_cluster(operation: int) -> Acl:
     return Acl(rights.CLUSTER, rights.CLUSTER_NAME, operation)
 
 
-def _replace(world: World, acls: tuple[Acl, ...]) -> bool:
+def _replace(world: World, acls: tuple[Acl, ...], *, late: tuple[int, ...] = ()) -> bool:
     image = world.cluster.image
     if not image.rights.has_authorizer or set(acls) == set(image.rights.acls):
         return False
-    world.cluster.decide(image._replace(rights=image.rights._replace(acls=acls)))
+    world.cluster.decide(image._replace(rights=image.rights.with_acls(acls)), late=late)
     return True

@@ -19,6 +19,8 @@ def unproved(world: World, rows: tuple[TransactionRow, ...]) -> Iterator[Violati
     cluster = world.cluster
     if not sees_everything(cluster.image.rights) or not _has_majority(cluster):
         return
+    if STATE_TOPIC not in cluster.image.topics or cluster.kind.gateway:
+        return  # absence is not evidence
     verdicts = {OpenKey(row.topic, row.partition, row.producer_id, row.start_offset): row for row in rows}
     for key, standing in world.moments[-1].standings.items():
         if not _can_be_read(cluster, key, standing):
@@ -39,8 +41,9 @@ def _is_named(row: TransactionRow | None, standing: Standing) -> bool:
     if row.verdict.is_hanging or row.verdict is Verdict.REPLICA_DIVERGED:
         return True
     txn, why = standing.transaction, row.inconclusive_reason
-    if standing.is_closed_in_sync and why is InconclusiveReason.REPLICA_UNREAD:
-        return True  # its follower shows no end: it has forgotten the producer, or that went on
+    is_other_in_sync = standing.is_closed_in_sync or standing.is_unknown_in_sync
+    if is_other_in_sync and why in {InconclusiveReason.REPLICA_UNREAD, InconclusiveReason.REPLICA_UNAWARE}:
+        return True  # its follower shows no end: it has forgotten the producer, never knew it, or that went on
     is_next_epoch = standing.fate is Fate.STALE and txn is not None and txn.epoch == standing.epoch + 1
     return is_next_epoch and why is InconclusiveReason.MAY_BE_FENCED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.kafka.errors import ErrorCode
@@ -43,24 +44,49 @@ class Entry(NamedTuple):
 class Replica:
     """One broker's copy of one partition."""
 
-    __slots__ = ("batches", "end", "entries", "is_astray", "keeps_up")
+    __slots__ = ("batches", "end", "entries", "followed_from", "is_astray", "keeps_up", "start")
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        """Also those before `start`, which are deleted: the truth needs them, and no broker shows them."""
         self.entries: dict[int, Entry] = {}
         self.end = 0
         """The log end offset."""
+        self.start = 0
+        """The log start offset: after DeleteRecords or retention not 0."""
+        self.followed_from = 0
+        """The first offset that it has seen: a replica that was made later knows no producer from before."""
         self.is_astray = False
         """A former leader has appended records that no other replica has."""
         self.keeps_up = True
         """False: a follower that has stopped fetching."""
 
     def copy_of(self, other: Replica) -> None:
-        """Become what `other` is: a follower that has truncated and caught up."""
+        """Become what `other` is: a follower that has truncated and caught up. It may know fewer producers."""
+        if self.end < other.start:
+            self.rebuild_from(other)
+            return
         self.batches = list(other.batches)
-        self.entries = dict(other.entries)
-        self.end = other.end
+        self.entries = dict(other.entries) if not self.followed_from else dict(self._known_entries(other))
+        self.end, self.start = other.end, other.start
         self.is_astray = False
+
+    def _known_entries(self, other: Replica) -> Iterator[tuple[int, Entry]]:
+        for producer_id, entry in other.entries.items():
+            seen = [b for b in other.batches if b.producer_id == producer_id and b.offset >= self.followed_from]
+            if not seen:
+                continue
+            opened = next((b.offset for b in seen if b.kind == "data" and b.offset >= entry.start_offset), NOTHING_OPEN)
+            yield producer_id, entry if entry.start_offset < 0 else entry._replace(start_offset=opened)
+
+    def rebuild_from(self, leader: Replica) -> None:
+        """Begin as an empty log at the leader's log start, and follow from there on."""
+        self.batches, self.entries, self.is_astray = [], {}, False
+        self.start = self.followed_from = leader.start
+        for batch in leader.batches:
+            if batch.offset >= leader.start:
+                apply(self, batch)
+        self.end = leader.end
 
     def is_apart_from(self, leader: Replica) -> bool:
         """True where this follower has to truncate to the leader's log, or to catch up with it.
@@ -76,7 +102,7 @@ class Replica:
     def stable(self) -> int:
         """The last stable offset."""
         starts = [entry.start_offset for entry in self.entries.values() if entry.start_offset >= 0]
-        return min(starts, default=self.end)
+        return max(min(starts, default=self.end), self.start)
 
     def open_batches(self, producer_id: int) -> tuple[Batch, ...]:
         """The data of the producer since its open transaction's start."""

@@ -49,7 +49,7 @@ def rule(acl: Acl) -> Callable[[World], bool]:
         image = world.cluster.image
         if not image.rights.has_authorizer or acl in image.rights.acls:
             return False
-        world.cluster.decide(image._replace(rights=image.rights._replace(acls=(*image.rights.acls, acl))))
+        world.cluster.decide(image._replace(rights=image.rights.with_acls((*image.rights.acls, acl))))
         return True
 
     return add

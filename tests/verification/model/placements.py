@@ -107,7 +107,7 @@ def _copy(world: World, cluster: Cluster) -> World:
     copied.trace = copied.on_write = None
     copied.moments = list(world.moments)
     copied.requests = list(world.requests)
-    copied.reads, copied.stable_reads, copied.described = ({("", -1): []} if world.reads else {}), {}, {}
+    copied.reads, copied.stable_reads, copied.described = {}, {}, {}
     copied.metadata_at = -1
     return copied
 
@@ -141,7 +141,7 @@ def _response(world: World) -> tuple[Any, ...]:
     return (
         response,
         {name: [moments[read.moment] for read in reads] for name, reads in world.reads.items()},
-        {name: (moments[read.moment], offset) for name, (read, offset) in world.stable_reads.items()},
+        {name: (moments[one.read.moment], one.offset, one.log_start) for name, one in world.stable_reads.items()},
         world.described,
         None if world.metadata_at < 0 else moments[world.metadata_at],
         world.last_asked_coordinator,

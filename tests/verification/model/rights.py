@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -36,6 +37,33 @@ class Acl(NamedTuple):
         return self.principal in {PRINCIPAL, "User:*"}
 
 
+class Acls(tuple[Acl, ...]):  # noqa: SLOT001 - a tuple has no room for slots
+    """Rules in order; their hash is computed once, because there may be thousands."""
+
+    _hash: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = super().__hash__()
+            return self._hash
+
+    def __reduce__(self) -> tuple[Callable[[int], Acls], tuple[int]]:
+        """A number in this process: equal rules have equal bytes, and few."""
+        number = _NUMBERS.setdefault(self, len(_NUMBERS))
+        _BY_NUMBER[number] = self
+        return _numbered, (number,)
+
+
+_NUMBERS: dict[Acls, int] = {}
+_BY_NUMBER: dict[int, Acls] = {}
+
+
+def _numbered(number: int) -> Acls:
+    return _BY_NUMBER[number]
+
+
 class Rights(NamedTuple):
     """The authorizer and its rules."""
 
@@ -43,7 +71,11 @@ class Rights(NamedTuple):
     is_super_user: bool = False
     allow_without_acls: bool = False
     """`allow.everyone.if.no.acl.found`."""
-    acls: tuple[Acl, ...] = ()
+    acls: Acls = Acls()
+
+    def with_acls(self, acls: Iterable[Acl]) -> Rights:
+        """With these rules instead."""
+        return self._replace(acls=Acls(acls))
 
 
 NO_AUTHORIZER = Rights()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,8 +85,9 @@ def offset(replica: Replica, timestamp_ms: int, *, stable: bool) -> int:
     if timestamp_ms == _LATEST:
         return replica.stable if stable else replica.end
     if timestamp_ms < _LATEST:
-        return 0
-    return next((batch.offset for batch in replica.batches if batch.timestamp_ms >= timestamp_ms), -1)
+        return replica.start
+    shown = (batch for batch in replica.batches if batch.offset >= replica.start)
+    return next((batch.offset for batch in shown if batch.timestamp_ms >= timestamp_ms), -1)
 
 
 def is_listed(view: Image, txn: Txn, request: Any) -> bool:
@@ -109,16 +111,49 @@ def no_transaction(name: str, error: ErrorCode) -> Any:
     )
 
 
-def fits(acl: rights.Acl, request: Any) -> bool:
-    """The filter of DescribeAcls, as far as it is used: 1 means any."""
-    return (
-        request.resource_type_filter in {1, acl.resource}
-        and request.pattern_type_filter in {1, acl.pattern}
-        and request.operation in {1, acl.operation}
-        and request.permission_type in {1, acl.permission}
-        and request.resource_name_filter in {None, acl.name}
-        and request.principal_filter in {None, acl.principal}
+def rules(acls: rights.Acls, request: Any) -> list[Any]:
+    """The rules that match the filter of DescribeAcls, by resource."""
+    wanted = (
+        request.resource_type_filter,
+        request.pattern_type_filter,
+        request.operation,
+        request.permission_type,
+        request.resource_name_filter,
+        request.principal_filter,
     )
+    return _rules(acls, *wanted)
+
+
+@lru_cache(maxsize=1_000)
+def _rules(
+    acls: rights.Acls,
+    resource_type: int,
+    pattern_type: int,
+    operation: int,
+    permission: int,
+    name: str | None,
+    principal: str | None,
+) -> list[Any]:
+    """Of a filter, as far as it is used: 1 and None mean any."""
+    by_resource: dict[tuple[int, str, int], list[Any]] = {}
+    for acl in acls:
+        if (
+            resource_type in {1, acl.resource}
+            and pattern_type in {1, acl.pattern}
+            and operation in {1, acl.operation}
+            and permission in {1, acl.permission}
+            and name in {None, acl.name}
+            and principal in {None, acl.principal}
+        ):
+            by_resource.setdefault((acl.resource, acl.name, acl.pattern), []).append(
+                SimpleNamespace(
+                    principal=acl.principal, host="*", operation=acl.operation, permission_type=acl.permission
+                )
+            )
+    return [
+        SimpleNamespace(resource_type=resource, resource_name=name, pattern_type=pattern, acls=same)
+        for (resource, name, pattern), same in by_resource.items()
+    ]
 
 
 def quorum_row(replica: int, end: int, fetched_ms: int, caught_up_ms: int) -> Any:

@@ -35,6 +35,8 @@ class Situation(NamedTuple):
     """The only kinds of events that are drawn; None: all."""
     places: tuple[str, ...] | None = None
     """The only moments at which they are drawn; None: all."""
+    share: float = 1.0
+    """How often it is drawn: less where its schedules take long."""
     bootstrap: tuple[int, ...] = (1, 2, 3)
     brokers: int = 3
     partitions: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = (
@@ -83,6 +85,14 @@ _UNTOLD = {
     **_PRODUCER,
 }
 _RIGHTS = {"set_topic_right": 6.0, "set_id_right": 2.0, "set_cluster_right": 2.0, "give_everything": 4.0, **_PRODUCER}
+_DELETED = {
+    "delete_records": 5.0,
+    "delete_first_record": 4.0,
+    "add_replica": 5.0,
+    "rebuild_replica": 5.0,
+    "move_leader_to_last": 5.0,
+    **_PRODUCER,
+}
 _FOUR = (
     (STATE_TOPIC, ((4,), (2, 3))),
     ("t", ((1, 2), (2, 3))),
@@ -182,6 +192,27 @@ SITUATIONS: tuple[Situation, ...] = (
         ),
         partitions=_with_state_partitions(50),
     ),
+    Situation("deleted records", beginnings.late_write_beside_a_live_one, weights=_DELETED),
+    Situation("deleted records, a new replica", beginnings.hang_without_records, weights=_DELETED),
+    Situation("deleted records, lost marker", beginnings.lost_marker_of_deleted_records, weights=_DELETED),
+    Situation("no transaction log", beginnings.foreign_records, ids=(), partitions=_with_state_partitions(0)[1:]),
+    Situation("transaction log deleted", beginnings.ongoing, weights={"delete_state_topic": 6.0, **_PRODUCER}),
+    Situation(
+        "behind a gateway",
+        beginnings.ongoing,
+        TV2._replace(gateway="hides"),
+        weights={"move_leader_slowly": 6.0, **_PRODUCER},
+    ),
+    Situation("on a platform without coordinators", beginnings.ongoing, TV2._replace(gateway="knows nothing")),
+    Situation("many ACLs", beginnings.many_acls, share=0.1),
+    Situation("decided within a cycle", beginnings.ongoing, cycles=4, weights={"pass_time": 8.0, "commit": 6.0}),
+    Situation(
+        "leaders move before anything is open",
+        beginnings.idle,
+        weights=_LEADERS,
+        bootstrap=(2, 1, 3),
+        partitions=_SINGLE,
+    ),
     Situation("leaders move", beginnings.late_write_beside_a_live_one, weights=_LEADERS, bootstrap=(2, 1, 3)),
     Situation("cut-off coordinator", beginnings.cut_off_coordinator, weights=_LEADERS, bootstrap=(2, 1, 3)),
     Situation(
@@ -222,6 +253,14 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation(
         "rights are taken", beginnings.granted_until_revoked, weights={"deny_topic": 6.0, "deny_state_topic": 6.0}
     ),
+    Situation(
+        "a right that one broker learns first",
+        beginnings.topic_hidden,
+        script="find",
+        weights={"give_everything_to": 8.0, "deliver_metadata": 4.0, **_RIGHTS},
+        partitions=_SINGLE,
+    ),
+    Situation("alone, cut off, and the topic deleted", beginnings.alone_cut_off_and_deleted, bootstrap=(2, 1, 3)),
     Situation("transaction log hidden", beginnings.no_state_topic_right),
     Situation("allowed without ACLs", beginnings.everyone_without_acls),
     Situation(
@@ -278,6 +317,8 @@ SITUATIONS: tuple[Situation, ...] = (
         script="terminate",
         weights=_RIGHTS,
     ),
+    Situation("abort of deleted records", beginnings.hang_without_records, script="abort", weights=_DELETED),
+    Situation("abort beside deleted records", beginnings.late_write_after_an_abort, script="abort", weights=_DELETED),
     Situation(
         "abort of a lost marker, three replicas",
         beginnings.lost_marker_on_two,

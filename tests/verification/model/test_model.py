@@ -24,7 +24,7 @@ from tests.verification.model.lies import LIES, Lie, search
 from tests.verification.model.logs import Batch, Entry
 from tests.verification.model.placements import Scout
 from tests.verification.model.records import records_of
-from tests.verification.model.rights import FULL, Acl, Rights, allows
+from tests.verification.model.rights import FULL, Acl, Acls, Rights, allows
 from tests.verification.model.runs import run
 from tests.verification.model.situations import BY_NAME, SITUATIONS, WRITES, make
 from tests.verification.model.truth import Fate, standings
@@ -203,11 +203,11 @@ def test_a_lost_marker_is_seen_at_the_follower() -> None:
 
 
 def test_a_deny_beats_every_allow() -> None:
-    ours = Rights(has_authorizer=True, acls=(*FULL, Acl(rights.TOPIC, "t", rights.READ, rights.DENY)))
+    ours = Rights(has_authorizer=True, acls=Acls((*FULL, Acl(rights.TOPIC, "t", rights.READ, rights.DENY))))
     assert allows(ours, rights.READ, rights.TOPIC, "u")
     assert not allows(ours, rights.READ, rights.TOPIC, "t")
     assert allows(ours, rights.DESCRIBE, rights.TOPIC, "t"), "a DENY of READ is none of DESCRIBE"
-    prefixed = Rights(has_authorizer=True, acls=(Acl(rights.TOPIC, "ab", rights.READ, pattern=rights.PREFIXED),))
+    prefixed = Rights(has_authorizer=True, acls=Acls((Acl(rights.TOPIC, "ab", rights.READ, pattern=rights.PREFIXED),)))
     assert allows(prefixed, rights.DESCRIBE, rights.TOPIC, "abc")
     assert not allows(prefixed, rights.DESCRIBE, rights.TOPIC, "b")
     assert not allows(Rights(has_authorizer=True), rights.READ, rights.TOPIC, "t")

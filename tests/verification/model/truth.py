@@ -49,9 +49,11 @@ class Standing(NamedTuple):
     records: int
     """How many data batches it has: a producer that goes on adds to them."""
     serials: frozenset[int]
-    """The transactions in which its records were sent."""
+    """The transactions in which its records were sent that are not deleted."""
     is_closed_in_sync: bool
     """An in-sync follower has its marker."""
+    is_unknown_in_sync: bool
+    """An in-sync follower does not show it open: it was made after the records were deleted, or has a marker."""
     transaction: Txn | None
     is_commit_shown: bool
     """Its records were committed, and a coordinator or a log that is searched shows it."""
@@ -75,7 +77,7 @@ def standings(cluster: Cluster) -> Standings:
         entry = replica.entries[producer_id]
         txn = by_producer.get(producer_id)
         batches = replica.open_batches(producer_id)
-        serials = frozenset(batch.serial for batch in batches)
+        serials = frozenset(batch.serial for batch in batches if batch.offset >= replica.start)
         found[OpenKey(topic, index, producer_id, entry.start_offset)] = Standing(
             topic_id=topic_id,
             fate=_fate(cluster, txn, entry, (topic, index)),
@@ -83,6 +85,7 @@ def standings(cluster: Cluster) -> Standings:
             records=len(batches),
             serials=serials,
             is_closed_in_sync=_is_closed_in_sync(cluster, topic, index, producer_id, replica),
+            is_unknown_in_sync=_is_unknown_in_sync(cluster, topic, index, producer_id, entry),
             transaction=txn,
             is_commit_shown=_is_commit_shown(cluster, txn, serials, producer_id),
         )
@@ -118,6 +121,18 @@ def _is_closed_in_sync(cluster: Cluster, topic: str, index: int, producer_id: in
     )
 
 
+def _is_unknown_in_sync(cluster: Cluster, topic: str, index: int, producer_id: int, entry: Entry) -> bool:
+    partition = cluster.image.partition(topic, index)
+    assert partition is not None
+    topic_id = cluster.image.topics[topic].topic_id
+    known = [
+        cluster.brokers[broker].logs[topic_id, index].entries.get(producer_id)
+        for broker in partition.in_sync
+        if broker != partition.authority
+    ]
+    return any(other is None or other.start_offset != entry.start_offset for other in known)
+
+
 def _is_commit_shown(cluster: Cluster, txn: Txn | None, serials: frozenset[int], producer_id: int) -> bool:
     """True if the coordinator, or the log of a leader that remembers the producer, shows that they were committed."""
     if all(cluster.outcomes.get(serial) != "commit" for serial in serials):
@@ -134,4 +149,6 @@ def _is_commit_shown(cluster: Cluster, txn: Txn | None, serials: frozenset[int],
 
 def _remembered_batches(cluster: Cluster, topic: str, index: int, producer_id: int) -> list[Batch]:
     replica = cluster.leader_replica(topic, index)
-    return [] if replica is None or producer_id not in replica.entries else list(replica.batches)
+    if replica is None or producer_id not in replica.entries:
+        return []
+    return [batch for batch in replica.batches if batch.offset >= replica.start]

@@ -11,7 +11,7 @@ from tests.verification.model.answers import HOST, PORT, Answers
 from tests.verification.model.cluster import Broker, Cluster
 from tests.verification.model.rights import Rights
 from tests.verification.model.truth import Standings, standings
-from tests.verification.model.wire import body_of, read_offsets, read_producers
+from tests.verification.model.wire import body_of, read_metadata, read_offsets, read_producers
 
 LATEST = -1
 PRODUCERS, OFFSETS, METADATA, LIST, DESCRIBE, MARKERS, FENCE = 61, 2, 3, 66, 65, 27, 22
@@ -49,6 +49,8 @@ class Moment(NamedTuple):
     topics: frozenset[tuple[str, int, int]]
     """(name, topic id, partitions)"""
     rights: Rights
+    is_known_everywhere: bool
+    """Every broker that runs knows all decisions."""
 
 
 class Read(NamedTuple):
@@ -57,6 +59,15 @@ class Read(NamedTuple):
     request: int
     """How many requests were sent before its response."""
     moment: int
+
+
+class StableRead(NamedTuple):
+    """A last stable offset that a broker returned."""
+
+    read: Read
+    offset: int
+    log_start: int
+    """Deleted records move the offset as well, up to the log's start: that shows the end of nothing."""
 
 
 class World:
@@ -68,8 +79,6 @@ class World:
         self.director = director
         self.trace = trace
         self.wall_skew_ms = 0
-        self.was_known_everywhere = True
-        """Every broker knew all decisions when the cycle began."""
         self.is_restart_due = False
         """The exporter is restarted before its next cycle."""
         self.running_s = 1000.0
@@ -77,18 +86,22 @@ class World:
         self.moments: list[Moment] = []
         self.reads: dict[tuple[str, int], list[Read]] = {}
         """(topic, partition) -> when a leader in its own view was queried for its producers."""
-        self.stable_reads: dict[tuple[str, int], tuple[Read, int]] = {}
-        """(topic, partition) -> (read, last stable offset) of the last response."""
+        self.stable_reads: dict[tuple[str, int], StableRead] = {}
+        """(topic, partition) -> the last response about its last stable offset."""
         self.described: dict[str, list[int]] = {}
         """Transactional id -> the transactions in its descriptions, by serial."""
         self.last_asked_coordinator = 0
         """How many requests were sent before its response."""
+        self.is_reading = False
+        """Some broker has been queried for producers in this cycle."""
         self.metadata_at = 0
         """The moment at which the metadata were read whose partitions the cycle then read."""
         self.requests: list[int] = []
         """API keys in order."""
         self.next_request: tuple[int, Any, float] | None = None
         """(port, request, time-out in seconds) while the director decides what happens before it; None before a pause."""
+        self.led_elsewhere_in = -1
+        """The cycle or command in which the brokers' names have last led to another cluster."""
         self.cycles = 0
         """How many cycles and commands have begun."""
         self.failed = 0
@@ -124,16 +137,17 @@ class World:
         cluster = self.cluster
         committed = frozenset(serial for serial, outcome in cluster.outcomes.items() if outcome == "commit")
         topics = frozenset((name, each.topic_id, len(each.partitions)) for name, each in cluster.image.topics.items())
-        self.moments.append(Moment(standings(cluster), committed, topics, cluster.image.rights))
+        is_known = self.is_known_everywhere()
+        self.moments.append(Moment(standings(cluster), committed, topics, cluster.image.rights, is_known))
 
     def begin_cycle(self) -> int:
         """Forget what was read before; the moment at which the cycle begins."""
         self.reads.clear()
+        self.is_reading = False
         self.stable_reads.clear()
         self.described.clear()
         self.last_asked_coordinator = len(self.requests)
         self.cycles += 1
-        self.was_known_everywhere = self.is_known_everywhere()
         return len(self.moments) - 1
 
     def is_known_everywhere(self) -> bool:
@@ -174,12 +188,13 @@ class World:
         read = Read(len(self.requests), len(self.moments) - 1)
         node = self.cluster.brokers[broker]
         if key == PRODUCERS:
+            self.is_reading = True
             for topic, indexes in _named(request):
                 for index in indexes:
                     partition = node.view.partition(topic, index)
                     if partition is not None and partition.leader == broker:
                         self.reads.setdefault((topic, index), []).append(read)
-        elif key == METADATA and not self.reads:
+        elif key == METADATA and not self.is_reading and read_metadata(body_of(request), request.API_VERSION) is None:
             self.metadata_at = read.moment
         elif key in {LIST, DESCRIBE}:
             self.last_asked_coordinator = read.request
@@ -200,7 +215,7 @@ class World:
             topic = broker.view.topics.get(row.partition[0])
             replica = None if topic is None else broker.logs.get((topic.topic_id, row.partition[1]))
             if replica is not None and row.timestamp_ms == LATEST:
-                self.stable_reads[row.partition] = read, replica.stable
+                self.stable_reads[row.partition] = StableRead(read, replica.stable, replica.start)
 
 
 def _reached(cluster: Cluster, port: int) -> Broker:

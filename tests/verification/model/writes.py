@@ -57,7 +57,8 @@ class Watch:
         if not reads or (then is not None and then[1].identity == standing.identity and then[0] == kind):
             return [Violation("I3", "made again" if is_another else kind, what)]
         stable = world.stable_reads.get((topic, index))
-        if stable is not None and stable[0].request > reads[-1].request and stable[1] > start:
+        is_later = stable is not None and stable.read.request > reads[-1].request
+        if stable is not None and is_later and stable.offset > start >= stable.log_start:
             return [Violation("I3", "last stable offset", f"{what}, and the last stable offset had told")]
         self.exempt += 1
         return []
@@ -92,6 +93,8 @@ class Watch:
 
     def _uncommitted(self, moment: int, _key: OpenKey, standing: Standing) -> str | None:
         """What a COMMIT marker must not end: all that no coordinator has decided to commit."""
+        if not standing.serials:
+            return None  # its records are deleted
         if standing.fate is Fate.LIVE:
             return "live"
         committed = standing.serials & self._world.moments[moment].committed

@@ -1,0 +1,46 @@
+"""Takes away each step of the proof: the model finds a wrong result, or the step is redundant and nothing is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.verification.model import drive
+from tests.verification.model.defects import SCHEDULES_MAX, Defect, put_back
+from tests.verification.model.explore import story
+from tests.verification.model.lies import search
+from tests.verification.model.situations import BY_NAME
+from tests.verification.model.steps import NEEDED, REDUNDANT
+
+REDUNDANT_SCHEDULES = 100
+
+
+@pytest.fixture(autouse=True)
+def repeatable() -> Iterator[None]:
+    """Without chance."""
+    with drive.repeatable():
+        yield
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", NEEDED, ids=lambda step: step.name)
+def test_a_step_that_is_taken_away_is_missed(step: Defect) -> None:
+    with put_back(step):
+        result = search(step.lie, seed=step.seed, schedules_max=SCHEDULES_MAX, shrink=False)
+    assert result.found is not None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", NEEDED, ids=lambda step: step.name)
+def test_the_schedules_that_miss_a_step_find_nothing_with_it(step: Defect) -> None:
+    result = search(step.lie, seed=step.seed, schedules_max=REDUNDANT_SCHEDULES, shrink=False)
+    assert result.found is None, story(BY_NAME[step.lie.situation], result.found.schedule)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", REDUNDANT, ids=lambda step: step.name)
+def test_a_redundant_step_is_covered_by_others(step: Defect) -> None:
+    with put_back(step):
+        result = search(step.lie, schedules_max=REDUNDANT_SCHEDULES, shrink=False)
+    assert result.found is None, story(BY_NAME[step.lie.situation], result.found.schedule)
