@@ -305,7 +305,7 @@ class Extent(NamedTuple):
 
 
 EXTENTS = [
-    pytest.param(Extent(schedules=600, pairs=0.6), id="some"),
+    pytest.param(Extent(schedules=720, pairs=0.6), id="some"),
     pytest.param(Extent(schedules=19_000, pairs=0.8), id="many", marks=pytest.mark.slow),
 ]
 
@@ -386,6 +386,11 @@ def test_no_schedule_that_found_a_lie_in_the_old_code_finds_one_now(lie: Lie) ->
                 (36, Event("deny_topic", ("u",))),
             ),
             id="denied after the metadata were read",
+        ),
+        pytest.param(
+            "a right that one broker learns first",
+            ((9, Event("give_everything_to", (1,))), (33, Event("move_leader_slowly", ("t", 1)))),
+            id="the coordinator learns the right on the topic after it has described without it",
         ),
     ],
 )
