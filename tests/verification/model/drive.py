@@ -30,7 +30,7 @@ from exporter.kafka.client.connections import Address
 from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
-from exporter.kafka.messages import describe_producers, list_offsets, metadata
+from exporter.kafka.messages import describe_producers, list_offsets, list_transactions, metadata
 from exporter.publication.metrics import coverage
 from exporter.recovery import plan_file
 from exporter.recovery.partition import PartitionOnBrokers
@@ -289,7 +289,7 @@ TOKENS = _Tokens()
 @contextmanager
 def repeatable() -> Iterator[None]:
     """Take chance out of the exporter, whose probes have random names; and decode no bytes twice, which costs most time."""
-    decoders = ((metadata, "decode"), (describe_producers, "decode"), (list_offsets, "decode"))
+    decoders = tuple((module, "decode") for module in (metadata, describe_producers, list_offsets, list_transactions))
     with ExitStack() as undone:
         undone.enter_context(replaced(secrets, "token_urlsafe", TOKENS.token_urlsafe))
         undone.enter_context(replaced(secrets, "token_bytes", TOKENS.token_bytes))

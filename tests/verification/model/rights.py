@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
@@ -26,12 +26,6 @@ class Acl(NamedTuple):
     pattern: int = LITERAL
     principal: str = PRINCIPAL
 
-    def covers(self, name: str) -> bool:
-        """True when the pattern fits `name`."""
-        if self.pattern == PREFIXED:
-            return name.startswith(self.name)
-        return self.name in {"*", name}
-
     def is_ours(self) -> bool:
         """True when the rule is for the exporter's principal."""
         return self.principal in {PRINCIPAL, "User:*"}
@@ -41,6 +35,20 @@ class Acls(tuple[Acl, ...]):  # noqa: SLOT001 - a tuple has no room for slots
     """Rules in order; their hash is computed once, because there may be thousands."""
 
     _hash: int
+
+    @cached_property
+    def by_name(self) -> Mapping[tuple[int, int, str], list[Acl]]:
+        """(resource, pattern, name) -> its rules, in order."""
+        found: dict[tuple[int, int, str], list[Acl]] = {}
+        for acl in self:
+            found.setdefault((acl.resource, acl.pattern, acl.name), []).append(acl)
+        return found
+
+    def that_cover(self, resource: int, name: str) -> list[Acl]:
+        """Literal, `*` and prefixed ones."""
+        names = [(LITERAL, name), (LITERAL, "*")] if name != "*" else [(LITERAL, name)]
+        names += [(PREFIXED, name[:length]) for length in range(len(name) + 1)]
+        return [acl for pattern, key in names for acl in self.by_name.get((resource, pattern, key), ())]
 
     def __hash__(self) -> int:
         try:
@@ -95,7 +103,7 @@ def allows(rights: Rights, operation: int, resource: int, name: str = CLUSTER_NA
     """Whether the principal may do `operation` on the resource: a DENY beats every ALLOW."""
     if not rights.has_authorizer or rights.is_super_user:
         return True
-    found = [acl for acl in rights.acls if acl.resource == resource and acl.covers(name)]
+    found = rights.acls.that_cover(resource, name)
     ours = [acl for acl in found if acl.is_ours()]
     if any(acl.permission == DENY and acl.operation in {operation, ALL} for acl in ours):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -47,7 +48,22 @@ class Situation(NamedTuple):
 
 
 def make(situation: Situation, world_of: Callable[[Cluster], World]) -> World:
-    """The world of a situation, before the first request."""
+    """The world of a situation, before the first request; each situation is built once."""
+    key = situation.name, situation.kind, situation.ids, situation.partitions
+    built = _BUILT.get(key)
+    if built is None:
+        world = _built(situation, world_of)
+        _BUILT[key] = pickle.dumps(world.cluster, -1), world.running_s
+        return world
+    world = world_of(pickle.loads(built[0]))  # noqa: S301 - our own
+    world.running_s = built[1]
+    return world
+
+
+_BUILT: dict[tuple[object, ...], tuple[bytes, float]] = {}
+
+
+def _built(situation: Situation, world_of: Callable[[Cluster], World]) -> World:
     cluster = Cluster(situation.kind, situation.brokers)
     cluster.listed_first = (
         *situation.bootstrap,
