@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tests.verification.model import controller, coordinator, grants, operators, producers, retention
+from tests.verification.model import controller, coordinator, elsewhere, grants, operators, producers, retention
 from tests.verification.model.cluster import Cluster
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.world import World
@@ -57,6 +57,7 @@ def alphabet(cluster: Cluster, ids: tuple[str, ...]) -> dict[str, tuple[Event, .
         "topic right": [(name, level) for (name,) in (*topics, (STATE_TOPIC,)) for level in grants.TOPIC_LEVELS],
         "id right": [(grants.ALL,), (grants.NONE,), *((name,) for name in ids)],
         "cluster right": [(name, flag) for name in grants.CLUSTER_OPERATIONS for flag in (True, False)],
+        "clusters": [(elsewhere.ANOTHER_ID,), (elsewhere.SAME_ID,)],
         "ticks": [(5_000,), (40_000,), (70_000,), (25 * MINUTE_MS,)],
         "steps": [(60 * MINUTE_MS,), (-60 * MINUTE_MS,)],
         "dates": [(0,), (-30 * 365 * 24 * 60 * MINUTE_MS,), (50 * MINUTE_MS,), (operators.NO_TIMESTAMPS,)],
@@ -120,6 +121,8 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "pass_time": ("ticks", operators.tick),
     "step_clock": ("steps", operators.step_clock),
     "client_dates": ("dates", operators.client_dates),
+    "lead_elsewhere": ("clusters", elsewhere.lead_elsewhere),
+    "lead_back": ("", elsewhere.lead_back),
     "skew_broker": ("broker", operators.skew_broker),
     "restart_exporter": ("", operators.restart_exporter),
 }

@@ -109,6 +109,7 @@ _DELETED = {
     "move_leader_to_last": 5.0,
     **_PRODUCER,
 }
+_ELSEWHERE = {"lead_elsewhere": 12.0, "lead_back": 8.0, "restart_exporter": 4.0, **_PRODUCER}
 _FOUR = (
     (STATE_TOPIC, ((4,), (2, 3))),
     ("t", ((1, 2), (2, 3))),
@@ -211,6 +212,8 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("deleted records", beginnings.late_write_beside_a_live_one, weights=_DELETED),
     Situation("deleted records, a new replica", beginnings.hang_without_records, weights=_DELETED),
     Situation("deleted records, lost marker", beginnings.lost_marker_of_deleted_records, weights=_DELETED),
+    Situation("another cluster", beginnings.late_write, weights=_ELSEWHERE),
+    Situation("another cluster, where all is live", beginnings.ongoing, weights=_ELSEWHERE),
     Situation("no transaction log", beginnings.foreign_records, ids=(), partitions=_with_state_partitions(0)[1:]),
     Situation("transaction log deleted", beginnings.ongoing, weights={"delete_state_topic": 6.0, **_PRODUCER}),
     Situation(
@@ -335,6 +338,10 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation("abort of deleted records", beginnings.hang_without_records, script="abort", weights=_DELETED),
     Situation("abort beside deleted records", beginnings.late_write_after_an_abort, script="abort", weights=_DELETED),
+    Situation("abort at another cluster", beginnings.late_write_after_an_abort, script="abort", weights=_ELSEWHERE),
+    Situation("abort by a plan at another cluster", beginnings.two_hangs, script="plan", weights=_ELSEWHERE),
+    Situation("complete at another cluster", beginnings.poisoned, script="complete", weights=_ELSEWHERE),
+    Situation("force-terminate at another cluster", beginnings.ongoing, script="terminate", weights=_ELSEWHERE),
     Situation(
         "abort of a lost marker, three replicas",
         beginnings.lost_marker_on_two,

@@ -117,6 +117,24 @@ def test_a_replica_that_has_the_marker_ends_the_hang_as_leader_and_commits_what_
     assert [batch.kind for batch in leader.batches] == ["data", "commit"]
 
 
+def test_the_names_lead_to_a_second_cluster_and_back() -> None:
+    world = world_of("another cluster")
+    first = world.cluster
+    world.begin_cycle()
+    do(world, ("lead_elsewhere", "the same id"))
+    second = world.cluster
+    assert (second.cluster_id, fates(world)) == (first.cluster_id, {})
+    ids = [{topic.topic_id for topic in cluster.image.topics.values()} for cluster in (first, second)]
+    assert not ids[0] & ids[1]
+    assert not happen(world, Event("lead_back")), "not in the same cycle"
+    world.begin_cycle()
+    do(world, ("pass_time", 5_000), ("lead_back",))
+    assert world.cluster is first
+    assert (first.now_ms, fates(world)) == (second.now_ms, {"t-0 from 0": Fate.HANGING})
+    world.begin_cycle()
+    assert not happen(world, Event("lead_elsewhere", ("another id",))), "there is one second cluster"
+
+
 def test_without_a_transaction_log_no_coordinator_ends_anything() -> None:
     world = world_of("ongoing")
     do(world, ("delete_state_topic",))
