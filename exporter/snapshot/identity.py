@@ -30,16 +30,16 @@ class ClusterIdentity:
         if self.cluster_id and now.cluster_id and self.cluster_id != now.cluster_id:
             return f"its cluster id is {now.cluster_id}, not {self.cluster_id}"
         before, after = self.topic_ids.get(STATE_TOPIC, ""), now.topic_ids.get(STATE_TOPIC, "")
-        if not before or before == after:
+        if before and before == after:
             return None
         known = {topic: topic_id for topic, topic_id in self.topic_ids.items() if topic_id}
         others = [topic for topic in known.keys() & now.topic_ids.keys() if now.topic_ids[topic]]
         if any(now.topic_ids[topic] == known[topic] for topic in others):
             return None
-        # Where `__transaction_state` is not shown now, two others must speak.
-        if not (after and len(known) >= _TOPICS_MIN) and len(others) < _TOPICS_MIN:
+        # Where `__transaction_state` is not shown now, or was not, two others must speak.
+        if not (before and after and len(known) >= _TOPICS_MIN) and len(others) < _TOPICS_MIN:
             return None
-        example = STATE_TOPIC if after else min(others)
+        example = STATE_TOPIC if before and after else min(others)
         return (
             f"its cluster id is {now.cluster_id} too, but no topic has the topic id that it had: "
             f"{example} has {now.topic_ids[example]}, not {known[example]}"
