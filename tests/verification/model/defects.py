@@ -16,7 +16,7 @@ import numpy.typing as npt
 from exporter.commands import recover
 from exporter.evaluation import evidence, rules
 from exporter.kafka import coordinator_proof, state_partitions
-from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.cluster_client import ClusterClient, LatestMetadata
 from exporter.kafka.collect import collector, complete, end_markers, replicas, suspects, verify
 from exporter.kafka.collect.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
 from exporter.kafka.topology import Topology
@@ -25,6 +25,7 @@ from exporter.recovery import carry_out
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.plan import Plan
 from exporter.snapshot import (
+    ClusterIdentity,
     CoordinatorProof,
     EndMarkers,
     IdVisibility,
@@ -140,6 +141,10 @@ def _failure_with_absence_as_proof(proof: CoordinatorProof) -> str | None:
     return failures[0] if failures else "coordinator_unanswered" if proof.listing_failures else None
 
 
+def _other_id(known: ClusterIdentity, now: ClusterIdentity) -> str | None:
+    return "another cluster id" if known.cluster_id and known.cluster_id != now.cluster_id else None
+
+
 async def _unchecked(client: ClusterClient) -> tuple[Topology, str | None]:
     return await client.topology(), None
 
@@ -151,6 +156,14 @@ COMMITTED_WHERE_IT_IS_HIDDEN = Lie(
     ("authorize", "set_topic_right(u, none)"),
     (("I3", "committed"),),
     ("set_topic_right(u, none)",),
+)
+ANOTHER_CLUSTER = Lie(
+    "",
+    "coverage is complete where the names lead to another cluster",
+    "another cluster",
+    ("lead_elsewhere",),
+    (("I8", "another cluster"),),
+    endings=(QUIET,),
 )
 DEFECTS: tuple[Defect, ...] = (
     Defect(
@@ -245,6 +258,16 @@ DEFECTS: tuple[Defect, ...] = (
         "with more than 1,000 ACLs no id is taken to be visible",
         ((ids, "_patterns", _patterns_up_to_a_limit),),
         Lie("", "a hang is never proved", "many ACLs", (), (("I6", "hanging"),), endings=(QUIET,)),
+    ),
+    Defect(
+        "brokers of another cluster are read",
+        ((LatestMetadata, "check", _says(None)),),
+        ANOTHER_CLUSTER,
+    ),
+    Defect(
+        "a cluster is recognized by its cluster id alone",
+        ((ClusterIdentity, "contradiction", _other_id),),
+        ANOTHER_CLUSTER._replace(kinds=("lead_elsewhere(the same id)",)),
     ),
     Defect(
         "topics that are hidden are not asked for in a search",

@@ -50,6 +50,8 @@ class _Runner:
         self.seen: frozenset[str] = frozenset()
         self.known: Cluster | None = None
         """The cluster that the daemon has read first, from a cycle's beginning to its end."""
+        self.seen_there: frozenset[str] = frozenset()
+        """Topics in the daemon's last cycle at that cluster."""
         self.read_in_whole: Cluster | None = None
         """The cluster of the last cycle; None if the names led elsewhere within it."""
         self.watch = Watch(self.world)
@@ -59,8 +61,8 @@ class _Runner:
         evaluation = self._checked(self.exporter.cycle, self.seen, is_settled=is_settled, known=self.known)
         if evaluation is not None:
             self.known = self.known or self.read_in_whole
-            partitions = evaluation.snapshot.partitions
-            self.seen = frozenset(partitions.name(row)[0] for row in range(len(partitions)))
+            self.seen = _topics_in(evaluation)
+            self.seen_there = self.seen if self.read_in_whole is self.known else self.seen_there
         return evaluation
 
     def find_hanging(self) -> Evaluation | None:
@@ -86,8 +88,14 @@ class _Runner:
         rows = rows_of(evaluation)
         self._count(rows)
         is_elsewhere = None not in {known, self.read_in_whole} and known is not self.read_in_whole
+        is_elsewhere &= self._can_know_that_it_is_elsewhere(evaluation)
         self.blame(violations_of(Cycle(self.world, evaluation, rows, began, seen, is_settled, is_elsewhere)))
         return evaluation
+
+    def _can_know_that_it_is_elsewhere(self, evaluation: Evaluation) -> bool:
+        """By another cluster id, or by the ids of two topics: an operator may have made one of that name again."""
+        has_another_id = self.known is not None and self.world.cluster.cluster_id != self.known.cluster_id
+        return has_another_id or len(_topics_in(evaluation) & self.seen_there) > 1
 
     def blame(self, lies: Iterable[Violation]) -> None:
         """Keep what was found."""
@@ -175,6 +183,11 @@ class _Runner:
             is_judged = number == QUIET_CYCLES - 1 and self.read_in_whole is self.known
             if is_judged and evaluation is not None:
                 self.blame(unproved(self.world, rows_of(evaluation)))
+
+
+def _topics_in(evaluation: Evaluation) -> frozenset[str]:
+    partitions = evaluation.snapshot.partitions
+    return frozenset(partitions.name(row)[0] for row in range(len(partitions)))
 
 
 def run(situation: Situation, director: Played, ending: str = "", trace: Callable[[str], None] | None = None) -> Run:
