@@ -305,7 +305,7 @@ class Extent(NamedTuple):
 
 
 EXTENTS = [
-    pytest.param(Extent(schedules=720, pairs=0.6), id="some"),
+    pytest.param(Extent(schedules=900, pairs=0.6), id="some"),
     pytest.param(Extent(schedules=19_000, pairs=0.8), id="many", marks=pytest.mark.slow),
 ]
 
