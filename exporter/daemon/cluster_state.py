@@ -59,7 +59,7 @@ class ClusterState:
         with self._lock:
             self.evaluation = evaluation
             self.memory = evaluation.memory
-            self.cluster = evaluation.snapshot.identity
+            self.cluster = self.cluster.updated(evaluation.snapshot.identity)
             self._missed_in_a_row = 0
             self._status = replace(
                 self._status,

@@ -25,7 +25,12 @@ from exporter.evaluation.last_reading import last_reading
 from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
 from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.rules import verdict_of
-from exporter.evaluation.unexamined import judge_unexamined, still_possible
+from exporter.evaluation.unexamined import (
+    REMEMBERED_UNREAD_MAX,
+    deleted_topics,
+    judge_unexamined,
+    still_possible,
+)
 from exporter.evaluation.verdicts import (
     IS_SUSPECT,
     Evaluation,
@@ -266,16 +271,20 @@ def _remember(
 def _still_possible(
     snapshot: Snapshot, memory: Memory, current: Collection[TransactionKey]
 ) -> dict[TransactionKey, Remembered]:
-    """Remembered transactions on unread partitions, which may still be open."""
+    """Remembered transactions on unread partitions, which may still be open: the newest, up to REMEMBERED_UNREAD_MAX."""
     oldest_ms = snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS
     known = {*current, *(key._replace(topic_id="") for key in current)}
-    return {
-        key: remembered
+    gone = deleted_topics(snapshot, {key.topic for key in memory.transactions})
+    possible = [
+        (key, remembered)
         for key, remembered in memory.transactions.items()
         if key not in known
         and remembered.last_seen_ms >= oldest_ms
+        and key.topic not in gone
         and not snapshot.partitions.is_read(key.topic, key.partition)
-    }
+    ]
+    possible.sort(key=lambda one: one[1].last_seen_ms)
+    return dict(possible[-REMEMBERED_UNREAD_MAX:])
 
 
 def _earliest_start(before: Remembered | None, start_ms: int, source: StartSource) -> tuple[int, StartSource | int]:

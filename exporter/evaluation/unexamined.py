@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from exporter.evaluation.verdicts import UnexaminedColumns, Verdict
 from exporter.snapshot import Int64Column, Partitions, Snapshot, TransactionKey, TransactionKeys
 from exporter.snapshot.unexamined import keys_of, partition_keys
 
+REMEMBERED_UNREAD_MAX = 50_000
+"""Transactions on unread partitions that the memory keeps, as many as a cycle examines: a broker that shows other topics in
+every cycle must not fill it."""
 _NEVER = -1
 _KEPT = ("start_ms", "start_source", "not_open_at_ms")
 """From the time when it was examined, whatever its epoch is now."""
@@ -85,7 +88,18 @@ def still_possible(snapshot: Snapshot, memory: Memory, oldest_ms: int) -> SeenUn
         return before.those(np.zeros(len(before), dtype=np.bool_))
     row = _rows(snapshot.partitions, before.keys)
     is_read = (row >= 0) & snapshot.partitions.was_read[row]
-    return before.those(~is_read & (before.last_seen_ms >= oldest_ms))
+    gone = deleted_topics(snapshot, before.keys.topics)
+    is_gone = np.array([topic in gone for topic in before.keys.topics], dtype=np.bool_)[before.keys.topic]
+    kept = np.flatnonzero(~is_read & ~is_gone & (before.last_seen_ms >= oldest_ms))
+    newest = kept[np.argsort(before.last_seen_ms[kept], kind="stable")][-REMEMBERED_UNREAD_MAX:]
+    return before.those(np.isin(np.arange(len(before)), newest))
+
+
+def deleted_topics(snapshot: Snapshot, topics: Iterable[str]) -> frozenset[str]:
+    """Those of `topics` that are deleted: a complete cycle does not have them, and no broker refuses to show them."""
+    if not snapshot.is_complete:
+        return frozenset()
+    return frozenset(topics) - {*snapshot.partitions.topics, *snapshot.visibility.hidden_topics}
 
 
 def _rows(partitions: Partitions, keys: TransactionKeys) -> Int64Column:

@@ -214,7 +214,7 @@ class ClusterClient:
                 continue
             if topics is None:
                 self.source = address
-                self.latest.cluster = topology.identity
+                self.latest.cluster = self.latest.cluster.updated(topology.identity)
             return topology
         raise _unavailable(faults)
 

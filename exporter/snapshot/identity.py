@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from exporter.snapshot.partitions import STATE_TOPIC
@@ -20,6 +20,13 @@ class ClusterIdentity:
     """Empty before the first response, and from platforms without one."""
     topic_ids: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Topic -> id of each visible topic; "" from brokers without topic ids."""
+
+    def updated(self, now: ClusterIdentity) -> ClusterIdentity:
+        """`now`, with the id of `__transaction_state` from before while rights or a proxy hide that topic."""
+        hidden = self.topic_ids.get(STATE_TOPIC, "")
+        if not hidden or STATE_TOPIC in now.topic_ids:
+            return now
+        return replace(now, topic_ids={**now.topic_ids, STATE_TOPIC: hidden})
 
     def contradiction(self, now: ClusterIdentity) -> str | None:
         """Why `now` is another cluster, in words; None if it may be this one.

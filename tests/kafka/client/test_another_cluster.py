@@ -54,6 +54,16 @@ def test_one_topic_alone_tells_nothing() -> None:
     assert known.contradiction(ClusterIdentity(cluster_id="c", topic_ids={STATE_TOPIC: "o"})) is None
 
 
+def test_the_id_of_a_hidden_transaction_log_is_remembered() -> None:
+    """Rights hide the topic, and then another cluster responds whose only topic in common has another id."""
+    seen = ClusterIdentity(cluster_id="c", topic_ids={STATE_TOPIC: "s", "p": "1", "q": "2"})
+    hidden = seen.updated(ClusterIdentity(cluster_id="c", topic_ids={"p": "1", "q": "2"}))
+    other = ClusterIdentity(cluster_id="c", topic_ids={STATE_TOPIC: "o", "p": "o"})
+
+    assert hidden.contradiction(other) is not None
+    assert hidden.updated(seen) is seen
+
+
 @pytest.mark.parametrize("cluster_id", ["another", CLUSTER_ID], ids=["two ids", "one id"])
 def test_of_two_clusters_in_one_list_only_the_first_is_read(cluster_id: str) -> None:
     """While it is down, cycles fail and name both; when it is back, reading goes on."""

@@ -274,13 +274,19 @@ def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
 
 
 def _unseen(cycle: Cycle, read: set[tuple[str, int]]) -> Iterable[Violation]:
-    """What was open from the cycle's beginning to its end on a partition that was read, and is not shown."""
+    """What was open from the cycle's beginning to its end on a partition that was read, and is not shown.
+
+    Not if a replica was made without it within the cycle: if that replica led the partition before, its log is read.
+    """
     if not (cycle.is_settled or _is_known_everywhere(cycle)):
         return
     shown = {OpenKey(row.topic, row.partition, row.producer_id, row.start_offset) for row in cycle.rows}
     for key, standing in cycle.moments[0].standings.items():
         lasts = all(
-            key in each.standings and each.standings[key].topic_id == standing.topic_id for each in cycle.moments
+            key in each.standings
+            and each.standings[key].topic_id == standing.topic_id
+            and each.standings[key].is_unknown_in_sync == standing.is_unknown_in_sync
+            for each in cycle.moments
         )
         if lasts and (key.topic, key.partition) in read and key not in shown:
             where = f"{key.topic}-{key.partition} from {key.start_offset}, producer {key.producer_id}"
