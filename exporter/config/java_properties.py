@@ -18,6 +18,9 @@ NAMES = {
     "security.protocol": "kafka.security.protocol",
     "sasl.mechanism": "kafka.sasl.mechanism",
     "sasl.oauthbearer.token.endpoint.url": "kafka.sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.credentials.client.id": "kafka.sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "kafka.sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.scope": "kafka.sasl.oauthbearer.scope",
     "sasl.kerberos.service.name": "kafka.sasl.kerberos.service.name",
     "ssl.truststore.password": "kafka.ssl.truststore.password",
     "ssl.keystore.password": "kafka.ssl.keystore.password",
@@ -25,7 +28,6 @@ NAMES = {
 }
 HARMLESS = frozenset(
     {
-        "acks",
         "auto.include.jmx.reporter",
         "client.dns.lookup",
         "connections.max.idle.ms",
@@ -45,14 +47,61 @@ HARMLESS = frozenset(
         "send.buffer.bytes",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
+        # Of the Java client's own logins.
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+        # Of producers.
+        *("acks", "batch.size", "buffer.memory", "compression.type", "delivery.timeout.ms", "enable.idempotence"),
+        *(
+            "linger.ms",
+            "max.block.ms",
+            "max.in.flight.requests.per.connection",
+            "max.request.size",
+            "partitioner.class",
+        ),
+        *("transaction.timeout.ms", "transactional.id", "interceptor.classes"),
+        # Of consumers.
+        *("allow.auto.create.topics", "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "client.rack"),
+        *("enable.auto.commit", "exclude.internal.topics", "fetch.max.bytes", "fetch.max.wait.ms", "fetch.min.bytes"),
+        *("group.id", "group.instance.id", "group.protocol", "heartbeat.interval.ms", "isolation.level"),
+        *("max.partition.fetch.bytes", "max.poll.interval.ms", "max.poll.records", "session.timeout.ms"),
+        *(
+            "partition.assignment.strategy",
+            "key.deserializer",
+            "value.deserializer",
+            "key.serializer",
+            "value.serializer",
+        ),
     }
 )
-"""Timing and metrics of the Java client: they change neither the principal nor what is visible."""
+"""Timing, metrics, producers and consumers of the Java client: they change neither the principal nor what is visible."""
+HARMLESS_BEGINNINGS = (
+    "schema.registry.",
+    "basic.auth.",
+    "sasl.login.refresh.",
+    "sasl.login.retry.",
+    "sasl.login.connect.",
+)
+"""Of other servers that vendors put into one file, and of the Java client's pace."""
+_TLS_VERSIONS = frozenset({"TLSV1.2", "TLSV1.3", "TLS"})
+_INLINE_PEM = {
+    "ssl.truststore.certificates": "ssl.truststore.location",
+    "ssl.keystore.certificate.chain": "ssl.keystore.location",
+    "ssl.keystore.key": "ssl.keystore.location",
+}
 
 _MODULES = {
     mechanism.login_module: mechanism for mechanism in MECHANISMS.values() if mechanism.login_module is not None
 }
 """Mechanisms that differ only in their hash share a module."""
+_KERBEROS_MODULES = frozenset(
+    {"com.sun.security.auth.module.Krb5LoginModule", "com.ibm.security.auth.module.Krb5LoginModule"}
+)
+_IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _CALLBACK_HANDLERS = "org.apache.kafka.common.security.oauthbearer."
 _STORE_TYPES = frozenset({"PEM", "PKCS12", "JKS"})
 _LOGIN = re.compile(r"\s*(?P<module>[\w.]+)\s+required\b\s*(?P<options>.*?);?\s*", re.DOTALL)
@@ -113,10 +162,27 @@ def _named(key: str) -> str:
 
 def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
     """The settings for one property. Raises ValueError with the end of a sentence."""
-    if key in HARMLESS:
+    if _is_left_out(key, value):
         return {}
     if key == "sasl.jaas.config":
         return _login(value)
+    if key in types or key.startswith("ssl."):
+        return _tls(key, value, types)
+    if key not in NAMES:
+        raise ValueError("would be ignored: it is not supported here")
+    return {NAMES[key]: value}
+
+
+def _is_left_out(key: str, value: str) -> bool:
+    """True for what cannot change what a command sees, and for classes of the Java client whose mechanism is supported."""
+    if key == "sasl.login.callback.handler.class":
+        return value.startswith(_CALLBACK_HANDLERS)
+    if key == "sasl.client.callback.handler.class":
+        return value == _IAM_HANDLER
+    return key in HARMLESS or key.startswith(HARMLESS_BEGINNINGS)
+
+
+def _tls(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
     if key in types:
         if types[key] not in _STORE_TYPES:
             raise ValueError("is of another type: only PEM and PKCS12 stores can be read")
@@ -125,13 +191,16 @@ def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
         return _store(key, value, is_pem=types.get(key.replace("location", "type")) == "PEM")
     if key == "ssl.key.password":
         return {"kafka.ssl.key.password": value} if types.get("ssl.keystore.type") == "PEM" else {}
-    if key == "sasl.login.callback.handler.class" and value.startswith(_CALLBACK_HANDLERS):
+    if key in {"ssl.protocol", "ssl.enabled.protocols"}:
+        if not {version.strip().upper() for version in value.split(",")} <= _TLS_VERSIONS:
+            raise ValueError("must name TLSv1.2 and TLSv1.3 only: no other version is supported")
         return {}
+    if key in _INLINE_PEM:
+        file = _INLINE_PEM[key]
+        raise ValueError(f"is PEM in place (KIP-651): put it into a file and name that in {file}, with its type PEM")
     if key not in NAMES:
         raise ValueError("would be ignored: it is not supported here")
-    if key == "ssl.endpoint.identification.algorithm" and not value:
-        return {NAMES[key]: "none"}
-    return {NAMES[key]: value}
+    return {NAMES[key]: value or "none"} if key == "ssl.endpoint.identification.algorithm" else {NAMES[key]: value}
 
 
 def _store(key: str, value: str, *, is_pem: bool) -> dict[str, str]:
@@ -145,17 +214,47 @@ def _store(key: str, value: str, *, is_pem: bool) -> dict[str, str]:
 
 def _login(value: str) -> dict[str, str]:
     match = _LOGIN.fullmatch(value)
-    if match is None or match["module"] not in _MODULES:
+    if match is None or match["module"] not in {*_MODULES, *_KERBEROS_MODULES}:
         raise ValueError(
-            "must name PlainLoginModule or ScramLoginModule with username and password, or OAuthBearerLoginModule"
+            "must name PlainLoginModule or ScramLoginModule with username and password, OAuthBearerLoginModule, "
+            "IAMLoginModule or Krb5LoginModule"
         )
-    mechanism = _MODULES[match["module"]]
-    names = mechanism.login_options
     options = {
         name: re.sub(r"\\(.)", r"\1", double or single or bare)
         for name, double, single, bare in _OPTION.findall(match["options"])
     }
-    missing = [name for name, ours in names.items() if name not in options and ours in mechanism.needs]
+    if match["module"] in _KERBEROS_MODULES:
+        return _kerberos(options)
+    mechanism = _MODULES[match["module"]]
+    names = mechanism.login_options
+    is_oauth = mechanism.name == "OAUTHBEARER"
+    extensions = {name: text for name, text in options.items() if is_oauth and name.startswith(_EXTENSION)}
+    ignored = sorted(options.keys() - names.keys() - extensions.keys())
+    if ignored:
+        raise ValueError(f"has options that would be ignored: {', '.join(map(_option_named, ignored))}")
+    # Kafka 4.1 has properties of their own for the client's id and secret.
+    missing = [name for name, ours in names.items() if name not in options and ours in mechanism.needs and not is_oauth]
     if missing:
         raise ValueError(f"must hold {' and '.join(missing)}")
-    return {ours: options[name] for name, ours in names.items() if name in options}
+    found = {ours: options[name] for name, ours in names.items() if name in options}
+    if extensions:
+        pairs = (f"{name.removeprefix(_EXTENSION)}={text}" for name, text in extensions.items())
+        found["kafka.sasl.oauthbearer.extensions"] = ",".join(pairs)
+    return found
+
+
+_EXTENSION = "extension_"
+
+
+def _option_named(option: str) -> str:
+    return f"{option} (delegation tokens are not supported)" if option == "tokenauth" else option
+
+
+def _kerberos(options: Mapping[str, str]) -> dict[str, str]:
+    """The ticket cache of this user is used, as with `useTicketCache=true`."""
+    if options.get("useKeyTab", "").lower() == "true" or "keyTab" in options:
+        raise ValueError(
+            "names a key tab, which is not read from here: set the environment variable KRB5_CLIENT_KTNAME to it, or run "
+            "kinit -k -t KEYTAB PRINCIPAL, and leave the options useKeyTab and keyTab out"
+        )
+    return {"kafka.sasl.kerberos.service.name": options["serviceName"]} if "serviceName" in options else {}

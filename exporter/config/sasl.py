@@ -61,7 +61,13 @@ MECHANISMS = {
             },
         ),
         SaslMechanism(name="GSSAPI", takes=("kafka.sasl.kerberos.service.name",), python_package="gssapi"),
-        SaslMechanism(name="AWS_MSK_IAM", needs_tls=True, python_package="botocore", is_in_librdkafka=False),
+        SaslMechanism(
+            name="AWS_MSK_IAM",
+            needs_tls=True,
+            python_package="botocore",
+            is_in_librdkafka=False,
+            login_module="software.amazon.msk.auth.iam.IAMLoginModule",
+        ),
     )
 }
 """By name."""

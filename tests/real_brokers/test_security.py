@@ -327,6 +327,17 @@ def test_files_that_cannot_be_used_are_reported_before_any_request(
     assert run.stderr.startswith(f"kafka-transaction-exporter: kafka.{name}: {file} {why}")
 
 
+def test_a_store_of_java_s_old_kind_gets_the_line_that_converts_it(tmp_path: Path) -> None:
+    store = tmp_path / "trust store.jks"
+    store.write_bytes(bytes.fromhex("feedfeed00000002") + bytes(20))
+    config = written(tmp_path, "127.0.0.1:1", {"security.protocol": "SSL", "ssl.truststore.location": str(store)})
+
+    run = called(tmp_path, "config", "check", f"--config.file={config}")
+
+    assert run.returncode == 1
+    assert f"keytool -importkeystore -srckeystore '{store}' -destkeystore '{store.with_suffix('.p12')}'" in run.stderr
+
+
 def value(metrics: dict[str, Series], name: str) -> float | None:
     return metrics.get(name, {}).get(())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import ssl
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -106,6 +107,9 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
             context.load_cert_chain(tls.certificate_location, tls.key_location, tls.key_password or "")
 
 
+_JKS = b"\xfe\xed\xfe\xed"
+
+
 def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, str]:
     """(key, certificate and its chain, all certificates) as PEM; what the file does not contain is empty."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - 50 ms that few need
@@ -113,7 +117,14 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
 
     pem = serialization.Encoding.PEM
     with _named(f"{name}.location", location, f"is not a PKCS12 file, or {name}.password is wrong"):
-        store = pkcs12.load_pkcs12(contents(Path(location)), None if password is None else password.encode())
+        data = contents(Path(location))
+        if data.startswith(_JKS):
+            old, new = shlex.quote(location), shlex.quote(str(Path(location).with_suffix(".p12")))
+            raise CredentialsError(
+                f"{name}.location: {location} is a JKS store, which only Java reads: keytool -importkeystore "
+                f"-srckeystore {old} -destkeystore {new} -deststoretype PKCS12"
+            )
+        store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     others = [other.certificate.public_bytes(pem).decode() for other in store.additional_certs]
     own = [] if store.cert is None else [store.cert.certificate.public_bytes(pem).decode()]
     key = ""
