@@ -88,6 +88,7 @@ def test_client_credentials_are_understood() -> None:
     }
 
 
+JAAS = "org.apache.kafka.common.security"
 VENDORS = {
     "Confluent Cloud": (
         """
@@ -187,13 +188,11 @@ def test_a_file_as_its_vendor_hands_it_out_is_understood(vendor: str) -> None:
     ("text", "problem"),
     [
         (
-            "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username=t password=h "
-            "tokenauth=true;",
+            f"sasl.jaas.config={JAAS}.scram.ScramLoginModule required username=t password=h tokenauth=true;",
             "has options that would be ignored: tokenauth (delegation tokens are not supported)",
         ),
         (
-            "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
-            "oauth.client.id=team-a;",
+            f"sasl.jaas.config={JAAS}.oauthbearer.OAuthBearerLoginModule required oauth.client.id=team-a;",
             "has options that would be ignored: ",
         ),
         (
