@@ -38,7 +38,6 @@ RHYTHMS: Final = {
 }
 INTERVAL: Final = "3s"
 PLANT_AFTER_CYCLES: Final = 2
-STUCK_FOR_MS: Final = 30 * 60 * 1000
 START_SECONDS: Final = 20
 END_SECONDS: Final = 20
 
@@ -139,7 +138,7 @@ def number_in(variable: str, default: float, what: str) -> float:
 
 
 def _plant(bootstrap: str) -> PlantedTransaction:
-    planted = plant_hang(bootstrap, "orders", 1, "abandoned-app", timestamp_ms=int(time.time() * 1000) - STUCK_FOR_MS)
+    planted = plant_hang(bootstrap, "orders", 1, "abandoned-app")
     print(
         f"\n>>> planted: a record of 'abandoned-app' on orders-1 at offset {planted.start_offset}, as a zombie "
         "would write it half an hour ago: its coordinator does not know of it, so no marker will ever come; "

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pytest
 
+from examples.workload.planting import init_producer_id
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.helm.chart import render, render_values
@@ -83,6 +84,7 @@ def test_the_rendered_test_pod_examines_each_cluster(
 ) -> None:
     """Status 0 where every hang could be proved, and nothing is left behind."""
     brokers = kafka_4_3_1.bootstrap
+    init_producer_id(brokers, "first")  # before anybody has used a transactional id there are no coordinators to ask
     kafka = {"bootstrapServers": [] if clusters else [brokers]}
     named = {name: {"kafka.bootstrap.servers": brokers} for name in clusters}
     objects = render_values({"kafka": kafka, "clusters": named}, tmp_path)
