@@ -161,7 +161,7 @@ def _configure_logging(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=level.upper())
     # The exporter reports the state of a broker itself, once per change, with the consequence.
     quiet = logging.DEBUG if level == "debug" else logging.CRITICAL
-    for name in ("apscheduler", "py4j", "uvicorn"):
+    for name in ("py4j", "uvicorn"):
         logging.getLogger(name).setLevel(quiet)
     # At debug kafka-python logs every request in full, SaslAuthenticate and its password among them.
     logging.getLogger("kafka").setLevel(max(quiet, logging.INFO))

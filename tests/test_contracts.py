@@ -129,7 +129,8 @@ def test_once_imports_neither_scheduler_nor_web_server() -> None:
     """The one-shot command starts without what only the daemon needs, and numpy without a thread for each processor."""
     program = (
         "import os, sys; import exporter.cli, exporter.commands.once; print(os.environ['OPENBLAS_NUM_THREADS']); "
-        "print(sorted({'apscheduler', 'hypercorn', 'uvicorn', 'aiohttp', 'confluent_kafka', 'prometheus_client', 'pyspark'}"
+        "print(sorted({'exporter.daemon.scheduler', "
+        "'hypercorn', 'uvicorn', 'aiohttp', 'confluent_kafka', 'prometheus_client', 'pyspark'}"
         " & set(sys.modules)))"
     )
 

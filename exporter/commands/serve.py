@@ -16,6 +16,7 @@ from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import EmbeddedReader, Reader
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.daemon import Daemon, OpenReader
+from exporter.daemon.ending import END_SECONDS, LatestEnd
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.malloc import limit_arenas
 from exporter.daemon.reload import Reloader
@@ -31,6 +32,9 @@ from exporter.web.server import WebServer
 from exporter.web.tls import RenewingContext, ServerTlsError
 
 log = logging.getLogger("exporter")
+
+ROWS_SECONDS = 5.0
+"""A history has this much longer to write the waiting rows."""
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -50,7 +54,8 @@ def run(context: Context, settings: Settings) -> int:
 
         return serve_by_spark(context, settings, server_of)
     orders = Orders()
-    follow_signals(orders)
+    rows_seconds = 0 if settings.history.directory is None else ROWS_SECONDS
+    follow_signals(orders, LatestEnd(END_SECONDS + rows_seconds))
     return serve(daemon_of(context, settings, opened, orders), server_of)
 
 
@@ -73,10 +78,17 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
     )
 
 
-def follow_signals(orders: Orders) -> None:
+def follow_signals(orders: Orders, latest_end: LatestEnd | None = None) -> None:
     """SIGTERM and SIGINT stop the daemon, SIGHUP reloads the settings."""
-    for number, order in ((signal.SIGTERM, Order.STOP), (signal.SIGINT, Order.STOP), (signal.SIGHUP, Order.RELOAD)):
-        signal.signal(number, lambda *_, order=order: orders.put(order))
+
+    def stop(*_: object) -> None:
+        orders.put(Order.STOP)
+        if latest_end is not None:
+            latest_end.order()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGHUP, lambda *_: orders.put(Order.RELOAD))
 
 
 def reloader_of(configured: Configured) -> Reloader:

@@ -9,18 +9,12 @@ import logging
 import queue
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta, timezone
 from enum import Enum
-from functools import partial
 from typing import Protocol
-
-from apscheduler.events import EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.interval import IntervalTrigger
 
 from exporter.config.settings import Settings
 from exporter.daemon.reload import Reloaded, Reloader
+from exporter.daemon.timetable import Job, Timetable
 
 log = logging.getLogger("exporter")
 
@@ -35,31 +29,8 @@ class Order(Enum):
 Orders = queue.SimpleQueue[Order]
 """From signal handlers and other threads: unlike an Event, a handler that interrupts the reader can add to it."""
 
-CYCLES_MAX = 256
-"""Cycles that run at the same time. A thread that waits for a silent cluster costs next to nothing."""
-BEGIN_SECONDS = 0.05
-"""Between the first cycles of two clusters: later ones are then spread as well, and never all at once."""
-CLOCK_STEP_SECONDS = 1.0
-"""An operating system corrects less than this between two checks without setting the clock."""
 LIVENESS_CYCLES = 3
 """The loop is dead if no cycle has ended for this many intervals and deadlines."""
-
-
-class Job(Protocol):
-    """One cluster."""
-
-    @property
-    def interval_ms(self) -> int:
-        """From the start of one cycle to the start of the next."""
-
-    def cycle(self) -> None:
-        """One cycle, in a thread of the schedule."""
-
-    def missed(self) -> None:
-        """A cycle was due while the previous one was still running."""
-
-    def defect(self, error: BaseException) -> None:
-        """A cycle ended with an unexpected exception: a defect in the exporter."""
 
 
 class Work(Protocol):
@@ -86,7 +57,6 @@ class Scheduler:
         *,
         reloader: Reloader | None,
         orders: Orders | None = None,
-        wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
@@ -94,45 +64,18 @@ class Scheduler:
         self.reloader = reloader
         self.orders = Orders() if orders is None else orders
         self._work = work
-        self._wall_clock = wall_clock
         self._clock = clock
-        self._intervals_ms: dict[str | None, int] = {}
+        self.timetable = Timetable(self._cycle, clock=clock)
         self._last_beat = clock()
 
     def run(self) -> None:
         """Run cycles until the order to stop, and return within a second, even in the middle of a cycle."""
-        scheduler = BackgroundScheduler(timezone="UTC", executors={"default": ThreadPoolExecutor(CYCLES_MAX)})
-        scheduler.add_listener(self._on_missed, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
-        self.schedule(scheduler)
-        scheduler.start()
-        clocks = self._clock(), self._wall_clock()
+        self.timetable.use(self._work.jobs)
+        self.timetable.start()
         while (order := self._next_order()) is not Order.STOP:
-            clocks = self.keep_pace(scheduler, *clocks)
             if order is Order.RELOAD or self.settings.watch_interval_ms:
-                self.reload(scheduler, only_if_changed=order is None)
-        scheduler.shutdown(wait=False)
-
-    def schedule(self, scheduler: BackgroundScheduler, *, again: bool = False) -> None:
-        """Have a job for each cluster; one whose interval is the same stays as it is, unless all begin `again`."""
-        jobs = dict(self._work.jobs)
-        for name in self._intervals_ms.keys() - jobs.keys():
-            scheduler.remove_job(_id(name))
-        begins = datetime.now(timezone.utc)
-        for name, job in jobs.items():
-            if name not in self._intervals_ms:
-                scheduler.add_job(
-                    partial(self._cycle, job),
-                    _every(job.interval_ms),
-                    id=_id(name),
-                    coalesce=True,
-                    max_instances=1,
-                    misfire_grace_time=None,
-                    next_run_time=begins,
-                )
-                begins += timedelta(seconds=BEGIN_SECONDS)
-            elif again or self._intervals_ms[name] != job.interval_ms:
-                scheduler.reschedule_job(_id(name), trigger=_every(job.interval_ms))
-        self._intervals_ms = {name: job.interval_ms for name, job in jobs.items()}
+                self.reload(only_if_changed=order is None)
+        self.timetable.end()
 
     def _cycle(self, job: Job) -> None:
         """One cycle, successful or not: the loop lives."""
@@ -145,26 +88,17 @@ class Scheduler:
             self._last_beat = self._clock()
 
     def _next_order(self) -> Order | None:
-        """None if it is time to check whether a file, or the time of day, has changed."""
-        shortest_ms = min(self._intervals_ms.values())
+        """None if it is time to check whether a file has changed. Reloads that wait are one, and an end comes first."""
+        watch_ms = self.settings.watch_interval_ms
         try:
-            return self.orders.get(timeout=min(self.settings.watch_interval_ms or shortest_ms, shortest_ms) / 1000)
+            order = self.orders.get(timeout=watch_ms / 1000 if watch_ms else None)
         except queue.Empty:
             return None
+        while order is not Order.STOP and not self.orders.empty():  # this is their only reader
+            order = self.orders.get()
+        return order
 
-    def keep_pace(self, scheduler: BackgroundScheduler, clock_s: float, wall_s: float) -> tuple[float, float]:
-        """Start the schedule again if the clock was set back since those readings; returns the readings of now.
-
-        The scheduler uses the time of day only: without this it would sleep for as long as the clock was set back.
-        """
-        now = self._clock(), self._wall_clock()
-        set_back_s = (now[0] - clock_s) - (now[1] - wall_s)
-        if set_back_s > CLOCK_STEP_SECONDS:
-            log.warning("the system clock was set back by %.0f s", set_back_s, extra={"subject": "clock"})
-            self.schedule(scheduler, again=True)
-        return now
-
-    def reload(self, scheduler: BackgroundScheduler, *, only_if_changed: bool) -> None:
+    def reload(self, *, only_if_changed: bool) -> None:
         """Read the settings again; each cluster uses them from its next cycle on."""
         if self.reloader is None:
             return
@@ -175,7 +109,7 @@ class Scheduler:
                 self.settings = reloaded.settings
                 logging.getLogger().setLevel(reloaded.settings.log_level.upper())
                 self._work.use(reloaded)
-                self.schedule(scheduler)
+                self.timetable.use(self._work.jobs)
         except Exception:  # the loop lives: a file may have gone since it was read
             log.exception("the settings could not be applied completely", extra={"subject": "settings"})
         if self.reloader.status != before:
@@ -194,16 +128,3 @@ class Scheduler:
         if silent_s <= longest_s:
             return None
         return f"no cycle has ended for {silent_s:.0f} s: the loop does not run"
-
-    def _on_missed(self, event: JobEvent) -> None:
-        job = {_id(name): job for name, job in self._work.jobs.items()}.get(event.job_id)
-        if job is not None:
-            job.missed()
-
-
-def _id(name: str | None) -> str:
-    return "cycle" if name is None else f"cycle of {name}"
-
-
-def _every(interval_ms: int) -> IntervalTrigger:
-    return IntervalTrigger(seconds=interval_ms / 1000, timezone=timezone.utc)

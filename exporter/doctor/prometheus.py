@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from exporter.doctor.findings import Finding, Level, ok
 from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.http.request import Exchange, HttpError
 from exporter.publication.metrics.coverage import CLUSTER_INFO
 from exporter.publication.metrics.exporter import SNAPSHOT_TIMESTAMP
 
@@ -85,12 +84,8 @@ def _get(url: str, path: str, **parameters: str) -> Mapping[str, Any]:
     """The field `data` of a response. Raises PrometheusError, and anything for a response of another form."""
     full = f"{url.rstrip('/')}{path}?{urllib.parse.urlencode(parameters)}"
     try:
-        with urllib.request.urlopen(full, timeout=TIMEOUT_S) as response:  # noqa: S310 - the option accepts http(s) only
-            body = json.loads(response.read(BYTES_MAX))
-    except urllib.error.HTTPError as error:
-        raise PrometheusError(f"{url} responded with {error.code} {error.reason}") from error
-    except (OSError, ValueError) as error:
-        why = getattr(error, "reason", error)
-        raise PrometheusError(f"{url} cannot be queried: {why}") from error
+        body = Exchange(full, bytes_max=BYTES_MAX).wait(TIMEOUT_S)
+    except HttpError as error:
+        raise PrometheusError(f"{url} cannot be queried: {error}") from error
     data: Mapping[str, Any] = body["data"]
     return data

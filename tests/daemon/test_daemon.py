@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from apscheduler.schedulers.background import BackgroundScheduler
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.config.kafka_section import KafkaSettings
@@ -20,6 +18,7 @@ from exporter.cycle import JournalOf, Known, collect_with, run_cycle
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Order, Orders
+from exporter.daemon.timetable import Timetable
 from exporter.daemon.watched_cluster import Recorder
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
@@ -450,15 +449,12 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
         wall_clock=clock,
         clock=clock,
     )
-    scheduler = BackgroundScheduler()
-    scheduler.start(paused=True)
-    daemon.scheduler.schedule(scheduler)
+    daemon.scheduler.timetable.use(daemon.jobs)
     cycle(daemon)
 
     for _ in range(3):
-        daemon.scheduler.reload(scheduler, only_if_changed=False)
-    interval = scheduler.get_job("cycle").trigger.interval.total_seconds()
-    scheduler.shutdown(wait=False)
+        daemon.scheduler.reload(only_if_changed=False)
+    interval = daemon.scheduler.timetable.intervals_s[None]
 
     assert used == []
     assert values(daemon)["kafka_transaction_exporter_config_last_reload_successful"] == 0
@@ -469,26 +465,20 @@ def test_new_settings_apply_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPat
     assert values(daemon)["kafka_transaction_exporter_cycle_interval_seconds"] == 20
 
 
-@pytest.mark.parametrize(("stepped_s", "is_anew"), [(-3600, True), (-0.5, False), (0, False), (86_400, False)])
-def test_a_clock_that_was_set_back_does_not_stop_the_loop(*, stepped_s: float, is_anew: bool) -> None:
-    """The schedule restarts from the present time of day; a clock set forward only brings a cycle early."""
-    clock, wall = Clock(), Clock()
-    daemon = Daemon(settings_with(), lambda _: Script(), wall_clock=wall, clock=clock)
-    scheduler = BackgroundScheduler(timezone="UTC")
-    scheduler.start(paused=True)
-    daemon.scheduler.schedule(scheduler)
-    an_hour_off = datetime.now(timezone.utc) + timedelta(hours=1)
-    scheduler.modify_job("cycle", next_run_time=an_hour_off)
-    before = clock(), wall()
-    clock.now += 10
-    wall.now += 10 + stepped_s
+def test_reloads_that_wait_are_one_reload_and_do_not_delay_the_end() -> None:
+    """Thousands of requests to reload, from signals or over HTTP, and then the order to stop."""
+    orders = Orders()
+    reloads = Reloads(None)
+    daemon = Daemon(settings_with(), lambda _: Script(), reloader=cast("Reloader", reloads), orders=orders)
+    for _ in range(5000):
+        orders.put(Order.RELOAD)
+    assert daemon.scheduler._next_order() is Order.RELOAD
+    assert orders.empty()
 
-    readings = daemon.scheduler.keep_pace(scheduler, *before)
-
-    next_run = scheduler.get_job("cycle").next_run_time
-    scheduler.shutdown(wait=False)
-    assert readings == (clock(), wall())
-    assert (next_run < an_hour_off) is is_anew
+    for order in [*[Order.RELOAD] * 5000, Order.STOP, *[Order.RELOAD] * 5000]:
+        orders.put(order)
+    daemon.run()
+    assert reloads.calls == []
 
 
 def test_orders_are_followed_until_the_one_to_stop() -> None:
@@ -517,7 +507,7 @@ def test_orders_are_followed_until_the_one_to_stop() -> None:
 
 def test_a_loop_whose_scheduler_has_died_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that begins cycles ends after the first: only liveness can report that."""
-    monkeypatch.setattr(BackgroundScheduler, "_main_loop", BackgroundScheduler._process_jobs)
+    monkeypatch.setattr(Timetable, "_begin_cycles", Timetable.begin_due)
     orders = Orders()
     settings = settings_with(scan__interval="50ms", scan__deadline="40ms")
     daemon = Daemon(settings, lambda _: Script(healthy()), orders=orders)

@@ -14,7 +14,6 @@ from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
-from apscheduler.schedulers.background import BackgroundScheduler
 
 from exporter.commands.context import Context
 from exporter.config.fleet import load_fleet
@@ -118,13 +117,10 @@ def test_a_cluster_has_its_own_settings() -> None:
     """Those of its block, and for the rest those of the fleet; each interval is scheduled and published."""
     settings = fleet("slow", "fast", more="    scan: {interval: 1m}\n    verdicts: {late_padding: 1h}\n")
     daemon = Daemon(settings, Scripts(slow=Script(), fast=Script()))
-    scheduler = BackgroundScheduler(timezone="UTC")
-    scheduler.start(paused=True)
-    daemon.scheduler.schedule(scheduler)
-    intervals = {job.id: job.trigger.interval.total_seconds() for job in scheduler.get_jobs()}
-    scheduler.shutdown(wait=False)
+    daemon.scheduler.timetable.use(daemon.jobs)
+    intervals = daemon.scheduler.timetable.intervals_s
 
-    assert intervals == {"cycle of slow": 60, "cycle of fast": 10}
+    assert intervals == {"slow": 60, "fast": 10}
     published = get(daemon, "/metrics")[1]
     assert 'kafka_transaction_exporter_cycle_interval_seconds{cluster="slow"} 60' in published
     assert 'kafka_transaction_exporter_cycle_interval_seconds{cluster="fast"} 10' in published
@@ -196,18 +192,15 @@ def test_a_changed_file_adds_and_removes_clusters() -> None:
     scripts = Scripts(stays=Script(healthy("s")), goes=Script(healthy("g")), comes=Script(healthy("c")))
     reloads = Reloads(Reloaded(fleet("stays", "comes")))
     daemon = Daemon(fleet("stays", "goes"), scripts, reloader=cast("Reloader", reloads))
-    scheduler = BackgroundScheduler(timezone="UTC")
-    scheduler.start(paused=True)
-    daemon.scheduler.schedule(scheduler)
+    daemon.scheduler.timetable.use(daemon.jobs)
     cycle(daemon)
     before = daemon.jobs["stays"]
 
-    daemon.scheduler.reload(scheduler, only_if_changed=False)
-    jobs = {job.id for job in scheduler.get_jobs()}
-    scheduler.shutdown(wait=False)
+    daemon.scheduler.reload(only_if_changed=False)
+    jobs = set(daemon.scheduler.timetable.intervals_s)
 
     assert daemon.jobs["stays"] is before
-    assert (scripts.closed, jobs) == (["goes"], {"cycle of stays", "cycle of comes"})
+    assert (scripts.closed, jobs) == (["goes"], {"stays", "comes"})
     assert (get(daemon, "/clusters/goes")[0], get(daemon, "/clusters/comes")[0]) == (404, 200)
     published = get(daemon, "/metrics")[1]
     assert 'cycles_total{cluster="stays"} 1' in published
@@ -332,11 +325,8 @@ def test_settings_that_cannot_be_applied_do_not_end_the_loop(
     if breaks == "while they are read":
         monkeypatch.setattr(reloads, "now", Mock(side_effect=RuntimeError("a defect")))
     daemon = Daemon(fleet("stays"), scripts, reloader=cast("Reloader", reloads))
-    scheduler = BackgroundScheduler(timezone="UTC")
-    scheduler.start(paused=True)
-    daemon.scheduler.schedule(scheduler)
-    daemon.scheduler.reload(scheduler, only_if_changed=False)  # there is no script for the new cluster
-    scheduler.shutdown(wait=False)
+    daemon.scheduler.timetable.use(daemon.jobs)
+    daemon.scheduler.reload(only_if_changed=False)  # there is no script for the new cluster
 
     assert "the settings could not be applied completely" in caplog.text
     cycle(daemon)

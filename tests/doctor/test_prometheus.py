@@ -11,6 +11,7 @@ import pytest
 
 from exporter.doctor.findings import Level
 from exporter.doctor.prometheus import prometheus_findings
+from tests.http.endpoints import ENDLESS, STRANGE
 from tests.kafka.loopback import HOST, Listener
 
 HEALTHY: Mapping[str, Any] = {
@@ -87,3 +88,20 @@ def test_an_address_without_a_server_is_named() -> None:
 
     assert level is Level.MISSING
     assert "Connection refused" in result
+
+
+@pytest.mark.parametrize("way", STRANGE)
+def test_a_port_of_another_program_is_a_finding(way: str) -> None:
+    """No traceback, whatever it sends."""
+    talk, words = STRANGE[way]
+    with Listener(talk) as listener:
+        ((finding),) = prometheus_findings(f"http://{HOST}:{listener.port}", "cluster")
+    assert words in finding.result
+
+
+def test_a_response_that_drips_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with the total time."""
+    monkeypatch.setattr("exporter.doctor.prometheus.TIMEOUT_S", 0.3)
+    with Listener(ENDLESS["a body that drips"]) as listener:
+        ((finding),) = prometheus_findings(f"http://{HOST}:{listener.port}", "cluster")
+    assert "timed out" in finding.result

@@ -90,7 +90,7 @@ def called(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 def _logging_restored() -> Iterator[None]:
     """Logging as at the start of a process, and afterwards as it was."""
     root = logging.getLogger()
-    levels = {logger: logger.level for logger in (root, *map(logging.getLogger, ("apscheduler", "kafka", "uvicorn")))}
+    levels = {logger: logger.level for logger in (root, *map(logging.getLogger, ("kafka", "uvicorn")))}
     handlers, root.handlers = root.handlers, []
     try:
         yield

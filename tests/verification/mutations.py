@@ -158,7 +158,7 @@ FAULTS: Final = (
         "daemon/reload.py", "if self._digest_all() == self._digests else", "if self._digest_all() != self._digests else"
     ),
     Fault("daemon/baseline_file.py", "if age_ms > self._age_ms_max:", "if False:"),
-    Fault("daemon/scheduler.py", "if set_back_s > CLOCK_STEP_SECONDS:", "if False:"),
+    Fault("daemon/timetable.py", "if entry.thread is not None and entry.thread.is_alive():", "if False:"),
     Fault(
         "history/writer.py",
         "            while self._waiting_bytes > WAITING_BYTES_MAX:\n",

@@ -7,13 +7,10 @@ expiring token before its first request. A failure is reported by the login that
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import ssl
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +19,13 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from exporter.config.kafka_section import OauthSettings
 from exporter.files import check_regular
+from exporter.http.request import Exchange, HttpError
 
 FRESH_SHARE = 0.2
 """A token is renewed when less than this part of its lifetime is left."""
 LIFE_SECONDS_DEFAULT = 300
 """For an endpoint that does not return the lifetime of its token."""
-ANSWER_BYTES_MAX = 1_000_000
+RESPONSE_BYTES_MAX = 1_000_000
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
@@ -40,16 +38,25 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         self._token = ""
         self._renew_at = self._over_at = 0.0
         self._failure = "no token was requested yet"
+        self._exchange: Exchange | None = None
 
     def refresh(self, timeout_s: float) -> None:
-        """Fetch a token if the current one expires soon. Never raises: the login without a token reports the failure."""
+        """Fetch a token within the time if the current one expires soon.
+
+        It never raises: the login without a token reports the failure.
+        """
         now = self._clock()
         if now < self._renew_at:
             return
+        failed = f"token endpoint {self._oauth.token_endpoint_url} returned no token: "
+        if self._exchange is not None and self._exchange.is_running:  # else threads would pile up behind a resolver
+            self._failure = failed + "the lookup of its name has not ended"
+            return
         try:
-            token, life_s = _fetch(self._oauth, timeout_s)
-        except (OSError, ValueError, ArithmeticError, http.client.HTTPException) as error:
-            self._failure = f"token endpoint {self._oauth.token_endpoint_url} returned no token: {_why(error)}"
+            self._exchange = _exchange(self._oauth)
+            token, life_s = _token_of(self._exchange.wait(timeout_s))
+        except (HttpError, ValueError, ArithmeticError, TypeError) as error:
+            self._failure = f"{failed}{error}"
             return
         self._token = token
         self._renew_at, self._over_at = now + life_s * (1 - FRESH_SHARE), now + life_s
@@ -65,26 +72,29 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         return dict(self._oauth.extensions or ())
 
 
-def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
-    """(token, its lifetime in seconds). Raises OSError, ValueError, ArithmeticError and HTTPException."""
+def _exchange(oauth: OauthSettings) -> Exchange:
     form = {"grant_type": "client_credentials", **({} if oauth.scope is None else {"scope": oauth.scope})}
     pair = ":".join(urllib.parse.quote(part, safe="") for part in (oauth.client_id, oauth.client_secret))
-    if urllib.parse.urlsplit(oauth.token_endpoint_url).scheme not in {"http", "https"}:
-        raise ValueError("its URL is neither http nor https")
-    request = urllib.request.Request(  # noqa: S310 - the scheme is looked at above
+    return Exchange(
         oauth.token_endpoint_url,
+        bytes_max=RESPONSE_BYTES_MAX,
         data=urllib.parse.urlencode(form).encode(),
         headers={
             "Authorization": "Basic " + base64.b64encode(pair.encode()).decode(),
             "Accept": "application/json",
         },
+        tls=lambda: _tls(oauth.https_ca_location),
     )
-    if oauth.https_ca_location is not None:
-        check_regular(oauth.https_ca_location)
-    tls = ssl.create_default_context(cafile=oauth.https_ca_location)
-    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls), _NoRedirects())
-    with opener.open(request, timeout=max(timeout_s, 0.1)) as answer:
-        response: Any = json.loads(answer.read(ANSWER_BYTES_MAX))
+
+
+def _tls(ca_location: str | None) -> ssl.SSLContext:
+    if ca_location is not None:
+        check_regular(ca_location)
+    return ssl.create_default_context(cafile=ca_location)
+
+
+def _token_of(response: Any) -> tuple[str, float]:
+    """(token, its lifetime in seconds). Raises ValueError, TypeError and OverflowError."""
     token = response.get("access_token") if isinstance(response, dict) else None
     if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
         raise ValueError("its response has no access_token")
@@ -94,20 +104,3 @@ def _fetch(oauth: OauthSettings, timeout_s: float) -> tuple[str, float]:
     if not float(life_s) > 0:
         raise ValueError("its token has expired")
     return token, float(life_s)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The secret goes only to the endpoint in the settings."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Follow no redirect: it is reported as the HTTP error that it is."""
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        return f"it responded with {error.code} {error.reason}"
-    if isinstance(error, urllib.error.URLError):
-        return str(error.reason)
-    if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-        return "its response is not JSON"
-    return str(error) or type(error).__name__

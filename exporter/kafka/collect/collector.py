@@ -149,9 +149,9 @@ class Collector:
         returns the metadata, ClientClosedError if the connections are closed in the meantime; the snapshot's coverage
         reports everything else.
         """
-        self._refresh_token()
+        client = self._new_client()
         seen = Seen(keys=seen_before, unexamined=seen_unexamined, log_facts=self._log_facts)
-        snapshot: Snapshot = self._connections.run(self._collect, seen, scope, progress, search_logs)
+        snapshot: Snapshot = self._connections.run(self._collect, client, seen, scope, progress, search_logs)
         return snapshot
 
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
@@ -215,19 +215,19 @@ class Collector:
 
         Raises what `question` raises, and ClientClosedError.
         """
-        self._refresh_token()
         return self._connections.run(question, self._new_client(deadline_s))
 
-    def _refresh_token(self) -> None:
-        if self._tokens is not None:
-            self._tokens.refresh(self._options.request_timeout_s)
-
     def _new_client(self, deadline_s: float | None = None) -> ClusterClient:
+        """A client with a deadline, whose time includes that of fetching a token."""
+        total_s = self._options.deadline_s if deadline_s is None else deadline_s
+        deadline = self._clock() + total_s
+        if self._tokens is not None:
+            self._tokens.refresh(min(self._options.request_timeout_s, total_s))
         return ClusterClient(
             connections=self._connections,
             bootstrap=self._bootstrap,
             request_timeout_s=self._options.request_timeout_s,
-            deadline=self._clock() + (self._options.deadline_s if deadline_s is None else deadline_s),
+            deadline=deadline,
             transactions_limit=self._options.transactions_limit,
             clock=self._clock,
             brokers=self._topology.brokers if self._topology is not None else None,
@@ -239,13 +239,13 @@ class Collector:
 
     async def _collect(
         self,
+        client: ClusterClient,
         seen: Seen,
         scope: Scope,
         progress: Progress | None,
         search_logs: bool,  # noqa: FBT001 - handed on by position
     ) -> Snapshot:
         stopwatch = Stopwatch(self._clock)
-        client = self._new_client()
         topology, visibility = await self._look(client)
         stopwatch.lap("metadata")
         taken_at_ms, taken_at_s = self._now_ms(), self._clock()

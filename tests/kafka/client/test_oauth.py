@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+from unittest.mock import Mock
 
 import kafka.errors as foreign
 import pytest
@@ -13,7 +14,9 @@ import pytest
 from exporter.config.kafka_section import OauthSettings
 from exporter.kafka.client.oauth import ClientCredentials
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
+from tests.http.endpoints import ENDLESS
 from tests.kafka.loopback import HOST, Listener
+from tests.waiting import until
 
 
 class Clock:
@@ -156,4 +159,31 @@ def test_a_slow_endpoint_is_given_up() -> None:
 
     assert waited < 10
     with pytest.raises(foreign.SaslAuthenticationFailedError, match="timed out"):
+        tokens.token()
+
+
+@pytest.mark.parametrize("way", ENDLESS)
+def test_an_endpoint_that_never_ends_is_given_up(way: str) -> None:
+    """The time is that of the whole request, not of each byte; the next refresh asks again."""
+    with Listener(ENDLESS[way]) as listener:
+        tokens = provider(f"http://{HOST}:{listener.port}/token")
+        for asked in (1, 2):
+            tokens.refresh(0.3)
+            with pytest.raises(foreign.SaslAuthenticationFailedError, match="timed out"):
+                tokens.token()
+            until(lambda: tokens._exchange is not None and not tokens._exchange.is_running)
+            assert listener.accepted == asked
+
+
+def test_lookups_of_the_endpoint_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one lookup hangs, no other one begins."""
+    released = threading.Event()
+    lookup = Mock(side_effect=lambda *_, **__: released.wait(30) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    tokens = provider("http://name.example/token")
+    for _ in range(3):
+        tokens.refresh(0.1)
+    released.set()
+    assert lookup.call_count == 1
+    with pytest.raises(foreign.SaslAuthenticationFailedError, match="the lookup of its name has not ended"):
         tokens.token()

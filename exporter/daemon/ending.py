@@ -1,0 +1,48 @@
+"""Ends the process at a stated time after the order to stop, whatever still hangs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Final
+
+log = logging.getLogger("exporter")
+
+END_SECONDS: Final = 0.8
+"""From the order to stop to the end of the process; an orderly end takes a tenth of it."""
+STATUS: Final = 0
+"""Files are complete at any instant, so this end is as good as the other one."""
+
+
+class LatestEnd:
+    """A thread that waits for the order, and then for the time. A handler of a signal may call `order`."""
+
+    def __init__(self, seconds: float = END_SECONDS) -> None:
+        self._seconds = seconds
+        self._orders: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """Unlike an Event, a handler that interrupts another call of `put` can add to it."""
+        threading.Thread(target=self._run, name="latest-end", daemon=True).start()
+
+    def order(self) -> None:
+        """End the process after the time, if it still runs then."""
+        self._orders.put(None)
+
+    def _run(self) -> None:
+        self._orders.get()
+        time.sleep(self._seconds)
+        # The lock of a log handler may be held by what hangs.
+        threading.Thread(target=_log_the_end, daemon=True).start()
+        time.sleep(0.05)
+        os._exit(STATUS)
+
+
+def _log_the_end() -> None:
+    log.warning("ended without waiting for what still runs")
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()

@@ -1,0 +1,1 @@
+"""Requests a URL of another service (token endpoint, Prometheus) within a total time."""
