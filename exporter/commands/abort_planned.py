@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -15,12 +14,11 @@ from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation
-from exporter.files import contents
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, carry_out
 from exporter.recovery.plan import Action, Plan, plan_for, refusal, what_changed
-from exporter.recovery.plan_file import BYTES_MAX, PlanFile, PlanFileError, PlannedAbort, load
+from exporter.recovery.plan_file import PlanFile, PlanFileError, PlannedAbort, load
 
 ABORTS_MAX = 10
 """Limit without `--max-aborts`: an operator should review a longer plan."""
@@ -121,8 +119,7 @@ def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: lis
         print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
         return _worst([_status_of(judgement.standing) for judgement in judged])
     audit = audit_log(context)
-    digest = hashlib.sha256(contents(Path(options.plan_file), bytes_max=BYTES_MAX)).hexdigest()
-    audit.step("plan_file", path=options.plan_file, sha256=digest, transactions=len(judged), hanging=hanging)
+    audit.step("plan_file", path=options.plan_file, sha256=plan.sha256, transactions=len(judged), hanging=hanging)
     if hanging and not agrees(options, audit, f"Write {hanging} ABORT markers? Type yes: "):
         return ExitStatus.REFUSED
     statuses = []

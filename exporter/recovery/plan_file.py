@@ -6,16 +6,17 @@ is not read back.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from exporter.config.values import whole_number
 from exporter.evaluation.verdicts import TransactionRow, Verdict
-from exporter.files import MEGABYTE, read_text
+from exporter.files import MEGABYTE, contents
 
 FORMAT = "kafka-transaction-exporter plan"
 VERSION = 2
@@ -72,6 +73,8 @@ class PlanFile:
     cluster_id: str
     taken_at_ms: int
     transactions: tuple[PlannedAbort, ...]
+    sha256: str = ""
+    """Digest of the bytes that were parsed, for the audit log: the file may be another one by now."""
 
 
 def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionRow, Mapping[str, Any]]]) -> str:
@@ -101,11 +104,12 @@ def named(row: TransactionRow) -> dict[str, Any]:
 def load(path: Path) -> PlanFile:
     """Read a plan file. Raises PlanFileError."""
     try:
-        text = read_text(path, bytes_max=BYTES_MAX)
+        read = contents(path, bytes_max=BYTES_MAX)
+        text = read.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise PlanFileError([f"{path}: cannot be read: {error}"]) from error
     try:
-        return parsed(text)
+        return replace(parsed(text), sha256=hashlib.sha256(read).hexdigest())
     except PlanFileError as error:
         raise PlanFileError(f"{path}: {problem}" for problem in error.problems) from None
 

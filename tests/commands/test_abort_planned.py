@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -298,3 +299,26 @@ def test_scopes_are_one_partition_each(tmp_path: Path) -> None:
     abort_planned(context_of(tmp_path, ["abort", "--plan-file", str(tmp_path / "plan.json"), "--dry-run"]), means)
 
     assert scopes == [Scope(topic="orders", partition=0)]
+
+
+@pytest.mark.parametrize("becomes", ["another", "nothing"])
+def test_the_log_has_the_digest_of_the_plan_that_was_used(tmp_path: Path, becomes: str) -> None:
+    """Also where the file is replaced or deleted after it was read."""
+    path = tmp_path / "plan.json"
+    text = plan_of([hang()])
+    path.write_text(text)
+
+    def swap(_: Scope) -> Evaluation:
+        if becomes == "another":
+            path.write_text('{"innocent": true}')
+        else:
+            path.unlink(missing_ok=True)
+        return hang()
+
+    means, partitions = World.of(swap)
+    log = tmp_path / "audit.jsonl"
+    arguments = ["abort", "--plan-file", str(path), "--audit-log", str(log), "--yes"]
+
+    assert abort_planned(context_of(tmp_path, arguments), means) == 0
+    assert len([partition for partition in partitions if partition.written]) == 1
+    assert json.loads(log.read_text().splitlines()[0])["sha256"] == hashlib.sha256(text.encode()).hexdigest()
