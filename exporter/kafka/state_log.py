@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from exporter.config.kafka_section import KafkaSettings
 from exporter.kafka.client.credentials import CredentialsError, librdkafka_properties
+from exporter.kafka.client.logins import logins_of
 from exporter.snapshot import STATE_TOPIC
 
 BATCH_RECORDS_MAX = 2000
@@ -28,6 +29,9 @@ STATISTICS_INTERVAL_MS = 1000
 HEARD_WITHIN_US = 5_000_000
 """A fetch gets a response within half a second, also an empty one: after a longer silence the leader's end is unknown."""
 PLACE_AGAIN_SECONDS = 5.0
+LOGIN_CHECK_SECONDS = 0.5
+RECONNECT_MS = 1000
+"""Longer than the time in which a refused login is noticed; librdkafka's 100 ms are up to ten logins a second."""
 _UNKNOWN = -1
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -35,6 +39,10 @@ _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 class LogUnreadableError(Exception):
     """The log cannot be read at all now; the sentence says why."""
+
+
+class LogLoginError(LogUnreadableError):
+    """The brokers refused the credentials, or did so a moment ago: no login is sent during a pause that grows."""
 
 
 class LogRecord(NamedTuple):
@@ -69,6 +77,10 @@ class StateLog:
 
         Raises LogUnreadableError.
         """
+        self._logins = logins_of(kafka)
+        if (pause := self._logins.pause()) is not None:
+            raise LogLoginError(pause)
+        self._login_failure: str | None = None
         self._clock = clock
         self._since_ms = since_ms
         self._timeout_s = kafka.request_timeout_ms / 1000
@@ -96,6 +108,7 @@ class StateLog:
 
     def read(self, timeout_s: float) -> Batch:
         """The records that have arrived, at the latest after `seconds`. Raises LogUnreadableError."""
+        self._check_login()
         if self._unplaced and self._clock() >= self._place_again_at:
             self._place()
         try:
@@ -139,6 +152,12 @@ class StateLog:
         with suppress(KafkaException, RuntimeError):
             self._consumer.close()
 
+    def _check_login(self) -> None:
+        """Give up after a refused login, which librdkafka would retry several times a second."""
+        if self._login_failure is not None:
+            self._logins.refused(STATE_TOPIC, self._login_failure)
+            raise LogLoginError(self._login_failure)
+
     def _own_properties(self, client_id: str) -> dict[str, Any]:
         return {
             "group.id": client_id,
@@ -152,19 +171,30 @@ class StateLog:
             "stats_cb": self._on_statistics,
             "error_cb": self._on_error,
             "log_level": 0,
+            "reconnect.backoff.ms": RECONNECT_MS,
         }
 
     def _describe(self) -> tuple[str, tuple[int, ...]]:
-        try:
-            metadata = self._consumer.list_topics(STATE_TOPIC, timeout=self._timeout_s)
-        except KafkaException as error:
-            raise LogUnreadableError(self._failure or _words(error)) from error
+        metadata = self._metadata()
+        self._logins.accepted(STATE_TOPIC)
         topic = metadata.topics[STATE_TOPIC]
         if topic.error is not None and topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise LogUnreadableError(f"{STATE_TOPIC} is not visible: grant DESCRIBE and READ on it")
         if topic.error is not None or not topic.partitions:
             raise LogUnreadableError(f"topic {STATE_TOPIC} does not exist yet: no client has used a transactional id")
         return str(metadata.cluster_id), tuple(sorted(topic.partitions))
+
+    def _metadata(self) -> Any:
+        """In short steps, between which librdkafka reports a refused login."""
+        gives_up_at = self._clock() + self._timeout_s
+        while True:
+            try:
+                return self._consumer.list_topics(STATE_TOPIC, timeout=min(LOGIN_CHECK_SECONDS, self._timeout_s))
+            except KafkaException as error:
+                self._consumer.poll(0)
+                self._check_login()
+                if self._clock() >= gives_up_at:
+                    raise LogUnreadableError(self._failure or _words(error)) from error
 
     def _place(self) -> None:
         """Assign the unassigned partitions; those without a position begin by time, once their leader responds."""
@@ -243,6 +273,8 @@ class StateLog:
 
     def _on_error(self, error: KafkaError) -> None:
         self._failure = error.str()
+        if error.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
+            self._login_failure = error.str()
 
 
 def _words(error: Exception) -> str:

@@ -21,8 +21,10 @@ from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
-from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, border
+from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, border, describe_error, refused_login
+from exporter.kafka.client.logins import Logins
 from exporter.kafka.client.negotiation import negotiate
+from exporter.kafka.client.oauth import NoTokenError
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS
 from exporter.kafka.client.resolver import Resolver
 from exporter.kafka.client.tally import Tally
@@ -75,10 +77,16 @@ class Connections:
     """
 
     def __init__(
-        self, options: Mapping[str, Any], *, client_id: str, clock: Callable[[], float] = time.monotonic
+        self,
+        options: Mapping[str, Any],
+        *,
+        client_id: str,
+        clock: Callable[[], float] = time.monotonic,
+        logins: Logins | None = None,
     ) -> None:
         self._options = _all_options(options, client_id)
         self._clock = clock
+        self._logins = logins or Logins(clock)
         self._net = NetworkSelector(client_id=client_id, slow_task_threshold_secs=0, selector=Selector)
         self._names = Resolver(self._net.call_soon_threadsafe)
         self._connections: dict[Address, Any] = {}
@@ -104,9 +112,10 @@ class Connections:
             raise
         return result
 
-    def use(self, options: Mapping[str, Any], *, client_id: str) -> None:
+    def use(self, options: Mapping[str, Any], *, client_id: str, logins: Logins | None = None) -> None:
         """Use these options for new connections and end the open ones. Call it between two calls of `run`."""
         self._options = _all_options(options, client_id)
+        self._logins = logins or Logins(self._clock)
         self.run(self._drop_all)
 
     async def _drop_all(self) -> None:
@@ -285,6 +294,9 @@ class Connections:
         return await self._opening[address]
 
     async def _open_alone(self, address: Address, timeout_at: float) -> Any:
+        pause = self._logins.pause_at(address)
+        if pause is not None:
+            raise refused_login(address, pause)
         with border(address, "connected to"):
             sockets = self._opening_sockets[address] = []
             try:
@@ -294,8 +306,11 @@ class Connections:
                 connection.connection_made(transport)
                 await connection.initialize(timeout_at=timeout_at)
                 if connection.login_failure is not None:
+                    if not isinstance(connection.login_failure, NoTokenError):  # then no login was sent
+                        self._logins.refused(address, describe_error(connection.login_failure))
                     raise connection.login_failure
                 await connection  # raises the error that initialize only stored
+                self._logins.accepted(address)
             finally:
                 self._opening_sockets.pop(address, None)
         self._connections[address] = connection

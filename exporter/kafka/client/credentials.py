@@ -21,6 +21,7 @@ from exporter.config.sasl import MECHANISMS
 from exporter.config.table import given_in
 from exporter.files import check_regular, contents
 from exporter.kafka.client.oauth import ClientCredentials
+from exporter.kafka.client.scram import register
 from exporter.kafka.errors import ClusterUnavailableError
 
 
@@ -44,6 +45,7 @@ def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:
         raise CredentialsError(
             f"kafka.sasl.mechanism {sasl.mechanism} needs the Python package {package}, which is not installed"
         )
+    register()
     options = {
         "sasl_mechanism": sasl.mechanism,
         "sasl_plain_username": sasl.username,

@@ -118,6 +118,12 @@ def border(address: object, doing: str) -> Iterator[None]:
         ) from error
 
 
+def refused_login(address: object, why: str) -> BrokerFault:
+    """The fault of a broker that refused an earlier login, where no new one is sent yet."""
+    reason = FaultReason.AUTHENTICATION_FAILED
+    return BrokerFault(reason, f"broker at {address} cannot be connected to ({reason.value}): {why}")
+
+
 def reason_of(error: Exception, *, connecting: bool) -> FaultReason:
     if isinstance(error, ReceiveLimitError):
         return FaultReason.RECEIVE_LIMIT

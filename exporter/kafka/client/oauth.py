@@ -28,6 +28,10 @@ LIFE_SECONDS_DEFAULT = 300
 RESPONSE_BYTES_MAX = 1_000_000
 
 
+class NoTokenError(foreign.SaslAuthenticationFailedError):  # type: ignore[misc]
+    """No token is valid, so no login is sent."""
+
+
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
     """One token at a time, for all connections."""
 
@@ -62,9 +66,9 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         self._renew_at, self._over_at = now + life_s * (1 - FRESH_SHARE), now + life_s
 
     def token(self) -> str:
-        """The current token. Raises kafka-python's SaslAuthenticationFailedError if none is valid."""
+        """The current token. Raises NoTokenError if none is valid."""
         if self._clock() >= self._over_at:
-            raise foreign.SaslAuthenticationFailedError(self._failure)
+            raise NoTokenError(self._failure)
         return self._token
 
     def extensions(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.client.credentials import client_options
+from exporter.kafka.client.logins import logins_of
 from exporter.kafka.client.oauth import ClientCredentials
 from exporter.kafka.client.receiving import PROCESS
 from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, ClusterClient, LatestMetadata
@@ -128,7 +129,7 @@ class Collector:
         """For the cluster of these settings. It does not connect yet. Raises CredentialsError."""
         options = client_options(kafka)
         PROCESS.limit_bytes = scan.receive_limit_bytes
-        connections = Connections(options, client_id=kafka.client_id)
+        connections = Connections(options, client_id=kafka.client_id, logins=logins_of(kafka))
         collect_options = _collect_options(kafka, scan)
         return cls(connections, _bootstrap(kafka), collect_options, tokens=_tokens(options), wall_clock=wall_clock)
 
@@ -172,7 +173,7 @@ class Collector:
             self._cycles, self._source, self._out_of_date = 0, None, None
             self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
             self._tokens = _tokens(options)
-            self._connections.use(options, client_id=kafka.client_id)
+            self._connections.use(options, client_id=kafka.client_id, logins=logins_of(kafka))
 
     def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
         """Set what was visible before a restart, to report topics that are hidden now.

@@ -1,0 +1,79 @@
+"""Holds the status of logins for the whole process, so that a wrong password is not tried again and again.
+
+Directories lock an account after a few refused logins. After each refusal the pause before the next login doubles. The
+reader of the transaction log, which has connections of its own, waits as well while a login of the cycles was refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, field
+
+from exporter.config.kafka_section import KafkaSettings
+
+PAUSE_SECONDS = 1.0
+"""After the first refusal of a broker."""
+PAUSE_SECONDS_MAX = 300.0
+_pepper = secrets.token_bytes(16)
+
+
+@dataclass(slots=True)
+class _Refusal:
+    count: int
+    until_s: float
+    sentence: str
+
+
+@dataclass(slots=True)
+class Logins:
+    """Logins with the same credentials at the same cluster, by listener. All methods may be called from any thread."""
+
+    clock: Callable[[], float] = time.monotonic
+    _refusals: dict[object, _Refusal] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def refused(self, listener: object, sentence: str) -> None:
+        """The listener refused the credentials."""
+        with self._lock:
+            before = self._refusals.get(listener)
+            count = 1 if before is None else before.count + 1
+            pause_s = min(PAUSE_SECONDS * 2 ** min(count - 1, 30), PAUSE_SECONDS_MAX)
+            self._refusals[listener] = _Refusal(count, self.clock() + pause_s, sentence)
+
+    def accepted(self, listener: object) -> None:
+        """The credentials are valid there."""
+        with self._lock:
+            self._refusals.pop(listener, None)
+
+    def pause_at(self, listener: object) -> str | None:
+        """A sentence while no login may be sent to this listener."""
+        with self._lock:
+            refusal = self._refusals.get(listener)
+            return None if refusal is None else self._waiting(refusal)
+
+    def pause(self) -> str | None:
+        """A sentence while any listener's pause lasts: for a client that chooses its listeners itself."""
+        with self._lock:
+            last = max(self._refusals.values(), key=lambda refusal: refusal.until_s, default=None)
+            return None if last is None else self._waiting(last)
+
+    def _waiting(self, refusal: _Refusal) -> str | None:
+        """The same sentence during all pauses: a sentence that changes is a log line."""
+        return refusal.sentence if self.clock() < refusal.until_s else None
+
+
+_known: dict[bytes, Logins] = {}
+_known_lock = threading.Lock()
+
+
+def logins_of(kafka: KafkaSettings) -> Logins:
+    """The one status of these credentials at these bootstrap servers; other credentials begin without a pause."""
+    sasl = None if kafka.sasl is None else astuple(kafka.sasl)
+    words = repr((kafka.bootstrap, kafka.security_protocol, sasl)).encode()
+    key = hashlib.blake2b(words, key=_pepper).digest()
+    with _known_lock:
+        return _known.setdefault(key, Logins())
