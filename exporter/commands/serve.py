@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from exporter.commands.context import Configured, Context
+from exporter.commands.exposed import exposed_secrets, lacking_descriptors
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
@@ -49,6 +50,9 @@ def run(context: Context, settings: Settings) -> int:
     problem = _impossible(context, settings)
     if problem is not None:
         return complain(problem)
+    for warning in (*exposed_secrets(settings), lacking_descriptors(settings)):
+        if warning is not None:
+            log.warning("%s", warning)
     if context.options.engine == "spark":
         from exporter.commands.serve_spark import serve_by_spark  # noqa: PLC0415 - Spark is an extra
 

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import bcrypt
@@ -49,8 +49,8 @@ class Authenticator:
     _verified: dict[bytes, None] = field(default_factory=dict)
     """Digests of user, password and hash, most recently used last."""
     _checker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "bcrypt"))
-    _waiting: Counter[str] = field(default_factory=Counter)
-    """Waiting passwords by address."""
+    _waiting: dict[Future[bool], str] = field(default_factory=dict)
+    """The addresses of waiting passwords."""
     _tokens: float = -1.0
     _filled_at: float = 0.0
 
@@ -75,13 +75,9 @@ class Authenticator:
         hashed = users.get(user) or next(iter(users.values()))[_COST] + _NOBODY
         digest = hashlib.blake2b(b"\0".join((user.encode(), password, hashed)), key=self._pepper).digest()
         if digest not in self._verified:
-            if self._waiting.total() >= WAITING_MAX or self._waiting[address] >= WAITING_PER_ADDRESS_MAX:
+            matches = await self._check(password, hashed, address)
+            if matches is None:
                 return plain(503, "Too many passwords wait to be checked: ask again.", _RETRY, _CLOSE)
-            self._waiting[address] += 1
-            try:
-                matches = await asyncio.get_running_loop().run_in_executor(self._checker, _matches, password, hashed)
-            finally:
-                self._waiting -= Counter((address,))
             if not matches or user not in users:
                 return plain(401, "Unauthorized.", _CHALLENGE, _CLOSE)
         self._verified.pop(digest, None)
@@ -89,6 +85,35 @@ class Authenticator:
         if len(self._verified) > REMEMBERED_MAX:
             del self._verified[next(iter(self._verified))]
         return None
+
+    async def _check(self, password: bytes, hashed: bytes, address: str) -> bool | None:
+        """None if there is no place for it, or its place was given to another address."""
+        waiting = Counter(self._waiting.values())
+        if waiting[address] >= WAITING_PER_ADDRESS_MAX or (
+            len(self._waiting) >= WAITING_MAX and not (waiting[address] == 0 and self._makes_place(waiting))
+        ):
+            return None
+        check = self._checker.submit(_matches, password, hashed)
+        self._waiting[check] = address
+        try:
+            return await asyncio.wrap_future(check)
+        except asyncio.CancelledError:
+            if self._waiting.get(check) is None:
+                return None
+            raise
+        finally:
+            self._waiting.pop(check, None)
+
+    def _makes_place(self, waiting: Counter[str]) -> bool:
+        """Take a place, by lot, from the addresses that have most: one without a place gets it, however many guess."""
+        most = max(waiting.values())
+        checks = [check for check, address in self._waiting.items() if waiting[address] == most]
+        for check in secrets.SystemRandom().sample(checks, len(checks)):
+            address = self._waiting.pop(check)
+            if check.cancel():
+                return True
+            self._waiting[check] = address  # it is checked now
+        return False
 
     def _takes_token(self, limit: RateLimit) -> bool:
         now = self.clock()

@@ -8,12 +8,18 @@ deadline. All calls come from the thread of the event loop, so nothing here is l
 from __future__ import annotations
 
 import contextlib
+import errno
+import logging
 import socket
 import time
 from collections import Counter
 from dataclasses import dataclass
 
+log = logging.getLogger("exporter")
+
 Address = tuple[str, int]
+SAY_AGAIN_SECONDS = 60.0
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +64,7 @@ class Listener(socket.socket):
         super().__init__(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._limits = limits
         self._peers: dict[Address, Connection] = {}
+        self._say_again_at = 0.0
 
     @property
     def peers(self) -> int:
@@ -65,8 +72,15 @@ class Listener(socket.socket):
         return len(self._peers)
 
     def accept(self) -> tuple[Connection, object]:
-        """The next connection; another one is dropped for it when there are too many."""
-        connection, address = super().accept()
+        """The next connection; another one is dropped for it when there are too many, or no descriptor is left."""
+        try:
+            connection, address = super().accept()
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR or not self._peers:
+                raise
+            self._say_no_descriptor()
+            self._make_room()
+            raise BlockingIOError from None  # asyncio accepts again, once the dropped connection is closed
         peer = Connection(self.family, self.type, self.proto, fileno=connection.detach())
         if self.peers >= self._limits.connections_max:
             self._make_room()
@@ -75,6 +89,12 @@ class Listener(socket.socket):
         self._begin(peer, self._limits.first_request_seconds)
         self._peers[peer.address] = peer
         return peer, address
+
+    def _say_no_descriptor(self) -> None:
+        now = time.monotonic()
+        if now >= self._say_again_at:
+            self._say_again_at = now + SAY_AGAIN_SECONDS
+            log.warning("no descriptor is left for a connection of the web server: raise the limit (ulimit -n)")
 
     def forget(self, peer: Connection) -> None:
         """The connection is closed, or being closed."""

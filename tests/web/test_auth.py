@@ -339,10 +339,34 @@ def test_guesses_do_not_lock_out_who_has_the_right_password(monkeypatch: pytest.
     crowd, scrape, others, afterwards = asyncio.run(attack())
     guard.close()
 
-    assert (crowd.count(401), crowd.count(503)) == (WAITING_PER_ADDRESS_MAX, 30 - WAITING_PER_ADDRESS_MAX)
+    kept = WAITING_PER_ADDRESS_MAX - 1
+    assert (crowd.count(401), crowd.count(503)) == (kept, 30 - kept), "the last address took the place of one"
     assert scrape is None
-    assert others.count(503) == 1, "there is room for as many as wait in all, and the scraper was one"
+    assert others.count(503) == 0
     assert afterwards == 401, "places are given back"
+
+
+def test_guesses_from_many_addresses_do_not_keep_out_a_new_scraper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty guessers from eight addresses have all places: one of them loses its own to the address without a place."""
+    let_go = threading.Event()
+    monkeypatch.setattr(bcrypt, "checkpw", lambda password, _: let_go.wait(PATIENCE_S) and password == b"right")
+    guard = Authenticator(lambda: WebConfig(users={"me": hashed("right")}))
+
+    async def attack() -> tuple[list[int | None], int | None]:
+        crowd = [asyncio.create_task(guess_from(guard, f"10.0.0.{number % 8}", "guess")) for number in range(40)]
+        await asyncio.sleep(0)
+        scrape = asyncio.create_task(guess_from(guard, "10.0.1.1", "right"))
+        await asyncio.sleep(0)
+        crowd += [asyncio.create_task(guess_from(guard, f"10.0.0.{number % 8}", "guess")) for number in range(40)]
+        await asyncio.sleep(0)
+        let_go.set()
+        return await asyncio.gather(*crowd), await scrape
+
+    crowd, scrape = asyncio.run(attack())
+    guard.close()
+
+    assert scrape is None
+    assert (crowd.count(401), crowd.count(503)) == (WAITING_MAX - 1, 80 - WAITING_MAX + 1)
 
 
 def test_what_is_used_is_remembered_and_no_more_than_so_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from collections.abc import Iterator
 
@@ -115,3 +116,25 @@ def test_a_peer_that_left_is_not_an_error(stack: contextlib.ExitStack) -> None:
     listener.request_ends(None)
     peer.close()
     peer.drop()
+
+
+def test_without_a_descriptor_a_connection_is_dropped_and_one_line_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Instead of a traceback for each attempt; without a connection to drop, asyncio waits for a second."""
+    with Listener(socket.AF_INET, ConnectionLimits()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(8)
+        with socket.create_connection(listener.getsockname()) as first, listener.accept()[0]:
+
+            def refuses(_: socket.socket) -> None:
+                raise OSError(errno.EMFILE, "Too many open files")
+
+            monkeypatch.setattr(socket.socket, "accept", refuses)
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+            assert first.recv(1) == b"", "the only connection was dropped"
+            for _ in range(100):
+                with pytest.raises(OSError, match="Too many open files"):
+                    listener.accept()
+    assert caplog.text.count("no descriptor is left") == 1

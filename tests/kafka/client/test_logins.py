@@ -59,7 +59,7 @@ class Refusing:
             connection.shutdown(socket.SHUT_RDWR)
 
 
-def settings_for(port: int, secret: str = "wrong") -> Settings:
+def settings_for(port: int, word: str = "wrong") -> Settings:
     flags = {
         "kafka.bootstrap.servers": f"{HOST}:{port}",
         "kafka.security.protocol": "SASL_PLAINTEXT",
@@ -67,9 +67,7 @@ def settings_for(port: int, secret: str = "wrong") -> Settings:
         "kafka.sasl.username": "u",
         "kafka.request.timeout.ms": "3000",
     }
-    return load(
-        file=None, environment={"KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD": secret}, flags=flags
-    ).settings
+    return load(file=None, environment={"KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD": word}, flags=flags).settings
 
 
 def test_pauses_double_up_to_five_minutes() -> None:

@@ -1,0 +1,41 @@
+"""Says which settings send a secret without encryption, and whether the process may have too few descriptors."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from exporter.config.settings import Settings
+
+DESCRIPTORS_OF_CLUSTER: Final = 64
+"""Brokers of a cluster, twice for the reader of the transaction log, its pipes and lookups; large clusters need more."""
+DESCRIPTORS_OF_PROCESS: Final = 128
+"""64 connections of the web server, the files of state and history, standard streams, libraries."""
+
+
+def exposed_secrets(settings: Settings) -> Iterator[str]:
+    """A sentence for each secret that anybody on the network can read."""
+    for cluster in settings.watched:
+        kafka, place = cluster.settings.kafka, "" if cluster.name is None else f"cluster {cluster.name}: "
+        if kafka.sasl is None:
+            continue
+        if kafka.sasl.mechanism == "PLAIN" and kafka.security_protocol == "SASL_PLAINTEXT":
+            yield f"{place}kafka.sasl.mechanism PLAIN without TLS sends the password in clear: use SASL_SSL, or SCRAM"
+        oauth = kafka.sasl.oauth
+        if oauth is not None and urlsplit(oauth.token_endpoint_url).scheme == "http":
+            yield (
+                f"{place}kafka.sasl.oauthbearer.token.endpoint.url is http: the client secret and the token are sent in "
+                "clear: use https"
+            )
+
+
+def lacking_descriptors(settings: Settings, limit: int | None = None) -> str | None:
+    """A sentence if the limit of open files is too low for these settings."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
+    needed = DESCRIPTORS_OF_PROCESS + DESCRIPTORS_OF_CLUSTER * len(settings.watched)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return None
+    clusters = "1 cluster" if len(settings.watched) == 1 else f"{len(settings.watched)} clusters"
+    return f"this process may open {soft} files, and {clusters} may need {needed}: raise the limit (ulimit -n {needed})"

@@ -1,0 +1,54 @@
+"""What is said at the start: secrets that are sent in clear, and too few descriptors."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+from exporter.commands.exposed import exposed_secrets, lacking_descriptors
+from exporter.config.loading import load
+from exporter.config.settings import Settings
+
+
+def settings_of(**flags: str) -> Settings:
+    names = {name.replace("__", "."): value for name, value in flags.items()}
+    secrets = {
+        f"KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_{name}": "s" for name in ("PASSWORD", "OAUTHBEARER_CLIENT_SECRET")
+    }
+    login = names.get("kafka.sasl.mechanism", "")
+    environment = {name: value for name, value in secrets.items() if ("OAUTH" in name) == (login == "OAUTHBEARER")}
+    given = {"kafka.bootstrap.servers": "a:1", **names}
+    return load(file=None, environment=environment if login else {}, flags=given).settings
+
+
+PLAIN = {"kafka__sasl__mechanism": "PLAIN", "kafka__sasl__username": "u"}
+OAUTH = {"kafka__sasl__mechanism": "OAUTHBEARER", "kafka__sasl__oauthbearer__client__id": "c"}
+URL = "kafka__sasl__oauthbearer__token__endpoint__url"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, []),
+        ({**PLAIN, "kafka__security__protocol": "SASL_PLAINTEXT"}, ["PLAIN without TLS sends the password in clear"]),
+        ({**PLAIN, "kafka__security__protocol": "SASL_SSL"}, []),
+        ({**OAUTH, "kafka__security__protocol": "SASL_SSL", URL: "http://t/token"}, ["url is http: the client secret"]),
+        ({**OAUTH, "kafka__security__protocol": "SASL_SSL", URL: "https://t/token"}, []),
+    ],
+)
+def test_a_secret_that_is_sent_in_clear_is_named(given: dict[str, str], words: list[str]) -> None:
+    """By its setting, and with what to do."""
+    sentences = list(exposed_secrets(settings_of(**given)))
+    assert len(sentences) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, sentences, strict=True))
+
+
+def test_a_low_limit_of_descriptors_is_said_with_numbers() -> None:
+    """One warning."""
+    settings = settings_of()
+    assert lacking_descriptors(settings, 64) == (
+        "this process may open 64 files, and 1 cluster may need 192: raise the limit (ulimit -n 192)"
+    )
+    assert lacking_descriptors(settings, 192) is None
+    assert lacking_descriptors(settings, resource.RLIM_INFINITY) is None
