@@ -5,6 +5,7 @@ A property that would be ignored silently is not declared, so it is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -131,6 +132,12 @@ class KafkaSettings:
         values.TEXT,
         "The name under which brokers see this client, in their logs and quotas.",
         default="kafka-transaction-exporter",
+    )
+    allowed_hosts: tuple[re.Pattern[str], ...] | None = setting(
+        "kafka.allowed.hosts",
+        values.PATTERNS,
+        "Regular expressions that match a whole host name: the exporter connects to these brokers only, and sends its "
+        "credentials nowhere else. Without it, to every host that the cluster's metadata names.",
     )
     request_timeout_ms: int = setting(
         "kafka.request.timeout.ms",

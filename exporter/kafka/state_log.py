@@ -77,6 +77,8 @@ class StateLog:
 
         Raises LogUnreadableError.
         """
+        if kafka.allowed_hosts is not None:
+            raise LogUnreadableError("librdkafka cannot be limited to the hosts of kafka.allowed.hosts")
         self._logins = logins_of(kafka)
         if (pause := self._logins.pause()) is not None:
             raise LogLoginError(pause)

@@ -21,7 +21,7 @@ from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
-from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, border, describe_error, refused_login
+from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, NOT_ALLOWED, border, describe_error, refused_login
 from exporter.kafka.client.logins import Logins
 from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.oauth import NoTokenError
@@ -294,6 +294,8 @@ class Connections:
         return await self._opening[address]
 
     async def _open_alone(self, address: Address, timeout_at: float) -> Any:
+        if not self._logins.allows(address.host):
+            raise BrokerFault(FaultReason.UNREACHABLE, f"broker at {address} is not connected to: {NOT_ALLOWED}")
         pause = self._logins.pause_at(address)
         if pause is not None:
             raise refused_login(address, pause)

@@ -154,6 +154,7 @@ def librdkafka_properties(kafka: KafkaSettings) -> Mapping[str, Any]:
     if kafka.sasl is not None and not MECHANISMS[kafka.sasl.mechanism].is_in_librdkafka:
         raise CredentialsError(f"librdkafka cannot log in with {kafka.sasl.mechanism}")
     properties = {name.removeprefix("kafka."): value for name, value in given_in(kafka).items()}
+    properties.pop("allowed.hosts", None)  # our own
     properties["bootstrap.servers"] = kafka.bootstrap
     properties["socket.timeout.ms"] = properties.pop("request.timeout.ms")
     if kafka.sasl is not None and kafka.sasl.oauth is not None:

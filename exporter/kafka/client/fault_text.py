@@ -24,6 +24,7 @@ _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILU
 _MAJOR = re.compile(r"^Major .*, Minor \(\d+\): ", re.DOTALL)
 """GSS-API's general text, before Kerberos' own."""
 _WRAPPING = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*")
+NOT_ALLOWED = "kafka.allowed.hosts does not match its host name"
 MAY_NEED_LOGIN = (
     "a listener that requires a login ends the connection like this at the first request: in that case set "
     "kafka.security.protocol to SASL_PLAINTEXT or SASL_SSL"

@@ -7,6 +7,7 @@ reader of the transaction log, which has connections of its own, waits as well w
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import threading
 import time
@@ -33,8 +34,14 @@ class Logins:
     """Logins with the same credentials at the same cluster, by listener. All methods may be called from any thread."""
 
     clock: Callable[[], float] = time.monotonic
+    allowed_hosts: tuple[re.Pattern[str], ...] | None = None
+    """None: credentials may be sent to every host that metadata names."""
     _refusals: dict[object, _Refusal] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def allows(self, host: str) -> bool:
+        """Whether a connection to this host is allowed."""
+        return self.allowed_hosts is None or any(pattern.fullmatch(host) for pattern in self.allowed_hosts)
 
     def refused(self, listener: object, sentence: str) -> None:
         """The listener refused the credentials."""
@@ -73,7 +80,7 @@ _known_lock = threading.Lock()
 def logins_of(kafka: KafkaSettings) -> Logins:
     """The one status of these credentials at these bootstrap servers; other credentials begin without a pause."""
     sasl = None if kafka.sasl is None else astuple(kafka.sasl)
-    words = repr((kafka.bootstrap, kafka.security_protocol, sasl)).encode()
+    words = repr((kafka.bootstrap, kafka.security_protocol, sasl, kafka.allowed_hosts)).encode()
     key = hashlib.blake2b(words, key=_pepper).digest()
     with _known_lock:
-        return _known.setdefault(key, Logins())
+        return _known.setdefault(key, Logins(allowed_hosts=kafka.allowed_hosts))

@@ -21,7 +21,7 @@ from exporter.kafka.client.credentials import client_options
 from exporter.kafka.client.logins import PAUSE_SECONDS_MAX, Logins, logins_of
 from exporter.kafka.client.scram import ITERATIONS_MIN
 from exporter.kafka.errors import FaultReason
-from exporter.kafka.state_log import LogLoginError, StateLog
+from exporter.kafka.state_log import LogLoginError, LogUnreadableError, StateLog
 from exporter.transaction_log.report import LogPosition
 from tests.kafka.loopback import HOST
 from tests.kafka.talking import SASL_AUTHENTICATE, SASL_HANDSHAKE, broker, client, echo, fault_of
@@ -158,3 +158,22 @@ def test_scram_refuses_few_iterations(mechanism: str, iterations: int) -> None:
     with pytest.raises(ValueError, match="fewer than 4096: no proof is sent"):
         login.receive(first)
     assert login._scram_client.client_proof is None
+
+
+def test_credentials_are_sent_to_allowed_hosts_only() -> None:
+    """A broker's metadata may name any host; the patterns match whole names, and without them every host is allowed."""
+    patterns = '["broker-[0-9]+[.]example", "127[.]0[.]0[.]2"]'
+    flags = {"kafka.bootstrap.servers": "a:1", "kafka.allowed.hosts": patterns}
+    kafka = load(file=None, environment={}, flags=flags).settings.kafka
+    logins = logins_of(kafka)
+    hosts = ["broker-12.example", "broker-12.example.evil", "xbroker-1.example", HOST]
+    assert [logins.allows(host) for host in hosts] == [True, False, False, False]
+    assert Logins().allows("anywhere")
+    refusing = Refusing()
+    login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
+    with broker(refusing) as listener, client(security_protocol="SASL_PLAINTEXT", **login) as connections:
+        connections._logins = logins
+        assert "kafka.allowed.hosts does not match its host name" in str(fault_of(connections, listener))
+    assert (refusing.logins, listener.accepted) == (0, 0)
+    with pytest.raises(LogUnreadableError, match=r"kafka\.allowed\.hosts"):
+        StateLog(kafka, since_ms=0, positions={})
