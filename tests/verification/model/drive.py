@@ -120,10 +120,7 @@ class Exporter:
         plan = plan_file.parsed(plan_file.written(CLUSTER_ID, self.world.cluster.now_ms, [(row, {}) for row in rows]))
 
         def command() -> int:
-            with (
-                replaced(abort_planned, "load", lambda _path: plan),
-                replaced(abort_planned, "contents", lambda _path, **_: b""),
-            ):
+            with replaced(abort_planned, "load", lambda _path: plan):
                 return int(abort_planned.abort_planned(_context(None), self._means(POLICY)))
 
         return self._run(command)
