@@ -92,7 +92,7 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
     # A command is a fresh process: a topic that it has never seen may have the COMMIT marker, so it is always asked for.
     unread = [_unread_partitions(scan), await what_hides_topics(client, sorted(scan.topology.brokers))]
     unread.append(await _became_visible(client, scan.topology))
-    if {marker.producer_id for marker in search.markers if not marker.commit} - search.committed:
+    if producer_ids - search.committed:
         unread.append(await _unconfirmed_leaders(client, scan))
     search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
     return EndMarkers(

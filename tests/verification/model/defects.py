@@ -270,6 +270,18 @@ DEFECTS: tuple[Defect, ...] = (
         ANOTHER_CLUSTER._replace(kinds=("lead_elsewhere(the same id)",)),
     ),
     Defect(
+        "a search does not confirm the leaders of the logs that it has read",
+        ((end_markers, "unconfirmed", _answers({})),),
+        Lie(
+            "",
+            "abort drops records whose COMMIT marker is on a partition that was searched at its former leader",
+            "abort of what was committed elsewhere",
+            ("move_leader(t, 0)", "move_leader_untold(u, 0)", "expire_producers(1)", "cut_off(1)"),
+            (("I3", "committed"),),
+            ("move_leader(t, 0)", "move_leader_untold(u, 0)", "expire_producers(1)", "cut_off(1)"),
+        ),
+    ),
+    Defect(
         "topics that are hidden are not asked for in a search",
         ((end_markers, "what_hides_topics", _answers("")),),
         COMMITTED_WHERE_IT_IS_HIDDEN,

@@ -42,7 +42,12 @@ def add_replica(world: World, topic: str, index: int) -> bool:
     partition = cluster.image.partition(topic, index)
     if partition is None or len(partition.replicas) >= REPLICAS_MAX or not _is_led(cluster, topic, index, partition):
         return False
-    free = [node for node, broker in cluster.brokers.items() if node not in partition.replicas and broker.is_connected]
+    # The controller takes no broker that it has fenced into a partition's in-sync replicas (KIP-841).
+    free = [
+        node
+        for node, broker in cluster.brokers.items()
+        if node not in partition.replicas and broker.is_connected and node in cluster.image.live
+    ]
     if not free:
         return False
     _rebuild(cluster, topic, index, partition, free[0])

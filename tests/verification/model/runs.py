@@ -62,7 +62,11 @@ class _Runner:
         if evaluation is not None:
             self.known = self.known or self.read_in_whole
             self.seen = _topics_in(evaluation)
-            self.seen_there = self.seen if self.read_in_whole is self.known else self.seen_there
+            if self.read_in_whole is self.known:
+                self.seen_there = self.seen
+            elif self.read_in_whole is None:
+                # The names led elsewhere within it: one visible topic alone may have been made again.
+                self.seen_there &= self.seen
         return evaluation
 
     def find_hanging(self) -> Evaluation | None:
