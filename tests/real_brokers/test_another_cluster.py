@@ -59,8 +59,8 @@ def has_no_rows(metrics: dict[str, Series]) -> bool:
 def assert_nothing_is_lost(exporter: Exporter, folder: Path, kept: bytes, sentence: str) -> None:
     """While the other cluster responds."""
     exporter.until(has_no_rows)
-    page = exporter.get("/")[1]
-    assert sentence in page
+    # Before the other cluster responds, the page says that no broker does.
+    page = until(lambda: exporter.get("/")[1], lambda body: sentence in body, status=lambda: exporter.log)
     assert "No suspect" not in page
     assert exporter.log.count(sentence) == 1
     assert (folder / "state.incidents.json").read_bytes() == kept
@@ -90,7 +90,11 @@ def test_the_first_of_two_clusters_in_the_list_is_waited_for(
 
     assert after == before
     assert not list(tmp_path.glob("*-1"))
-    assert (tmp_path / "state.incidents.json").read_bytes() == kept
+    (was,), (now_is,) = (
+        json.loads(each)["incidents"] for each in (kept, (tmp_path / "state.incidents.json").read_bytes())
+    )
+    # A broker that has just started may leave a question open, which is an event of the same incident.
+    assert {**now_is, "events": now_is["events"][: len(was["events"])]} == was
 
 
 def test_a_name_that_moves_to_another_cluster_and_back(watched: KafkaCluster, tmp_path: Path) -> None:
