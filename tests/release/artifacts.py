@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import venv
 from pathlib import Path
 from typing import Final
 
+from tests.release.licences import add_licences
 from tests.release.source import CHART, ReleaseError
 from tests.tools import ToolUnavailable, helm
 
@@ -61,17 +63,21 @@ def make_chart(source: Path, folder: Path, *, time_s: int) -> Path:
 
 
 def make_sboms(source: Path, folder: Path) -> None:
-    """A list of packages for each image, as CycloneDX."""
+    """A list of packages with their licences for each image, as CycloneDX."""
     program = Path(sys.executable).with_name("cyclonedx-py")
     for image, constraints in SBOMS.items():
+        path = folder / f"{image}.cdx.json"
         _run(
             [
                 *(str(program), "requirements", f"--pyproject={source / 'pyproject.toml'}"),
-                *("--output-reproducible", "--sv=1.6", f"--output-file={folder / f'{image}.cdx.json'}"),
+                *("--output-reproducible", "--sv=1.6", f"--output-file={path}"),
                 f"{source / 'constraints' / constraints}.txt",
             ],
             source,
         )
+        sbom = json.loads(path.read_text(encoding="utf-8"))
+        add_licences(sbom, source)
+        path.write_text(json.dumps(sbom, indent=2) + "\n", encoding="utf-8")
 
 
 def write_sums(folder: Path) -> None:

@@ -19,6 +19,7 @@ from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.release.__main__ import release
 from tests.release.artifacts import install
 from tests.release.images import ROOT, NoEngine, find_engine, version
+from tests.release.licences import LICENCES
 from tests.release.source import CHART, ReleaseError, notes, require_releasable
 from tests.release.test_supply_chain import pinned
 
@@ -168,7 +169,7 @@ def test_a_release_has_packages_chart_lists_notes_and_sums(released: Path) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize(("image", "constraints"), [("exporter", "runtime"), ("pipeline", "spark")])
 def test_the_list_of_packages_is_that_of_the_constraints(image: str, constraints: str, released: Path) -> None:
-    """CycloneDX, every pinned package with its hashes."""
+    """CycloneDX, every pinned package with its hashes and its licences."""
     document = json.loads((released / f"{image}.cdx.json").read_text())
 
     assert (document["bomFormat"], document["metadata"]["component"]["name"]) == (
@@ -178,6 +179,9 @@ def test_the_list_of_packages_is_that_of_the_constraints(image: str, constraints
     assert {component["name"] for component in document["components"]} == set(pinned(constraints))
     assert all(
         any(ref.get("hashes") for ref in component["externalReferences"]) for component in document["components"]
+    )
+    assert all(
+        {each["license"]["id"] for each in component["licenses"]} & LICENCES for component in document["components"]
     )
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import yaml
+
+from tests.release.licences import LICENCES, licences_of
 
 ROOT: Final = Path(__file__).parents[2]
-LICENCES: Final = frozenset(
-    {"Apache-2.0", "MIT", "MIT-0", "MIT-CMU", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "Zlib", "CC0-1.0", "PSF-2.0"}
-)
-"""Each lets anyone use and hand on the package, next to Apache-2.0."""
-BY_CLASSIFIER: Final = {
-    "License :: OSI Approved :: Apache Software License": "Apache-2.0",
-    "License :: OSI Approved :: BSD License": "BSD-3-Clause",
-    "License :: OSI Approved :: MIT License": "MIT",
-    "License :: OSI Approved :: Python Software Foundation License": "PSF-2.0",
-}
-BY_NAME: Final = {"Apache 2.0": "Apache-2.0", "http://www.apache.org/licenses/LICENSE-2.0": "Apache-2.0"}
-"""As some packages write it in a field that is free text."""
+WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
+
+
+def jobs(workflow: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load(workflow.read_text())["jobs"].values())
 
 
 def pinned(constraints: str) -> dict[str, str]:
@@ -28,27 +26,24 @@ def pinned(constraints: str) -> dict[str, str]:
     return dict(re.findall(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", text, re.MULTILINE))
 
 
-def licences_of(package: str) -> set[str]:
-    about = distribution(package).metadata
-    expressions = about.get_all("License-Expression") or [
-        BY_CLASSIFIER[classifier] for classifier in about.get_all("Classifier", []) if classifier in BY_CLASSIFIER
-    ]
-    expressions = expressions or [BY_NAME.get(licence, licence) for licence in about.get_all("License", ["none given"])]
-    return {licence for expression in expressions for licence in re.split(r" AND | OR |[()]", expression) if licence}
-
-
 def test_all_that_is_installed_may_be_used() -> None:
-    """Every package of the exporter and of the pipeline names a licence that is known to suit."""
-    packages = {**pinned("runtime"), **pinned("spark")}
+    """Every package of the exporter and of the pipeline has a licence that is known to suit, and no other one is listed."""
+    listed = json.loads((ROOT / "constraints" / "licences.json").read_text())
+    assert set(listed) == {*pinned("runtime"), *pinned("spark")}
+    assert {package: licences for package, licences in listed.items() if not set(licences) & LICENCES} == {}
+
+
+def test_the_listed_licences_are_those_that_the_packages_name() -> None:
+    """Of all that is installed here; a package for another Python or another system is not."""
+    listed = json.loads((ROOT / "constraints" / "licences.json").read_text())
     found = {}
-    for package in packages:
+    for package in listed:
         try:
-            found[package] = licences_of(package)
-        except PackageNotFoundError:  # for another Python, or another system
+            found[package] = sorted(licences_of(package))
+        except PackageNotFoundError:
             continue
     assert len(found) > 20
-    unknown = {package: licences for package, licences in found.items() if not licences & LICENCES}
-    assert unknown == {}
+    assert {package: listed[package] for package in found} == found
 
 
 def test_every_package_is_pinned_by_hashes() -> None:
@@ -58,3 +53,26 @@ def test_every_package_is_pinned_by_hashes() -> None:
         assert entries
         assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == [], path
         assert not re.search(r"https?://", path.read_text()), f"{path} names a host"
+
+
+def test_every_action_is_pinned_by_its_digest() -> None:
+    """A tag may be moved to other code; the comment names the release of the digest."""
+    lines = [line for path in WORKFLOWS for line in path.read_text().splitlines() if "uses:" in line]
+    assert len(lines) > 10
+    assert [line for line in lines if not re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v[\d.]+$", line)] == []
+
+
+def test_foreign_code_runs_without_credentials() -> None:
+    """No checkout leaves its token, a job that runs packages writes nothing, and logs in after it has run them."""
+    for path in WORKFLOWS:
+        workflow = yaml.safe_load(path.read_text())
+        assert workflow["permissions"] == {"contents": "read"}
+        for job in jobs(path):
+            made = [number for number, step in enumerate(job["steps"]) if "make " in step.get("run", "")]
+            for step in job["steps"]:
+                if step.get("uses", "").startswith("actions/checkout@"):
+                    assert step["with"]["persist-credentials"] is False
+            if made:
+                assert job.get("permissions", {}).get("contents", "read") == "read"
+                secret = [number for number, step in enumerate(job["steps"]) if "secrets." in str(step)]
+                assert all(number > max(made) for number in secret)
