@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from alerts.rules import FOLDER, RUNBOOK_BASE, Group, Rule, dashboard_path, thresholds, with_thresholds
@@ -25,7 +26,7 @@ def mixin(recording: list[Group], alerting: list[Group]) -> str:
             HEAD,
             "{",
             "  _config+:: {",
-            "    // One page for each alert, of the same name.",
+            "    // A page for each alert, or for the two forms of one.",
             f"    runbookBase: {_text(RUNBOOK_BASE)},",
             "    // Where Grafana has the dashboards, for links in alerts; empty: no links.",
             "    grafanaUrl: '',",
@@ -57,21 +58,20 @@ def _thresholds(values: Mapping[str, str]) -> str:
     return "\n".join(["{", *(f"  {name}: {_text(value)}," for name, value in sorted(values.items())), "}"])
 
 
-def _value(value: Any, key: str = "", alert: str = "") -> str:
+def _value(value: Any, key: str = "") -> str:
     """A value of a rule file as jsonnet; what is configuration is looked up in it."""
     if isinstance(value, list):
         return "\n".join(["[", *(f"  {_indented(_value(item), 2)}," for item in value), "]"])
     if isinstance(value, dict):
         fields = [
-            f"  {_text(name)}: {_indented(_value(item, name, value.get('alert', alert)), 2)}"
-            f"{_dashboard(value) if name == 'annotations' else ''},"
+            f"  {_text(name)}: {_indented(_value(item, name), 2)}{_dashboard(value) if name == 'annotations' else ''},"
             for name, item in value.items()
         ]
         return "\n".join(["{", *fields, "}"])
     if key == "expr":
         return _expression(value)
     if key == "runbook_url":
-        return f"$._config.runbookBase + {_text(f'/{alert}.md')}"
+        return f"$._config.runbookBase + {_text(f'/{PurePosixPath(value).name}')}"
     return _text(value)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import yaml
@@ -39,7 +39,7 @@ class Choices:
     durations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """`alert.severity` -> `for` and `keep_firing_for`, or one of them."""
     runbook_base: str = RUNBOOK_BASE
-    """Where the runbooks are: one page for each alert, of the same name."""
+    """Where the runbooks are: a page for each alert, or for the two forms of one."""
     grafana_url: str = ""
     """Where Grafana has the dashboards, for the annotation dashboard_url; empty: none."""
 
@@ -89,8 +89,13 @@ def rules_of(groups: list[Group]) -> Iterator[Rule]:
 
 
 def key_of(rule: Rule) -> str:
-    """What tells an alert from the other step of the same name."""
+    """By which the durations of an alert are chosen."""
     return f"{rule['alert']}.{rule['labels']['severity']}"
+
+
+def page_of(rule: Rule) -> str:
+    """The name of an alert's runbook: its own, or that of the alert whose worse or milder form it is."""
+    return str(PurePosixPath(rule["annotations"]["runbook_url"]).stem)
 
 
 def dashboard_path(rule: Rule) -> str:
@@ -120,7 +125,7 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
     changed["expr"] = with_thresholds(rule["expr"], choices.thresholds.get)
     if "alert" in rule:
         changed.update(choices.durations.get(key_of(rule), {}))
-        changed["annotations"]["runbook_url"] = f"{choices.runbook_base.rstrip('/')}/{rule['alert']}.md"
+        changed["annotations"]["runbook_url"] = f"{choices.runbook_base.rstrip('/')}/{page_of(rule)}.md"
         if choices.grafana_url:
             changed["annotations"]["dashboard_url"] = f"{choices.grafana_url.rstrip('/')}{dashboard_path(rule)}"
     return changed

@@ -1,7 +1,7 @@
 // Made from recording.yaml and alerts.yaml by `make generate`: change those.
 {
   _config+:: {
-    // One page for each alert, of the same name.
+    // A page for each alert, or for the two forms of one.
     runbookBase: "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks",
     // Where Grafana has the dashboards, for links in alerts; empty: no links.
     grafanaUrl: '',
@@ -409,7 +409,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaPartitionsWithLateTransactions",
+              "alert": "KafkaTransactionPreparedLate",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   partition:kafka_partition_max_active_transaction_duration_seconds:late_prepared
@@ -482,7 +482,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionStuckCompleting",
+              "alert": "KafkaTransactionStuckCompletingLong",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
@@ -657,7 +657,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionSuspectsHidden",
+              "alert": "KafkaTransactionHangsHidden",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_hanging_transactions:fresh

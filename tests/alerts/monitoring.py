@@ -99,18 +99,11 @@ class Monitoring:
 
     def known_alerts(self, **labels: str) -> list[Alert]:
         """Alerts of Alertmanager, muted or not."""
-        return [
-            alert for alert in _get(f"{self.alertmanager}/api/v2/alerts") if labels.items() <= alert["labels"].items()
-        ]
+        return [alert for alert in alerts_at(self.alertmanager) if labels.items() <= alert["labels"].items()]
 
     def post_alert(self, **labels: str) -> None:
         """An alert that another rule would send."""
-        body = json.dumps([{"labels": labels, "annotations": {}}]).encode()
-        request = urllib.request.Request(
-            f"{self.alertmanager}/api/v2/alerts", body, {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=PATIENCE_S):
-            pass
+        post_alerts(self.alertmanager, labels)
 
     def until_muted(self, **labels: str) -> None:
         """Wait until Alertmanager has such an alert and mutes it because of another."""
@@ -121,32 +114,53 @@ class Monitoring:
         )
 
 
+def post_alerts(alertmanager: str, *alerts: Mapping[str, str]) -> None:
+    """Alerts with these labels, as a Prometheus sends them."""
+    body = json.dumps([{"labels": labels, "annotations": {}} for labels in alerts]).encode()
+    request = urllib.request.Request(f"{alertmanager}/api/v2/alerts", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE_S):
+        pass
+
+
+def alerts_at(alertmanager: str) -> list[Alert]:
+    """All that it knows, muted or not."""
+    known: list[Alert] = _get(f"{alertmanager}/api/v2/alerts")
+    return known
+
+
+@contextmanager
+def alerting(configuration: Mapping[str, Any], folder: Path) -> Iterator[str]:
+    """An Alertmanager; yields its address."""
+    (port,) = free_ports(1)
+    (folder / "alertmanager.yaml").write_text(yaml.safe_dump(configuration))
+    with ExitStack() as stack:
+        _run(
+            stack,
+            folder,
+            f"http://{HOST}:{port}",
+            [
+                _program("prometheus-alertmanager", "alertmanager"),
+                "--config.file=alertmanager.yaml",
+                "--storage.path=alertmanager",
+                f"--web.listen-address={HOST}:{port}",
+                "--cluster.listen-address=",
+            ],
+        )
+        yield f"http://{HOST}:{port}"
+
+
 @contextmanager
 def monitoring(
     exporter: str, groups: list[Group], folder: Path, *, scrape_interval: str, route: Mapping[str, str]
 ) -> Iterator[Monitoring]:
     """Both programs on these rule groups, scraping `exporter` (host:port); `route` changes times of every route."""
-    prometheus_port, alertmanager_port = free_ports(2)
+    (prometheus_port,) = free_ports(1)
     with ExitStack() as stack:
         receiver = stack.enter_context(_receiving())
-        pair = Monitoring(f"http://{HOST}:{prometheus_port}", f"http://{HOST}:{alertmanager_port}", receiver)
-        (folder / "alertmanager.yaml").write_text(yaml.safe_dump(_alertmanager(receiver.url, route)))
+        alertmanager = stack.enter_context(alerting(_alertmanager(receiver.url, route), folder))
+        pair = Monitoring(f"http://{HOST}:{prometheus_port}", alertmanager, receiver)
         (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
-        (folder / "prometheus.yaml").write_text(
-            yaml.safe_dump(_prometheus(exporter, alertmanager_port, scrape_interval))
-        )
-        _run(
-            stack,
-            folder,
-            pair.alertmanager,
-            [
-                _program("prometheus-alertmanager", "alertmanager"),
-                "--config.file=alertmanager.yaml",
-                "--storage.path=alertmanager",
-                f"--web.listen-address={HOST}:{alertmanager_port}",
-                "--cluster.listen-address=",
-            ],
-        )
+        (folder / "prometheus.yaml").write_text(yaml.safe_dump(_prometheus(exporter, alertmanager, scrape_interval)))
         _run(
             stack,
             folder,
@@ -179,7 +193,7 @@ def _alertmanager(receiver: str, route: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _prometheus(exporter: str, alertmanager_port: int, scrape_interval: str) -> dict[str, Any]:
+def _prometheus(exporter: str, alertmanager: str, scrape_interval: str) -> dict[str, Any]:
     return {
         "global": {
             "scrape_interval": scrape_interval,
@@ -187,7 +201,9 @@ def _prometheus(exporter: str, alertmanager_port: int, scrape_interval: str) -> 
             "external_labels": {"cluster": EXTERNAL_CLUSTER},
         },
         "rule_files": ["rules.yaml"],
-        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"{HOST}:{alertmanager_port}"]}]}]},
+        "alerting": {
+            "alertmanagers": [{"static_configs": [{"targets": [urllib.parse.urlsplit(alertmanager).netloc]}]}]
+        },
         "scrape_configs": [{"job_name": "kafka-transaction-exporter", "static_configs": [{"targets": [exporter]}]}],
     }
 

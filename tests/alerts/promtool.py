@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from alerts.rules import Choices, Group, Rule, rule_groups, rules_of
+from alerts.rules import ALERTS, Choices, Group, Rule, load, page_of, rule_groups, rules_of
 from tests.alerts.timeline import seconds, unit_tests
 
 TIMELINES: Final = Path(__file__).parent / "timelines"
@@ -20,9 +20,9 @@ RUNBOOKS: Final = "RUNBOOKS"
 STEP_S: Final = 15
 
 
-def timeline_file(alert: str) -> dict[str, Any]:
-    """The time lines of one alert."""
-    written: dict[str, Any] = yaml.safe_load((TIMELINES / f"{alert}.yaml").read_text())
+def timeline_file(page: str) -> dict[str, Any]:
+    """The time lines of the alerts of one page."""
+    written: dict[str, Any] = yaml.safe_load((TIMELINES / f"{page}.yaml").read_text())
     return written
 
 
@@ -31,9 +31,14 @@ def shipped_rules() -> list[Group]:
     return rule_groups(Choices(runbook_base=RUNBOOKS))
 
 
-def read_by(alert: str, groups: list[Group]) -> list[Group]:
-    """The rules of an alert, and every signal that they read, directly or by another: no other rule can matter to it."""
-    wanted = [rule for rule in rules_of(groups) if rule.get("alert") == alert]
+def alerts_of(page: str) -> dict[str, str]:
+    """Severity -> name of the alert, of those of one page."""
+    return {rule["labels"]["severity"]: rule["alert"] for rule in rules_of(load(ALERTS)) if page_of(rule) == page}
+
+
+def read_by(page: str, groups: list[Group]) -> list[Group]:
+    """The alerts of a page, and every signal that they read, directly or by another: no other rule can matter to them."""
+    wanted = [rule for rule in rules_of(groups) if "alert" in rule and page_of(rule) == page]
     for reader in wanted:
         wanted += [rule for rule in rules_of(groups) if name_of(rule) in reader["expr"] and rule not in wanted]
     kept = [{**group, "rules": [rule for rule in group["rules"] if rule in wanted]} for group in groups]
@@ -45,17 +50,17 @@ def name_of(rule: Rule) -> str:
     return name
 
 
-def play(alert: str, groups: list[Group], *, promtool: str = "promtool") -> str:
-    """Play the time lines of an alert on these rules: what promtool has to say against them, nothing where all holds."""
-    file = timeline_file(alert)
+def play(page: str, groups: list[Group], *, promtool: str = "promtool") -> str:
+    """Play the time lines of a page on these rules: what promtool has to say against them, nothing where all holds."""
+    file = timeline_file(page)
     by_step: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for name, case in file["cases"].items():
         by_step[seconds(case.get("step", STEP_S))][name] = case
     with tempfile.TemporaryDirectory() as folder:
         rules = Path(folder, "rules.yaml")
-        rules.write_text(json.dumps({"groups": read_by(alert, groups)}))  # JSON is YAML, and written much sooner
+        rules.write_text(json.dumps({"groups": read_by(page, groups)}))  # JSON is YAML, and written much sooner
         for step, cases in by_step.items():
-            tests = unit_tests(cases, alert, file, rule_files=[str(rules)], step=step)
+            tests = unit_tests(cases, page, alerts_of(page), file, rule_files=[str(rules)], step=step)
             Path(folder, f"{step}.yaml").write_text(json.dumps(tests))
         files = [str(Path(folder, f"{step}.yaml")) for step in by_step]
         run = subprocess.run([promtool, "test", "rules", *files], capture_output=True, text=True, check=False)

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from alerts.rules import ALERTS, FOLDER, load, rules_of
+from tests.alerts.monitoring import alerting, alerts_at, post_alerts
+from tests.waiting import until
 
 CONFIGURATION: Final = FOLDER / "alertmanager.yaml"
 HOSTILE: Final = "<!channel> & <b>bold</b>"
@@ -23,6 +25,21 @@ LINKS: Final = {
     "page_url": "https://ktx/incidents",
     "dashboard_url": "https://grafana/d",
 }
+KUBE_PROMETHEUS: Final = [
+    {
+        "source_matchers": ["severity = critical"],
+        "target_matchers": ["severity =~ warning|info"],
+        "equal": ["namespace", "alertname"],
+    },
+    {
+        "source_matchers": ["severity = warning"],
+        "target_matchers": ["severity = info"],
+        "equal": ["namespace", "alertname"],
+    },
+    {"source_matchers": ["alertname = InfoInhibitor"], "target_matchers": ["severity = info"], "equal": ["namespace"]},
+    {"target_matchers": ["alertname = InfoInhibitor"]},
+]
+"""The inhibitions that come with kube-prometheus and its chart."""
 RECEIVERS: Final = {"critical": "pager", "warning": "team", "info": "nobody", "none": "dead-mans-switch"}
 
 
@@ -97,6 +114,37 @@ def test_no_alert_can_mute_itself() -> None:
     for rule in yaml.safe_load(CONFIGURATION.read_text())["inhibit_rules"]:
         for alert in alerts:
             assert not (_matches(rule["source_matchers"], alert) and _matches(rule["target_matchers"], alert)), alert
+
+
+@pytest.mark.programs
+def test_kube_prometheus_mutes_nothing_about_another_cluster(tmp_path: Path) -> None:
+    """Its rules compare namespace and name only: every alert at once, about two clusters that one exporter watches.
+
+    An alert of the same name at two severities, put beside them, is muted: else this would find nothing.
+    """
+    configuration = {
+        "route": {"receiver": "all"},
+        "receivers": [{"name": "all"}],
+        "inhibit_rules": KUBE_PROMETHEUS,
+    }
+    ours = [
+        {"alertname": rule["alert"], "namespace": "monitoring", "cluster_id": cluster, **rule["labels"]}
+        for rule in rules_of(load(ALERTS))
+        for cluster in ("east", "west")
+    ]
+    twice = [
+        {"alertname": "Twice", "namespace": "monitoring", "cluster_id": cluster, "severity": severity}
+        for cluster, severity in (("east", "critical"), ("west", "warning"))
+    ]
+    with alerting(configuration, tmp_path) as alertmanager:
+        post_alerts(alertmanager, *ours, *twice)
+        known = until(
+            lambda: alerts_at(alertmanager),
+            lambda found: len(found) == len(ours) + len(twice) and any(each["status"]["inhibitedBy"] for each in found),
+        )
+
+    muted = [each["labels"] for each in known if each["status"]["inhibitedBy"]]
+    assert [(each["alertname"], each["cluster_id"]) for each in muted] == [("Twice", "west")]
 
 
 def _matches(matchers: list[str], labels: dict[str, str]) -> bool:

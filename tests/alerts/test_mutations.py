@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from alerts.rules import Group, Rule, key_of, rules_of
+from alerts.rules import Group, Rule, key_of, page_of, rules_of
 from tests.alerts.promtool import play, shipped_rules
 from tests.alerts.timeline import seconds
 
@@ -126,7 +126,7 @@ def _readers(name: str, groups: list[Group]) -> list[str]:
             break
         signals |= further
     return sorted(
-        {rule["alert"] for rule in rules_of(groups) if "alert" in rule and any(s in rule["expr"] for s in signals)}
+        {page_of(rule) for rule in rules_of(groups) if "alert" in rule and any(s in rule["expr"] for s in signals)}
     )
 
 
@@ -135,7 +135,7 @@ ALL: Final = shipped_rules()
 
 @pytest.mark.parametrize("rule", list(rules_of(ALL)), ids=lambda rule: rule.get("record") or key_of(rule))
 def test_no_broken_rule_goes_unnoticed(rule: Rule, tmp_path: Path) -> None:
-    alerts = [rule["alert"]] if "alert" in rule else _readers(rule["record"], ALL)
+    alerts = [page_of(rule)] if "alert" in rule else _readers(rule["record"], ALL)
     count, unnoticed = survivors(rule, ALL, alerts, tmp_path)
 
     print(f"{count} mutants, {len(unnoticed)} unnoticed", *unnoticed, sep="\n")

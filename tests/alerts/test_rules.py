@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from alerts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, rules_of, thresholds
+from alerts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, page_of, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics.table import METRICS
@@ -25,9 +25,9 @@ DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "alerting.md"
 
 RECORDED: Final = list(rules_of(load(RECORDING)))
 ALERTING: Final = list(rules_of(load(ALERTS)))
-NAMES: Final = sorted({rule["alert"] for rule in ALERTING})
+PAGES: Final = sorted({page_of(rule) for rule in ALERTING})
 every_step: Final = each(ALERTING, name=lambda rule: f"{rule['alert']}-{rule['labels']['severity']}")
-every_alert: Final = each(NAMES)
+every_page: Final = each(PAGES)
 
 CHANGES_WITH_A_POD: Final = "instance, pod, node, container, endpoint, pod_template_hash"
 TARGET_LABELS: Final = {*CHANGES_WITH_A_POD.split(", "), "cluster_id"}
@@ -107,7 +107,7 @@ def test_every_alert_says_what_it_promises(rule: dict[str, dict[str, str]]) -> N
     name = str(rule["alert"])
 
     assert "{{" not in annotations["summary"]
-    assert annotations["runbook_url"] == f"{RUNBOOK_BASE}/{name}.md"
+    assert annotations["runbook_url"] == f"{RUNBOOK_BASE}/{page_of(rule)}.md"
     assert rule["labels"]["severity"] in ({"none"} if name.endswith("Watchdog") else {"critical", "warning", "info"})
     assert rule["labels"]["component"] in {"kafka-transactions", "kafka-transaction-exporter"}
     shown = re.split(r"\bunless\b", str(rule["expr"]))[0]
@@ -141,13 +141,13 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
     if "$labels.partition" in rule["annotations"]["description"]:
         blocked = set() if name == "KafkaTransactionBlocksGroup" else {"blocked_groups"}
         assert optional == {"variables", "page_url", *blocked}
-    elif name in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}:
+    elif page_of(rule) in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}:
         assert optional == {"page_url"}
     else:
         assert optional == set()
 
 
-@every_alert
+@every_page
 def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
     """`variables` of each page, pasted unchanged, sets names of the runbooks' table to the alert's values."""
     file = timeline_file(name)
@@ -184,10 +184,10 @@ def test_a_group_is_never_shown_as_it_is(rule: dict[str, dict[str, str]]) -> Non
 
 
 def test_the_time_lines_are_those_of_the_alerts() -> None:
-    assert sorted(path.stem for path in TIMELINES.glob("*.yaml")) == NAMES
+    assert sorted(path.stem for path in TIMELINES.glob("*.yaml")) == PAGES
 
 
-@every_alert
+@every_page
 def test_every_alert_has_all_cases(name: str) -> None:
     """Positive, negative, boundary, restart, stale and recovery, each with its sentence; and each severity has its page."""
     file = timeline_file(name)
@@ -195,19 +195,31 @@ def test_every_alert_has_all_cases(name: str) -> None:
     assert set(file["cases"]) >= {"positive", "negative", "boundary", "restart", "stale", "recovery"}
     assert all(case["says"].endswith(".") for case in file["cases"].values())
     assert "page_at" in file["cases"]["positive"]
-    assert set(file["pages"]) == {rule["labels"]["severity"] for rule in ALERTING if rule["alert"] == name}
+    assert set(file["pages"]) == {rule["labels"]["severity"] for rule in ALERTING if page_of(rule) == name}
     read = {severity for case in file["cases"].values() if "page_at" in case for severity in read_pages(file, case)}
     assert read == set(file["pages"]), "a page that no case reads"
 
 
-@every_alert
+@every_page
 def test_every_alert_has_a_runbook(name: str) -> None:
-    """`runbook_url` leads to a page of the alert's name, and the page is about it."""
-    assert (RUNBOOKS / f"{name}.md").read_text().startswith(f"# {name}\n")
+    """`runbook_url` leads to a page of the name of one of its alerts, and its first lines have the names of all."""
+    text = (RUNBOOKS / f"{name}.md").read_text()
+    alerts = {rule["alert"] for rule in ALERTING if page_of(rule) == name}
+
+    assert text.startswith(f"# {name}\n")
+    assert name in alerts
+    assert all(alert in text.split("<!-- first")[0] for alert in alerts)
+
+
+def test_no_alert_has_two_severities() -> None:
+    """kube-prometheus mutes a warning by a critical alert of the same name and namespace, also about another cluster."""
+    names = [rule["alert"] for rule in ALERTING]
+
+    assert sorted(names) == sorted(set(names))
 
 
 def test_every_runbook_has_an_alert() -> None:
-    assert {path.stem for path in RUNBOOKS.glob("Kafka*.md")} <= set(NAMES)
+    assert {path.stem for path in RUNBOOKS.glob("Kafka*.md")} <= set(PAGES)
 
 
 def test_the_document_gives_a_reason_for_every_threshold() -> None:

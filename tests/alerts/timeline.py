@@ -1,6 +1,6 @@
 """Time lines of scraped exporters, written for people, and the promtool unit tests that they become.
 
-A file of `timelines/` is about one alert:
+A file of `timelines/` is about one alert, or the two that share a page:
 
     names:                                 # short names of series, for rows
       hang: kafka_suspect_transaction_start_timestamp_seconds{...}
@@ -171,36 +171,45 @@ def value_at(timeline: Timeline, second: int) -> float | None:
 
 
 def unit_tests(
-    cases: Mapping[str, Any], alert: str, file: Mapping[str, Any], *, rule_files: list[str], step: int
+    cases: Mapping[str, Any],
+    page: str,
+    alerts: Mapping[str, str],
+    file: Mapping[str, Any],
+    *,
+    rule_files: list[str],
+    step: int,
 ) -> dict[str, Any]:
-    """Promtool's file for the cases that are evaluated every `step` seconds."""
+    """Promtool's file for the cases that are evaluated every `step` seconds; `alerts` has the name for each severity."""
     return {
         "rule_files": rule_files,
         "evaluation_interval": f"{step}s",
         # signals first, so that an alert reads those of its own second
         "group_eval_order": ["kafka-transaction-signals", "kafka-transactions", "kafka-transaction-exporter"],
-        "tests": [_unit_test(name, case, alert, file, step) for name, case in cases.items()],
+        "tests": [_unit_test(name, case, page, alerts, file, step) for name, case in cases.items()],
     }
 
 
-def _unit_test(name: str, case: Mapping[str, Any], alert: str, file: Mapping[str, Any], step: int) -> dict[str, Any]:
+def _unit_test(
+    name: str, case: Mapping[str, Any], page: str, alerts: Mapping[str, str], file: Mapping[str, Any], step: int
+) -> dict[str, Any]:
     scrape = seconds(case.get("scrape", step))
     end = max(map(seconds, case["expect"])) + scrape
     exporters = [
         Exporter.of(each, file.get("names", {})) for written in case["exporters"] for each in replicas(written)
     ]
     labels = {**file.get("labels", {}), **case.get("labels", {})}
+    pages = read_pages(file, case) if "page_at" in case else {}
     return {
-        "name": f"{alert}: {name}",
+        "name": f"{page}: {name}",
         "interval": f"{scrape}s",
         "external_labels": case.get("external_labels", {}),
         "input_series": [series for exporter in exporters for series in exporter.series(end, scrape)],
         "promql_expr_test": [
             {
-                "expr": f'ALERTS{{alertname="{alert}", alertstate="firing"}}',
+                "expr": f'ALERTS{{alertname=~"{"|".join(sorted(set(alerts.values())))}", alertstate="firing"}}',
                 "eval_time": time,
                 "exp_samples": [
-                    {"labels": _firing(alert, severity, each), "value": 1}
+                    {"labels": _firing(alerts[severity], severity, each), "value": 1}
                     for severity in severities(expected)
                     for each in case.get("each", [labels])
                 ],
@@ -211,8 +220,13 @@ def _unit_test(name: str, case: Mapping[str, Any], alert: str, file: Mapping[str
             {
                 "eval_time": case["page_at"],
                 "alertname": alert,
-                "exp_alerts": _pages(alert, read_pages(file, case), case.get("page", {}), labels),
+                "exp_alerts": [
+                    _page(page, severity, pages[severity], case.get("page", {}), labels)
+                    for severity in pages
+                    if alerts[severity] == alert
+                ],
             }
+            for alert in sorted(set(alerts.values()))
         ]
         if "page_at" in case
         else [],
@@ -242,23 +256,20 @@ def _firing(alert: str, severity: str, labels: Mapping[str, str]) -> str:
     return "ALERTS{" + ", ".join(f'{name}="{value}"' for name, value in all_labels.items()) + "}"
 
 
-def _pages(
-    alert: str, pages: Mapping[str, Any], words: Mapping[str, str], labels: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """The file's pages, each word in `words` replaced by its own."""
-    return [
-        {
-            "exp_labels": {"severity": severity, "component": _component(alert), **labels},
-            "exp_annotations": {
-                **{
-                    name: functools.reduce(lambda text, word: text.replace(*word), words.items(), annotation)
-                    for name, annotation in page.items()
-                },
-                "runbook_url": f"RUNBOOKS/{alert}.md",
+def _page(
+    page: str, severity: str, annotations: Mapping[str, str], words: Mapping[str, str], labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """One of the file's pages, each word in `words` replaced by its own."""
+    return {
+        "exp_labels": {"severity": severity, "component": _component(page), **labels},
+        "exp_annotations": {
+            **{
+                name: functools.reduce(lambda text, word: text.replace(*word), words.items(), annotation)
+                for name, annotation in annotations.items()
             },
-        }
-        for severity, page in pages.items()
-    ]
+            "runbook_url": f"RUNBOOKS/{page}.md",
+        },
+    }
 
 
 def _component(alert: str) -> str:

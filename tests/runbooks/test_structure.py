@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from alerts.document import first_block
-from alerts.rules import ALERTS, RECORDING, load, rules_of, thresholds
+from alerts.rules import ALERTS, RECORDING, load, page_of, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
@@ -113,15 +113,15 @@ def variables_of_the_common_page() -> set[str]:
 
 
 def test_there_is_one_runbook_for_each_alert_and_no_other() -> None:
-    """By its name, with the common page; the folder has no other file."""
-    assert set(RUNBOOKS) == ALERT_NAMES
+    """By its name or that of its other form, with the common page; the folder has no other file."""
+    assert set(RUNBOOKS) == {page_of(rule) for rule in RULES}
     assert {path.name for path in FOLDER.iterdir()} == {f"{name}.md" for name in PAGES}
 
 
 @each(RUNBOOKS.values(), name=lambda page: page.name)
 def test_a_runbook_has_its_four_sections_and_is_short(page: Page) -> None:
     """Its name, every severity of the alert before the first section, the four sections in their order, two screens."""
-    severities = {rule["labels"]["severity"] for rule in RULES if rule["alert"] == page.name}
+    severities = {rule["labels"]["severity"] for rule in RULES if page_of(rule) == page.name}
     opening = page.text.split("\n## ")[0].lower()
 
     assert page.headings[0] == (1, page.name)
