@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
-from tests.verification.model import events
+from tests.verification.model import events, rights
 from tests.verification.model.checks import Cycle, Violation, violations_of
 from tests.verification.model.cluster import Cluster
 from tests.verification.model.directors import HEALED, Played, Schedule
@@ -18,7 +18,7 @@ from tests.verification.model.situations import Situation, make
 from tests.verification.model.world import MARKERS, World
 from tests.verification.model.writes import Watch
 
-QUIET_CYCLES = 4
+QUIET_CYCLES = 5
 """After the last event: what a cure may need some cycles for is judged in the last of them."""
 QUIET_INTERVAL_S = 70.0
 
@@ -54,6 +54,8 @@ class _Runner:
         """Topics in the daemon's last cycle at that cluster."""
         self.read_in_whole: Cluster | None = None
         """The cluster of the last cycle; None if the names led elsewhere within it."""
+        self.began = 0
+        """The moment at which the last cycle began."""
         self.watch = Watch(self.world)
 
     def cycle(self, *, is_settled: bool = False) -> Evaluation | None:
@@ -63,7 +65,13 @@ class _Runner:
             self.known = self.known or self.read_in_whole
             self.seen = _topics_in(evaluation)
             if self.read_in_whole is self.known:
-                self.seen_there = self.seen
+                # The last metadata of a cycle is compared with the next: what was hidden by then is not in it.
+                moments = self.world.moments[self.began :]
+                self.seen_there = frozenset(
+                    topic
+                    for topic in self.seen
+                    if all(rights.allows(moment.rights, rights.DESCRIBE, rights.TOPIC, topic) for moment in moments)
+                )
             elif self.read_in_whole is None:
                 # The names led elsewhere within it: one visible topic alone may have been made again.
                 self.seen_there &= self.seen
@@ -81,7 +89,8 @@ class _Runner:
         is_settled: bool,
         known: Cluster | None = None,
     ) -> Evaluation | None:
-        began, before = self.world.begin_cycle(), self.world.cluster
+        self.began = began = self.world.begin_cycle()
+        before = self.world.cluster
         if self.trace is not None:
             self.trace(f"cycle at {self.world.cluster.now_ms}")
         evaluation = look()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from exporter.kafka.errors import BrokerFault, FaultReason
-from tests.verification.model import coordinator
+from tests.verification.model import coordinator, rights
 from tests.verification.model.answers import HOST, PORT, Answers
 from tests.verification.model.cluster import Broker, Cluster
 from tests.verification.model.rights import Rights
@@ -51,6 +51,8 @@ class Moment(NamedTuple):
     rights: Rights
     is_known_everywhere: bool
     """Every broker that runs knows all decisions."""
+    is_progress_unknown: bool
+    """Without DESCRIBE on the cluster, most responding brokers have contact with their controller again and are behind."""
 
 
 class Read(NamedTuple):
@@ -138,7 +140,16 @@ class World:
         committed = frozenset(serial for serial, outcome in cluster.outcomes.items() if outcome == "commit")
         topics = frozenset((name, each.topic_id, len(each.partitions)) for name, each in cluster.image.topics.items())
         is_known = self.is_known_everywhere()
-        self.moments.append(Moment(standings(cluster), committed, topics, cluster.image.rights, is_known))
+        is_unknown = self._is_progress_unknown()
+        self.moments.append(Moment(standings(cluster), committed, topics, cluster.image.rights, is_known, is_unknown))
+
+    def _is_progress_unknown(self) -> bool:
+        image = self.cluster.image
+        if rights.allows(image.rights, rights.DESCRIBE, rights.CLUSTER):
+            return False
+        responding = [broker for broker in self.cluster.brokers.values() if broker.is_up and not broker.is_silent]
+        behind = [broker for broker in responding if broker.is_connected and broker.view.offset < image.offset]
+        return 2 * len(behind) >= len(responding)
 
     def begin_cycle(self) -> int:
         """Forget what was read before; the moment at which the cycle begins."""
