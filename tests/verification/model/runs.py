@@ -14,6 +14,7 @@ from tests.verification.model.directors import HEALED, Played, Schedule
 from tests.verification.model.drive import INTERVAL_S, Exporter, rows_of
 from tests.verification.model.events import Event
 from tests.verification.model.liveness import unproved
+from tests.verification.model.rights import Rights
 from tests.verification.model.situations import Situation, make
 from tests.verification.model.world import MARKERS, World
 from tests.verification.model.writes import Watch
@@ -51,7 +52,7 @@ class _Runner:
         self.known: Cluster | None = None
         """The cluster that the daemon has read first, from a cycle's beginning to its end."""
         self.seen_there: frozenset[str] = frozenset()
-        """Topics in the daemon's last cycle at that cluster."""
+        """Topics in the daemon's last cycle at that cluster, which no broker has hidden since."""
         self.read_in_whole: Cluster | None = None
         """The cluster of the last cycle; None if the names led elsewhere within it."""
         self.began = 0
@@ -65,17 +66,19 @@ class _Runner:
             self.known = self.known or self.read_in_whole
             self.seen = _topics_in(evaluation)
             if self.read_in_whole is self.known:
-                # The last metadata of a cycle is compared with the next: what was hidden by then is not in it.
-                moments = self.world.moments[self.began :]
-                self.seen_there = frozenset(
-                    topic
-                    for topic in self.seen
-                    if all(rights.allows(moment.rights, rights.DESCRIBE, rights.TOPIC, topic) for moment in moments)
-                )
-            elif self.read_in_whole is None:
-                # The names led elsewhere within it: one visible topic alone may have been made again.
-                self.seen_there &= self.seen
+                self.seen_there = self.seen
+        # What was read last is compared: a topic that some broker hid is not in it any more.
+        self.seen_there &= self._shown_by_all()
         return evaluation
+
+    def _shown_by_all(self) -> frozenset[str]:
+        """Topics that no broker hid at any moment of this cycle."""
+        known = frozenset[Rights]().union(*(moment.known_rights for moment in self.world.moments[self.began :]))
+        return frozenset(
+            topic
+            for topic in self.seen
+            if all(rights.allows(each, rights.DESCRIBE, rights.TOPIC, topic) for each in known)
+        )
 
     def find_hanging(self) -> Evaluation | None:
         """The command, checked: it has seen nothing before."""
@@ -108,7 +111,8 @@ class _Runner:
     def _can_know_that_it_is_elsewhere(self, evaluation: Evaluation) -> bool:
         """By another cluster id, or by the ids of two topics: an operator may have made one of that name again."""
         has_another_id = self.known is not None and self.world.cluster.cluster_id != self.known.cluster_id
-        return has_another_id or len(_topics_in(evaluation) & self.seen_there) > 1
+        shown = _topics_in(evaluation) & self.seen_there & self._shown_by_all()
+        return has_another_id or len(shown) > 1
 
     def blame(self, lies: Iterable[Violation]) -> None:
         """Keep what was found."""

@@ -49,6 +49,8 @@ class Moment(NamedTuple):
     topics: frozenset[tuple[str, int, int]]
     """(name, topic id, partitions)"""
     rights: Rights
+    known_rights: frozenset[Rights]
+    """The same as each broker knows them."""
     is_known_everywhere: bool
     """Every broker that runs knows all decisions."""
     is_progress_unknown: bool
@@ -141,7 +143,10 @@ class World:
         topics = frozenset((name, each.topic_id, len(each.partitions)) for name, each in cluster.image.topics.items())
         is_known = self.is_known_everywhere()
         is_unknown = self._is_progress_unknown()
-        self.moments.append(Moment(standings(cluster), committed, topics, cluster.image.rights, is_known, is_unknown))
+        known = frozenset(broker.view.rights for broker in cluster.brokers.values())
+        self.moments.append(
+            Moment(standings(cluster), committed, topics, cluster.image.rights, known, is_known, is_unknown)
+        )
 
     def _is_progress_unknown(self) -> bool:
         image = self.cluster.image
