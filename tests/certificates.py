@@ -41,20 +41,26 @@ class Issued:
 class Authority:
     """Signs certificates into a folder."""
 
-    def __init__(self, folder: Path, name: str = "authority") -> None:
+    def __init__(
+        self, folder: Path, name: str = "authority", *, root: Authority | None = None, is_bare: bool = False
+    ) -> None:
+        """Its own root, or an intermediate of `root`; with `is_bare` without the fields that RFC 5280 demands."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.certificate = (
-            _builder(self._name, self._name, self._key.public_key(), days=1)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_CERTIFICATE_SIGNING, critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
-            .sign(self._key, hashes.SHA256())
+        public = self._key.public_key()
+        signer = self if root is None else root
+        certificate = _builder(self._name, signer._name, public, days=1).add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=not is_bare
         )
         # Python 3.13 verifies by RFC 5280: an authority names its key, and certificates name the key of their authority.
-        self._identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        self._identifier = None if is_bare else x509.AuthorityKeyIdentifier.from_issuer_public_key(public)
+        if not is_bare:
+            certificate = certificate.add_extension(_CERTIFICATE_SIGNING, critical=True).add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(public), critical=False
+            )
+        self.certificate = certificate.sign(signer._key, hashes.SHA256())
         self.path = folder / f"{name}.pem"
         self.path.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -70,12 +76,11 @@ class Authority:
         """A certificate for `hosts`; expired with `days` below 0; its key encrypted with `password`."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = (
-            _builder(subject, self._name, key.public_key(), days=days)
-            .add_extension(x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False)
-            .add_extension(self._identifier, critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        builder = _builder(subject, self._name, key.public_key(), days=days).add_extension(names, critical=False)
+        if self._identifier is not None:
+            builder = builder.add_extension(self._identifier, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
         folder = to or self._folder
         issued = Issued(folder / f"{name}.crt", folder / f"{name}.key", folder / f"{name}.pem")
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()

@@ -11,7 +11,8 @@ from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.humanize import humanize_duration
-from exporter.kafka.state_log import LogRecord, LogUnreadableError, StateLog
+from exporter.kafka.log_progress import LogRecord
+from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.publication.page.humanize import humanize_instant
 from exporter.transaction_log.ledger import Ledger
 from exporter.transaction_log.records import MalformedRecordError, UnknownVersion, decode

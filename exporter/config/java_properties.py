@@ -21,6 +21,7 @@ NAMES = {
     "sasl.oauthbearer.client.credentials.client.id": "kafka.sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "kafka.sasl.oauthbearer.client.secret",
     "sasl.oauthbearer.scope": "kafka.sasl.oauthbearer.scope",
+    "sasl.oauthbearer.header.urlencode": "kafka.sasl.oauthbearer.header.urlencode",
     "sasl.kerberos.service.name": "kafka.sasl.kerberos.service.name",
     "ssl.truststore.password": "kafka.ssl.truststore.password",
     "ssl.keystore.password": "kafka.ssl.keystore.password",

@@ -38,6 +38,12 @@ class OauthSettings:
         "kafka.sasl.oauthbearer.client.secret", values.TEXT, "That client's secret.", is_secret=True
     )
     scope: str | None = setting("kafka.sasl.oauthbearer.scope", values.TEXT, "The scope of the token.")
+    header_urlencode: bool | None = setting(
+        "kafka.sasl.oauthbearer.header.urlencode",
+        values.SWITCH,
+        "Whether client id and secret are URL-encoded for the token endpoint (RFC 6749, KIP-1025); `false` when left "
+        "out, as for Kafka's clients. Different only for characters such as `+`, `/`, `=`, `%` and `:`.",
+    )
     extensions: tuple[tuple[str, str], ...] | None = setting(
         "kafka.sasl.oauthbearer.extensions", values.PAIRS, "SASL extensions, as key=value[,key=value...]."
     )

@@ -1,4 +1,4 @@
-"""Declares the SASL mechanisms: what each needs, and the configuration of each client. A new mechanism is one row."""
+"""Declares the SASL mechanisms: what each needs, and its login module in Java. A new mechanism is one row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ class SaslMechanism:
     needs_tls: bool = False
     python_package: str | None = None
     """Python package that kafka-python imports for it, if it is not installed with kafka-python."""
-    is_in_librdkafka: bool = True
     login_module: str | None = None
     """The Java client's class; None if its properties file is not supported here."""
     login_options: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +51,7 @@ MECHANISMS = {
         SaslMechanism(
             name="OAUTHBEARER",
             needs=(f"{OAUTH}token.endpoint.url", f"{OAUTH}client.id", f"{OAUTH}client.secret"),
-            takes=(f"{OAUTH}scope", f"{OAUTH}extensions", "kafka.https.ca.location"),
+            takes=(f"{OAUTH}scope", f"{OAUTH}header.urlencode", f"{OAUTH}extensions", "kafka.https.ca.location"),
             login_module=f"{JAAS}oauthbearer.OAuthBearerLoginModule",
             login_options={
                 "clientId": f"{OAUTH}client.id",
@@ -65,7 +64,6 @@ MECHANISMS = {
             name="AWS_MSK_IAM",
             needs_tls=True,
             python_package="botocore",
-            is_in_librdkafka=False,
             login_module="software.amazon.msk.auth.iam.IAMLoginModule",
         ),
     )

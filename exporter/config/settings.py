@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from exporter.config import values
 from exporter.config.kafka_section import KafkaSettings, impossible_in_kafka
-from exporter.config.sasl import MECHANISMS
 from exporter.config.table import Setting, Values, setting, settings_in
 
 
@@ -334,8 +333,4 @@ def impossible(value: Values) -> list[tuple[str, str]]:
     problems = []
     if value["scan.deadline"] >= value["scan.interval"]:
         problems.append(("scan.deadline", "must be shorter than scan.interval, or cycles would be missed"))
-    mechanism = MECHANISMS.get(value["kafka.sasl.mechanism"] or "")
-    if value["transaction_log.enabled"] and mechanism is not None and not mechanism.is_in_librdkafka:
-        sentence = f"cannot be true: librdkafka, which reads it, has no {mechanism.name}"
-        problems.append(("transaction_log.enabled", sentence))
     return [*problems, *impossible_in_kafka(value)]

@@ -16,7 +16,8 @@ from types import MappingProxyType
 
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import TransactionLogSettings
-from exporter.kafka.state_log import Batch, LogRecord, LogUnreadableError, StateLog
+from exporter.kafka.log_progress import LogRecord
+from exporter.kafka.state_log import Batch, LogUnreadableError, StateLog
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.journal import Journal
 from exporter.transaction_log.ledger import Ledger
@@ -181,10 +182,13 @@ class LogFollower:
             )
 
     def _take(self, source: StateLog, batch: Batch) -> None:
-        for partition in batch.gaps:
+        if batch.gaps:  # one line, however many there are: a broker can cause them
             log.warning(
-                "partition %d of __transaction_state was truncated: reading continues from its new start", partition
+                "records are missing in __transaction_state (partition %s): truncated, removed by retention, or "
+                "compressed. What was known of open transactions there is forgotten; reading continues behind the gap",
+                ", ".join(map(str, sorted(set(batch.gaps)))),
             )
+        for partition in batch.gaps:
             self._ledger.forget(partition)
             self._counted_before.pop(partition, None)
         ended = [transaction for record in batch.records for transaction in self._take_record(record)]

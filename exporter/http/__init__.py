@@ -1,1 +1,1 @@
-"""Requests a URL of another service (token endpoint, Prometheus) within a total time."""
+"""Requests a URL of another service within a total time, and has the TLS of all connections that the exporter opens."""

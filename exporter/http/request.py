@@ -23,6 +23,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from exporter.http.tls import system_context
+
 SCHEMES: Final = frozenset({"http", "https"})
 END_SECONDS: Final = 0.1
 """For a thread whose socket was shut down."""
@@ -42,7 +44,7 @@ class Exchange:
         bytes_max: int,
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        tls: Callable[[], ssl.SSLContext] = system_context,
     ) -> None:
         """`tls` is called in the thread, and may raise OSError and ValueError."""
         self._url = url

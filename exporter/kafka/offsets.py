@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import list_offsets
 from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
-from exporter.snapshot import UNKNOWN_OFFSET
+from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 LOG_START = -2
 """As a timestamp: the log's first offset."""
-_LATEST = -1
+LATEST = -1
+"""As a timestamp: the offset of the next record."""
 _REQUEST_PARTITIONS_MAX = 2000
 
 TopicPartition = tuple[str, int]
@@ -49,12 +50,47 @@ async def offset_at_time(
     client: ClusterClient, leader: int, partition: TopicPartition, timestamp_ms: int
 ) -> int | None:
     """The first offset with that timestamp or a later one, or LOG_START; None if there is none. Raises BrokerFault."""
-    request = _request([partition], READ_UNCOMMITTED, timestamp_ms)
-    offsets = await client.request(leader, "ListOffsets", request, lambda answer: list_offsets.decode(answer.body))
-    code, offset = offsets.get(partition, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1))
-    if code != ErrorCode.NONE:
-        raise BrokerFault(FaultReason.REFUSED, f"broker {leader} responded with {error_name(code)} to ListOffsets")
-    return None if offset < 0 else offset
+    found, failures = await offsets_at(client, {partition: leader}, timestamp_ms)
+    if failures:
+        raise failures[partition]
+    return None if found[partition] < 0 else found[partition]
+
+
+async def offsets_at(
+    client: ClusterClient, leaders: Mapping[TopicPartition, int], timestamp_ms: int
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, BrokerFault]]:
+    """(offset, failure) by partition: of the first record with that timestamp or a later one, or LOG_START, or LATEST.
+
+    The offset is -1 where there is no such record. Each partition has an offset or a failure.
+    """
+    by_broker: dict[int, list[TopicPartition]] = defaultdict(list)
+    for partition, leader in leaders.items():
+        by_broker[leader].append(partition)
+    found: dict[TopicPartition, int] = {}
+    failures: dict[TopicPartition, BrokerFault] = {}
+
+    async def ask(leader: int, mine: list[TopicPartition]) -> None:
+        if leader == NO_LEADER:
+            failures.update(dict.fromkeys(mine, BrokerFault(FaultReason.REFUSED, "it has no leader")))
+            return
+        request = _request(mine, READ_UNCOMMITTED, timestamp_ms)
+        try:
+            offsets = await client.request(
+                leader, "ListOffsets", request, lambda answer: list_offsets.decode(answer.body)
+            )
+        except BrokerFault as fault:
+            failures.update(dict.fromkeys(mine, fault))
+            return
+        for partition in mine:
+            code, offset = offsets.get(partition, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1))
+            if code == ErrorCode.NONE:
+                found[partition] = offset
+            else:
+                sentence = f"broker {leader} responded with {error_name(code)} to ListOffsets"
+                failures[partition] = BrokerFault(FaultReason.REFUSED, sentence)
+
+    await client.gather(ask(leader, mine) for leader, mine in by_broker.items())
+    return found, failures
 
 
 async def _ask(
@@ -74,7 +110,7 @@ def _at_end(answer: RawAnswer) -> dict[TopicPartition, int]:
     }
 
 
-def _request(partitions: Iterable[TopicPartition], isolation_level: int, timestamp_ms: int = _LATEST) -> RawRequest:
+def _request(partitions: Iterable[TopicPartition], isolation_level: int, timestamp_ms: int = LATEST) -> RawRequest:
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         by_topic[topic].append(partition)

@@ -1,56 +1,67 @@
-"""Reads the records of `__transaction_state` with confluent-kafka, from an instant on, and how far they are read.
+"""Reads the records of `__transaction_state` from an instant on, and how far they are read (Fetch, API key 1).
 
-Partitions are assigned, not subscribed to, and no offset is committed: the exporter writes nothing to the cluster.
-librdkafka still looks up the coordinator of its group; if the cluster has had no consumer group so far, its brokers then
-create `__consumer_offsets`, unless the principal is not authorized for the group.
+Each leader has one long request at a time for all partitions that it leads; it is repeated while the caller takes the
+records of the response before. Nothing is written to the cluster, and no group is used. Responses count towards
+a limit of their own, and compressed records, which brokers do not write to this topic, are refused: a peer can make the
+process unpack nothing.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from itertools import islice
+from typing import Any, Final
 
 from exporter.config.kafka_section import KafkaSettings
-from exporter.kafka.client.credentials import CredentialsError, librdkafka_properties
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.client.credentials import client_options
 from exporter.kafka.client.logins import logins_of
-from exporter.snapshot import STATE_TOPIC
+from exporter.kafka.client.oauth import tokens_of
+from exporter.kafka.client.receiving import ReceiveBudget
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.errors import (
+    BrokerFault,
+    ClusterUnavailableError,
+    ErrorCode,
+    MalformedAnswerError,
+    error_name,
+)
+from exporter.kafka.log_progress import LogProgress, LogRecord
+from exporter.kafka.messages.fetch import Fetched, Position, fetched_of_topic, pieces_request
+from exporter.kafka.offsets import LATEST, LOG_START, offsets_at
+from exporter.kafka.topology import Topology
+from exporter.snapshot import NO_LEADER, STATE_TOPIC
 
-BATCH_RECORDS_MAX = 2000
-QUEUED_KILOBYTES_MAX = 8 * 1024
-"""librdkafka's own default of 64 MB for records fetched ahead would double the memory of the process."""
-STATISTICS_INTERVAL_MS = 1000
-HEARD_WITHIN_US = 5_000_000
-"""A fetch gets a response within half a second, also an empty one: after a longer silence the leader's end is unknown."""
-PLACE_AGAIN_SECONDS = 5.0
-LOGIN_CHECK_SECONDS = 0.5
-RECONNECT_MS = 1000
-"""Longer than the time in which a refused login is noticed; librdkafka's 100 ms are up to ten logins a second."""
-_UNKNOWN = -1
-_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+BATCH_RECORDS_MAX: Final = 2000
+WAIT_MS: Final = 500
+"""How long a leader waits for new records before its response is empty."""
+HEARD_WITHIN_SECONDS: Final = 5.0
+"""A leader responds within half a second: after a longer silence the end of its log is unknown."""
+PAUSE_SECONDS: Final = 0.02
+"""After an empty response, which a leader may send without waiting."""
+AGAIN_SECONDS: Final = 1.0
+"""Before a leader is asked again that did not respond, or metadata is read again."""
+PLACE_AGAIN_SECONDS: Final = 5.0
+MOVES_MAX: Final = 3
+"""A partition whose leader moves is found again with new metadata: only after as many refusals it is a failure."""
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+RECEIVE_LIMIT_BYTES: Final = 64_000_000
+"""For the logs of all clusters; a leader is asked for a megabyte at a time."""
+_BUDGET: Final = ReceiveBudget(RECEIVE_LIMIT_BYTES)
 
 
 class LogUnreadableError(Exception):
     """The log cannot be read at all now; the sentence says why."""
-
-
-class LogLoginError(LogUnreadableError):
-    """The brokers refused the credentials, or did so a moment ago: no login is sent during a pause that grows."""
-
-
-class LogRecord(NamedTuple):
-    partition: int
-    offset: int
-    written_at_ms: int
-    key: bytes | None
-    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,16 @@ class Batch:
 
     records: tuple[LogRecord, ...]
     gaps: tuple[int, ...] = ()
-    """Partitions whose position no longer exists: truncated by a new leader, or removed by retention."""
+    """Partitions of which records are missing: truncated by a new leader, removed by retention, or compressed."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What a leader returned of a partition, while its records are taken."""
+
+    leader: int
+    partition: int
+    records: Iterator[LogRecord]
 
 
 class StateLog:
@@ -77,209 +97,261 @@ class StateLog:
 
         Raises LogUnreadableError.
         """
-        if kafka.allowed_hosts is not None:
-            raise LogUnreadableError("librdkafka cannot be limited to the hosts of kafka.allowed.hosts")
-        self._logins = logins_of(kafka)
-        if (pause := self._logins.pause()) is not None:
-            raise LogLoginError(pause)
-        self._login_failure: str | None = None
         self._clock = clock
         self._since_ms = since_ms
         self._timeout_s = kafka.request_timeout_ms / 1000
-        self._ends: dict[int, int] = {}
-        self._failure: str | None = None
+        self._bootstrap = tuple(Address(host, port) for host, port in kafka.bootstrap_servers)
         self._opened_at = clock()
-        self.failures: dict[int, str] = {}
-        """Why a partition is not read, in Kafka's words."""
-        self.positions: dict[int, int] = dict(positions)
+        self._ends: dict[int, tuple[int, float]] = {}
+        self._failure: str | None = None
+        self._pending: dict[int, Any] = {}
+        """By leader: the future of its response."""
+        self._again_at: dict[int, float] = {}
+        self._pieces: deque[_Piece] = deque()
+        self._moves: dict[int, int] = {}
+        self._out_of_range: set[int] = set()
+        self._is_stale = False
+        self._progress = LogProgress(positions)
+        self.positions = self._progress.positions
         """By partition: the offset to be read next."""
+        self.failures = self._progress.failures
+        """Why a partition is not read, a sentence without its full stop."""
         try:
-            properties = librdkafka_properties(kafka)
-            self._properties = properties
-            self._consumer = Consumer({**properties, **self._own_properties(kafka.client_id)})
-        except (CredentialsError, KafkaException) as error:
-            raise LogUnreadableError(_words(error)) from error
+            options = client_options(kafka)
+        except ClusterUnavailableError as error:
+            raise LogUnreadableError(str(error)) from error
+        self._tokens = tokens_of(options)
+        self._token_again_at = self._opened_at
+        self._connections = Connections(
+            options, client_id=kafka.client_id, logins=logins_of(kafka), receive_share=_BUDGET.share()
+        )
+        self._topology: Topology | None = None
         try:
-            self.cluster_id, self.partitions = self._describe()
-            self._place_again_at = self._clock() + PLACE_AGAIN_SECONDS
-            self._unplaced = set(self.partitions)
+            self._refresh_token()
+            self._look()
             self._place()
         except BaseException:
             self.close()
             raise
 
+    @property
+    def cluster_id(self) -> str:
+        """Of the brokers that responded."""
+        return self._known.cluster_id
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """Of the log."""
+        return tuple(range(len(self._known.rows_of(STATE_TOPIC))))
+
+    @property
+    def _known(self) -> Topology:
+        assert self._topology is not None
+        return self._topology
+
     def read(self, timeout_s: float) -> Batch:
-        """The records that have arrived, at the latest after `seconds`. Raises LogUnreadableError."""
-        self._check_login()
-        if self._unplaced and self._clock() >= self._place_again_at:
+        """The records that have arrived, at the latest after the time-out. Raises LogUnreadableError."""
+        now = self._clock()
+        self._refresh_token()
+        if self._is_stale and now >= self._look_again_at:
+            try:
+                self._look()
+            except LogUnreadableError as error:
+                self._failure = str(error)
+        if set(self.partitions) - self.positions.keys() and now >= self._place_again_at:
             self._place()
-        try:
-            messages = self._consumer.consume(BATCH_RECORDS_MAX, timeout_s)
-        except KafkaException as error:
-            raise LogUnreadableError(_words(error)) from error
-        records: list[LogRecord] = []
-        gaps: list[int] = []
-        for message in messages:
-            failure = message.error()
-            if failure is not None:
-                gaps += self._not_a_record(message, failure)
-                continue
-            partition, offset = message.partition(), message.offset()
-            records.append(LogRecord(partition, offset, message.timestamp()[1], message.key(), message.value()))  # type: ignore[arg-type]
-            self.positions[partition] = offset + 1  # type: ignore[index, operator]
-            if self.failures:
-                self.failures.pop(partition, None)  # type: ignore[arg-type]
-        return Batch(tuple(records), tuple(gaps))
+        self._connections.run(self._fetch, 0.0 if self._pieces else timeout_s)
+        if self._out_of_range:
+            self._connections.run(self._jump, self._client())
+        records = tuple(self._taken())  # it may add a gap
+        return Batch(records, self._progress.take_gaps())
 
     @property
     def ends(self) -> Mapping[int, int]:
         """By partition: the offset of the next record to be written, if the partition is read and its leader responds."""
+        heard_since = self._clock() - HEARD_WITHIN_SECONDS
         return {
             partition: end
-            for partition, end in self._ends.items()
-            if partition not in self.failures and partition not in self._unplaced
+            for partition, (end, heard_at) in self._ends.items()
+            if heard_at >= heard_since and partition not in self.failures
         }
 
     @property
     def failure(self) -> str | None:
         """The failure of the client as a whole; None while brokers respond, or may still respond."""
-        if self._ends:
+        heard_since = self._clock() - HEARD_WITHIN_SECONDS
+        if any(heard_at >= heard_since for _, heard_at in self._ends.values()):
             return None
         # A busy leader may take as long for its first response as for any other.
-        is_young = self._clock() - self._opened_at < max(self._timeout_s, HEARD_WITHIN_US / 1_000_000)
+        is_young = self._clock() - self._opened_at < max(self._timeout_s, HEARD_WITHIN_SECONDS)
         return self._failure or (None if is_young else f"no leader of a partition of {STATE_TOPIC} responds")
 
     def close(self) -> None:
         """End the connections."""
-        with suppress(KafkaException, RuntimeError):
-            self._consumer.close()
+        self._connections.close()
 
-    def _check_login(self) -> None:
-        """Give up after a refused login, which librdkafka would retry several times a second."""
-        if self._login_failure is not None:
-            self._logins.refused(STATE_TOPIC, self._login_failure)
-            raise LogLoginError(self._login_failure)
+    def _refresh_token(self) -> None:
+        now = self._clock()
+        if self._tokens is not None and now >= self._token_again_at:
+            self._token_again_at = now + AGAIN_SECONDS
+            self._tokens.refresh(self._timeout_s)
 
-    def _own_properties(self, client_id: str) -> dict[str, Any]:
-        return {
-            "group.id": client_id,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_uncommitted",
-            "queued.max.messages.kbytes": QUEUED_KILOBYTES_MAX,
-            "statistics.interval.ms": STATISTICS_INTERVAL_MS,
-            "stats_cb": self._on_statistics,
-            "error_cb": self._on_error,
-            "log_level": 0,
-            "reconnect.backoff.ms": RECONNECT_MS,
-        }
+    def _client(self) -> ClusterClient:
+        return ClusterClient(
+            connections=self._connections,
+            bootstrap=self._bootstrap,
+            request_timeout_s=self._timeout_s,
+            deadline=time.monotonic() + self._timeout_s + WAIT_MS / 1000,
+            brokers=None if self._topology is None else self._topology.brokers,
+        )
 
-    def _describe(self) -> tuple[str, tuple[int, ...]]:
-        metadata = self._metadata()
-        self._logins.accepted(STATE_TOPIC)
-        topic = metadata.topics[STATE_TOPIC]
-        if topic.error is not None and topic.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+    def _look(self) -> None:
+        """Read the metadata of the topic. Raises LogUnreadableError."""
+        self._look_again_at = self._clock() + AGAIN_SECONDS
+        try:
+            now: Topology = self._connections.run(self._client().topology, (STATE_TOPIC,))
+        except (BrokerFault, ClusterUnavailableError) as error:
+            raise LogUnreadableError(str(error)) from error
+        if now.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise LogUnreadableError(f"{STATE_TOPIC} is not visible: grant DESCRIBE and READ on it")
-        if topic.error is not None or not topic.partitions:
+        if not now.rows_of(STATE_TOPIC):
             raise LogUnreadableError(f"topic {STATE_TOPIC} does not exist yet: no client has used a transactional id")
-        return str(metadata.cluster_id), tuple(sorted(topic.partitions))
-
-    def _metadata(self) -> Any:
-        """In short steps, between which librdkafka reports a refused login."""
-        gives_up_at = self._clock() + self._timeout_s
-        while True:
-            try:
-                return self._consumer.list_topics(STATE_TOPIC, timeout=min(LOGIN_CHECK_SECONDS, self._timeout_s))
-            except KafkaException as error:
-                self._consumer.poll(0)
-                self._check_login()
-                if self._clock() >= gives_up_at:
-                    raise LogUnreadableError(self._failure or _words(error)) from error
+        before, self._topology, self._is_stale = self._topology, now, False
+        if before is not None and before.topic_id_of(STATE_TOPIC) != now.topic_id_of(STATE_TOPIC):
+            # It was made again: no offset of before means anything.
+            self._progress.start_again()
+            self._pieces.clear()
+            self._pending.clear()
+            self._ends.clear()
+            self._place_again_at = self._clock()
 
     def _place(self) -> None:
-        """Assign the unassigned partitions; those without a position begin by time, once their leader responds."""
+        """Partitions without a position begin by time, once their leader responds."""
         self._place_again_at = self._clock() + PLACE_AGAIN_SECONDS
+        self._connections.run(self._place_by_time, self._client())
+
+    async def _place_by_time(self, client: ClusterClient) -> None:
+        without = set(self.partitions) - self.positions.keys()
         # In this order: a record written between the two responses is found by its time.
-        ends = self._offsets(self._unplaced - self.positions.keys(), _LATEST)
-        since = self._offsets(ends, OffsetSpec.for_timestamp(self._since_ms))
+        ends = await self._offsets(client, without, LATEST)
+        since = await self._offsets(client, ends.keys(), self._since_ms)
         for partition, offset in since.items():
-            self.positions[partition] = ends[partition] if offset == _UNKNOWN else offset
-        placed = sorted(self._unplaced & self.positions.keys())
-        self._unplaced.difference_update(placed)
-        if placed:
-            self._consumer.incremental_assign(
-                [TopicPartition(STATE_TOPIC, partition, self.positions[partition]) for partition in placed]
-            )
+            self.positions[partition] = ends[partition] if offset < 0 else offset
 
-    def _unplace(self, partition: int) -> None:
-        """Assign it again later: nothing else shows whether its error is over."""
-        self._consumer.incremental_unassign([TopicPartition(STATE_TOPIC, partition)])
-        self._unplaced.add(partition)
-
-    def _offsets(self, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+    async def _offsets(self, client: ClusterClient, partitions: Collection[int], timestamp_ms: int) -> dict[int, int]:
         """Those with a result; `failures` has the reason for the others."""
-        asked = {TopicPartition(STATE_TOPIC, partition): spec for partition in partitions}
-        if not asked:
-            return {}
-        found = {}
-        # Not needed between two lookups, and it has a thread and a connection for each broker.
-        admin = AdminClient({**self._properties, "log_level": 0})
-        for partition, future in admin.list_offsets(asked, request_timeout=self._timeout_s).items():
-            try:
-                found[partition.partition] = future.result().offset
-                self.failures.pop(partition.partition, None)
-            except KafkaException as error:
-                self.failures[partition.partition] = _words(error)
-        return found
-
-    def _not_a_record(self, message: Message, error: KafkaError) -> tuple[int, ...]:
-        partition = message.partition()
-        if message.topic() is None or partition is None:
-            if (
-                error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
-            ):  # librdkafka needs the group, the exporter does not
-                self._failure = error.str()
-            return ()
-        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own codes are named so
+        leaders = {(STATE_TOPIC, each): self._known.leader_of(STATE_TOPIC, each)[0] for each in partitions}
+        found, failures = await offsets_at(client, leaders, timestamp_ms)
+        self._is_stale |= bool(failures)
+        self.failures.update({partition: str(fault) for (_, partition), fault in failures.items()})
+        for _, partition in found:
             self.failures.pop(partition, None)
-            return ()
-        self._unplace(partition)
-        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
-            self._jump(partition)
-            return (partition,)
-        self.failures[partition] = error.str()
-        return ()
+        return {partition: offset for (_, partition), offset in found.items()}
 
-    def _jump(self, partition: int) -> None:
+    def _by_leader(self, partitions: Collection[int]) -> dict[int, list[int]]:
+        by_leader: dict[int, list[int]] = {}
+        for partition in sorted(partitions):
+            by_leader.setdefault(self._known.leader_of(STATE_TOPIC, partition)[0], []).append(partition)
+        return by_leader
+
+    async def _fetch(self, timeout_s: float) -> None:
+        """Ask every leader that owes nothing, and take the responses that come within the time."""
+        taken_from = {piece.leader for piece in self._pieces}
+        now = self._clock()
+        for leader, partitions in self._by_leader(self.positions.keys() & set(self.partitions)).items():
+            if leader == NO_LEADER:
+                self.failures.update(dict.fromkeys(partitions, "it has no leader"))
+                self._is_stale = True
+            elif leader in self._pending or leader in taken_from:
+                continue
+            elif self._again_at.get(leader, now) > now:
+                timeout_s = min(timeout_s, self._again_at[leader] - now)
+            else:
+                asked = {partition: self._progress.position(partition) for partition in partitions}
+                self._pending[leader] = self._connections.begin(self._ask, leader, asked)
+        await self._connections.wait_for_any(self._pending.values(), timeout_s)
+        for leader, future in tuple(self._pending.items()):
+            if future.is_done:
+                del self._pending[leader]
+                if future.exception is not None:
+                    raise future.exception
+                self._take(leader, *future.value)
+
+    async def _ask(
+        self, leader: int, asked: Mapping[int, Position]
+    ) -> tuple[Mapping[int, Position], Mapping[int, Fetched] | BrokerFault]:
+        """What was asked, and the response or its failure."""
+
+        def read(answer: Any) -> Mapping[int, Fetched]:
+            return fetched_of_topic(answer, STATE_TOPIC, asked.keys())
+
+        try:
+            request = pieces_request(STATE_TOPIC, asked, wait_ms=WAIT_MS)
+            return asked, await self._client().request(leader, "Fetch", request, read)
+        except BrokerFault as fault:
+            return asked, fault
+
+    def _take(self, leader: int, asked: Mapping[int, Position], answers: Mapping[int, Fetched] | BrokerFault) -> None:
+        if isinstance(answers, BrokerFault):
+            self._failure = str(answers)
+            self._is_stale = True
+            self._again_at[leader] = self._clock() + AGAIN_SECONDS
+            for partition in asked:
+                self._ends.pop(partition, None)
+                self.failures[partition] = str(answers)
+            return
+        self._failure = None
+        for partition, answer in answers.items():
+            if self.positions.get(partition) == asked[partition].offset:  # else the topic was made again meanwhile
+                self._take_one(leader, partition, answer)
+        if not any(answer.records for answer in answers.values()):
+            self._again_at[leader] = max(self._again_at.get(leader, 0), self._clock() + PAUSE_SECONDS)
+
+    def _take_one(self, leader: int, partition: int, answer: Fetched) -> None:
+        if answer.diverges_at is not None or answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._is_stale = True  # the topic may have been made again
+            self._again_at[leader] = self._clock() + AGAIN_SECONDS
+        if answer.diverges_at is not None:
+            self._progress.jump(partition, min(self.positions[partition], answer.diverges_at))
+        elif answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range.add(partition)
+        elif answer.error != ErrorCode.NONE:
+            self._refused(leader, partition, answer.error)
+        else:
+            self._moves.pop(partition, None)
+            self._ends[partition] = answer.high_watermark, self._clock()
+            if answer.records:
+                records = self._progress.records_in(partition, answer.records)
+                self._pieces.append(_Piece(leader, partition, records))
+            else:
+                self._progress.at_end(partition)
+
+    def _refused(self, leader: int, partition: int, error: int) -> None:
+        self._is_stale = True
+        self._again_at[leader] = self._clock() + AGAIN_SECONDS
+        self._moves[partition] = self._moves.get(partition, 0) + 1
+        if error not in _MOVED or self._moves[partition] > MOVES_MAX:
+            self.failures[partition] = f"broker {leader} responded with {error_name(error)}"
+
+    def _taken(self) -> Iterator[LogRecord]:
+        """Up to BATCH_RECORDS_MAX records."""
+        left = BATCH_RECORDS_MAX
+        while self._pieces and left:
+            piece = self._pieces[0]
+            try:
+                for record in islice(piece.records, left):
+                    left -= 1
+                    yield record
+            except MalformedAnswerError as error:
+                self.failures[piece.partition] = str(error)
+                self._again_at[piece.leader] = self._clock() + AGAIN_SECONDS
+            if left:
+                self._pieces.popleft()
+
+    async def _jump(self, client: ClusterClient) -> None:
         """The position does not exist in this partition any more: continue at its beginning or end, whichever is nearer."""
-        first = self._offsets((partition,), _EARLIEST).get(partition)
-        last = self._offsets((partition,), _LATEST).get(partition)
-        if first is not None and last is not None:
-            self.positions[partition] = min(max(self.positions[partition], first), last)
-
-    def _on_statistics(self, written: str) -> None:
-        document = json.loads(written)
-        heard = {
-            broker["nodeid"]
-            for broker in document["brokers"].values()
-            if broker["state"] == "UP" and 0 <= broker.get("rxidle", _UNKNOWN) <= HEARD_WITHIN_US
-        }
-        partitions = document["topics"].get(STATE_TOPIC, {}).get("partitions", {})
-        self._ends = {
-            int(number): partition["hi_offset"]
-            for number, partition in partitions.items()
-            if int(number) >= 0 and partition["leader"] in heard and partition["hi_offset"] >= 0
-        }
-
-    def _on_error(self, error: KafkaError) -> None:
-        self._failure = error.str()
-        if error.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
-            self._login_failure = error.str()
-
-
-def _words(error: Exception) -> str:
-    """The text of an error, without the wrapping of the exception."""
-    first = error.args[0] if error.args else error
-    return first.str() if isinstance(first, KafkaError) else str(error)
+        lost, self._out_of_range = self._out_of_range, set()
+        first = await self._offsets(client, lost, LOG_START)
+        last = await self._offsets(client, first.keys(), LATEST)
+        for partition, end in last.items():
+            self._progress.jump(partition, min(max(self.positions[partition], first[partition]), end))

@@ -14,10 +14,12 @@ CLIENT_ID, CLIENT_SECRET = "exporter", "0auth-c4nary"
 
 
 class TokenEndpoint:
-    """`with TokenEndpoint() as endpoint:` answers the client credentials grant at `endpoint.url`."""
+    """`with TokenEndpoint() as endpoint:` answers the client credentials grant at `endpoint.url`, to one client."""
 
-    def __init__(self, *, life_s: float = 3600) -> None:
+    def __init__(self, *, life_s: float = 3600, pair: str = f"{CLIENT_ID}:{CLIENT_SECRET}") -> None:
+        """`pair` is what the client must send, as it stands before base64."""
         self.life_s = life_s
+        self._pair = pair
         self.tokens: list[str] = []
         self.failing: int | None = None
         """An HTTP status to answer instead."""
@@ -55,7 +57,7 @@ class TokenEndpoint:
         return f"http://127.0.0.1:{self._server.server_port}/token"
 
     def answer(self, authorization: str) -> tuple[int, bytes]:
-        wanted = "Basic " + base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
+        wanted = "Basic " + base64.b64encode(self._pair.encode()).decode()
         if authorization != wanted:
             return 401, b'{"error": "invalid_client"}'
         if self.failing is not None:

@@ -77,6 +77,7 @@ def test_client_credentials_are_understood() -> None:
     module = "org.apache.kafka.common.security.oauthbearer"
     assert settings(
         f"sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=https://idp/token\n"
+        "sasl.oauthbearer.header.urlencode=true\n"
         f"sasl.login.callback.handler.class={module}.OAuthBearerLoginCallbackHandler\n"
         f'sasl.jaas.config={module}.OAuthBearerLoginModule required clientId="me" clientSecret="x y" scope="kafka";'
     ) == {
@@ -85,6 +86,7 @@ def test_client_credentials_are_understood() -> None:
         "kafka.sasl.oauthbearer.client.id": "me",
         "kafka.sasl.oauthbearer.client.secret": "x y",
         "kafka.sasl.oauthbearer.scope": "kafka",
+        "kafka.sasl.oauthbearer.header.urlencode": "true",
     }
 
 

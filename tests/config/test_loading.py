@@ -181,10 +181,6 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
             "config.yaml:3: kafka.security.protocol must be SASL_SSL with kafka.sasl.mechanism AWS_MSK_IAM",
         ),
         (
-            "transaction_log.enabled: true\nkafka: {security.protocol: SASL_SSL, sasl.mechanism: AWS_MSK_IAM}",
-            "config.yaml:3: transaction_log.enabled cannot be true: librdkafka, which reads it, has no AWS_MSK_IAM",
-        ),
-        (
             "kafka: {security.protocol: SSL, ssl.key.location: /k.pem}",
             "config.yaml:3: kafka.ssl.key.location has no effect without kafka.ssl.certificate.location",
         ),

@@ -10,7 +10,8 @@ import pytest
 
 from exporter.config.loading import load
 from exporter.daemon.log_follower import TIMEOUTS_MAX, LogFollower
-from exporter.kafka.state_log import Batch, LogRecord, LogUnreadableError, StateLog
+from exporter.kafka.log_progress import LogRecord
+from exporter.kafka.state_log import Batch, LogUnreadableError, StateLog
 from exporter.transaction_log.counts import Counted
 from exporter.transaction_log.report import LogPosition, LogReport
 
@@ -229,7 +230,7 @@ def test_a_gap_makes_what_follows_poorer_and_not_wrong(caplog: pytest.LogCapture
     assert commits_of(report) == 1
     assert report.counted is not None
     assert sum(sum(histogram.counts) for _, histogram in report.counted.markers) == 0
-    assert "partition 0 of __transaction_state was truncated" in caplog.text
+    assert "records are missing in __transaction_state (partition 0)" in caplog.text
 
 
 def test_it_goes_on_where_it_was_after_any_failure(

@@ -26,8 +26,9 @@ from tests.kafka.fake_model import APIS, Answers, Model, carry
 from tests.kafka.loopback import Listener, ends_within, framed, frames, wait_for_end
 
 API_VERSIONS = 18
-EVERYTHING = {name: newest for name, newest, *_ in APIS.values()}
-"""API -> newest version, of a node as it is at first."""
+FETCH = {"Fetch": 12}
+EVERYTHING = {name: newest for name, newest, *_ in APIS.values() if name not in FETCH}
+"""API -> newest version, of a node as it is at first: its partitions have offsets, and no records to fetch."""
 
 
 class Fault(Enum):
@@ -93,6 +94,8 @@ class FakeCluster:
         self.on_response: OnResponse = lambda _received, _answer: None
         self.on_frame: OnFrame = lambda _node, _api, _frame: None
         self.received: list[Received] = []
+        self.fetch_wait_s = 0.05
+        """Before a response to Fetch without records; a real broker waits as long as the request says."""
         self.offered = {node: dict(EVERYTHING) for node in range(1, nodes + 1)}
         """Node -> API -> newest version. A request for another ends its connection, as a real broker ends it."""
         self.oldest: dict[int, dict[str, int]] = {node: {} for node in self.offered}
@@ -154,6 +157,12 @@ class FakeCluster:
                     fault = self.on_request(received)
                     response = answer_with(self.answers, node, request, version)
                     self.on_response(received, response)
+            if (
+                api == "Fetch"
+                and self.fetch_wait_s
+                and not any(row.records for topic in response.responses for row in topic.partitions)
+            ):
+                ends_within(connection, self.fetch_wait_s)
             if isinstance(fault, int):
                 carry(response, fault)
                 fault = None

@@ -32,12 +32,14 @@ from kafka.protocol.admin.transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 from exporter.kafka.collect.broker_configs import MAX_TIMEOUT
 from exporter.kafka.errors import ErrorCode
+from exporter.kafka.offsets import LATEST, LOG_START
 from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.loopback import HOST
@@ -92,6 +94,11 @@ class Partition:
     """In-sync replicas besides the leader."""
     high_watermark: int = 100
     producers: list[Producer] = field(default_factory=list)
+    log: bytes = b""
+    """Its batches, which a fetch of any offset below the high watermark returns."""
+    log_start_offset: int = 0
+    diverges_at: int = -1
+    """For a fetch with the leader epoch of a former record; -1: nowhere."""
 
     @property
     def last_stable_offset(self) -> int:
@@ -367,11 +374,14 @@ class Answers:
         topic_type = ListOffsetsResponse.ListOffsetsTopicResponse
         partition_type = topic_type.ListOffsetsPartitionResponse
 
-        def row(topic: str, index: int) -> Any:
-            answer = partition_type(version=version, partition_index=index, timestamp=-1)
-            partition = self.model.topics[topic][index]
+        def row(topic: str, wanted: Any) -> Any:
+            answer = partition_type(version=version, partition_index=wanted.partition_index, timestamp=-1)
+            partition = self.model.topics[topic][wanted.partition_index]
             answer.error_code = 0 if partition.leader == node else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            answer.offset = partition.last_stable_offset if request.isolation_level else partition.high_watermark
+            if wanted.timestamp == LATEST:
+                answer.offset = partition.last_stable_offset if request.isolation_level else partition.high_watermark
+            else:  # all records are of now
+                answer.offset = partition.log_start_offset if partition.log or wanted.timestamp == LOG_START else -1
             return answer
 
         return ListOffsetsResponse(
@@ -380,7 +390,42 @@ class Answers:
                 topic_type(
                     version=version,
                     name=topic.name,
-                    partitions=[row(topic.name, wanted.partition_index) for wanted in topic.partitions],
+                    partitions=[row(topic.name, wanted) for wanted in topic.partitions],
+                )
+                for topic in request.topics
+            ],
+        )
+
+    def fetch(self, node: int, request: Any, version: int) -> Any:
+        """Without waiting: see `FakeCluster`."""
+        topic_type = FetchResponse.FetchableTopicResponse
+        partition_type = topic_type.PartitionData
+
+        def row(topic: str, wanted: Any) -> Any:
+            partition = self.model.topics[topic][wanted.partition]
+            answer = partition_type(version=version, partition_index=wanted.partition, error_code=0, records=b"")
+            answer.high_watermark = answer.last_stable_offset = partition.high_watermark
+            if topic in self.model.unreadable_topics:
+                answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif partition.leader != node:
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif wanted.last_fetched_epoch >= 0 and (
+                partition.diverges_at >= 0 or wanted.fetch_offset > partition.high_watermark
+            ):
+                end_offset = partition.diverges_at if partition.diverges_at >= 0 else partition.high_watermark
+                answer.diverging_epoch = partition_type.EpochEndOffset(version=version, epoch=0, end_offset=end_offset)
+            elif not partition.log_start_offset <= wanted.fetch_offset <= partition.high_watermark:
+                answer.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+            elif wanted.fetch_offset < partition.high_watermark:
+                answer.records = partition.log
+            return answer
+
+        return FetchResponse(
+            version=version,
+            error_code=0,
+            responses=[
+                topic_type(
+                    version=version, topic=topic.topic, partitions=[row(topic.topic, p) for p in topic.partitions]
                 )
                 for topic in request.topics
             ],
@@ -417,6 +462,7 @@ class Answers:
 
 
 APIS: dict[int, tuple[str, int, Any, Callable[[Answers, int, Any, int], Any]]] = {
+    1: ("Fetch", 12, FetchRequest, Answers.fetch),
     2: ("ListOffsets", 8, ListOffsetsRequest, Answers.list_offsets),
     3: ("Metadata", 12, MetadataRequest, Answers.metadata),
     27: ("WriteTxnMarkers", 1, WriteTxnMarkersRequest, Answers.write_markers),

@@ -17,11 +17,12 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import max_timeout, strangers
 from exporter.kafka.coordinators import describe_ids, list_transactions
 from exporter.kafka.messages import describe_producers
+from exporter.kafka.messages.fetch import Position, fetched_of_topic, pieces_request
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import STATE_TOPIC
 from tests.brokers.cluster import KafkaCluster
-from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.fake_broker import FETCH, FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST, framed
 from tests.waiting import until
@@ -46,7 +47,7 @@ def test_the_fake_answers_as_a_real_broker_does(
             topics={
                 STATE_TOPIC: [Partition(1) for _ in range(STATE_PARTITIONS)],
                 topic: [
-                    Partition(1, high_watermark=1, producers=[planted(known)]),
+                    Partition(1, high_watermark=1, producers=[planted(known)], log=b"its batch"),
                     Partition(1, high_watermark=1, producers=[planted(unknown)]),
                     Partition(
                         1,
@@ -63,6 +64,7 @@ def test_the_fake_answers_as_a_real_broker_does(
         ids = {name: transaction.producer_id for name, transaction in transactions.items()}
         real = said_of(Address(*address(bootstrap)), topic, ids)
     with FakeCluster(model) as fake:
+        fake.offered[1] |= FETCH
         faked = said_of(Address(HOST, fake.ports[1]), topic, ids)
 
     for question, answer in real.items():
@@ -157,7 +159,15 @@ async def _ask_everything(connections: Connections, broker: Address, topic: str,
         "limit": await max_timeout(client, [1]),
         "strangers": strangers(await max_timeout(client, [1, ANOTHER]), {}),
         "visibility": await id_visibility(client, [1]),
+        "fetched": [await _fetched(client, topic, offset) for offset in (0, 1, 2)],
     }
+
+
+async def _fetched(client: ClusterClient, topic: str, offset: int) -> tuple[int, bool, int, int | None]:
+    """(error, whether there are records, high watermark, divergence) of the first partition, which has one record."""
+    request = pieces_request(topic, {0: Position(offset, leader_epoch=0)}, wait_ms=0)
+    found = await client.request(1, "Fetch", request, lambda response: fetched_of_topic(response, topic, {0}))
+    return found[0].error, bool(found[0].records), found[0].high_watermark, found[0].diverges_at
 
 
 def producers_by_name(answer: describe_producers.ProducersAnswer) -> dict[tuple[str, int], Any]:

@@ -13,7 +13,8 @@ import pytest
 from examples.workload.planting import init_producer_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.config.loading import load
-from exporter.kafka.state_log import LogRecord, StateLog
+from exporter.kafka.log_progress import COMPRESSED, LogRecord
+from exporter.kafka.state_log import StateLog
 from exporter.transaction_log.report import LogPosition
 from tests.brokers.cluster import KafkaCluster
 from tests.marks import starts
@@ -138,6 +139,56 @@ def test_positions_that_are_not_offsets_of_the_log_are_a_gap(cluster: KafkaClust
 
     assert sorted(gaps) == list(range(5))
     assert all(record.written_at_ms >= begun_ms for record in records), "nothing is read a second time"
+
+
+def test_records_that_another_leader_replaced_are_a_gap(cluster: KafkaCluster) -> None:
+    """A leader that has never had the epoch of the last record that was read: it names its own end instead (KIP-595)."""
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).settings
+    run_transaction(cluster.bootstrap, "before", [("t", 0)])
+    log = StateLog(settings.kafka, since_ms=0, positions={})
+    gaps: list[int] = []
+    try:
+        until(lambda: (log.read(0.1), log.ends and log.positions == log.ends)[1], patience_s=PATIENCE_S)
+        number, end = max(log.positions.items(), key=lambda item: item[1])
+        log._progress._epochs[number] = 99
+        while not gaps:
+            gaps += log.read(0.1).gaps
+        assert (gaps, log.positions[number]) == ([number], end)
+        until(lambda: not log.read(0.1).gaps and number in log.ends, patience_s=PATIENCE_S)
+    finally:
+        log.close()
+
+
+def test_compressed_records_are_skipped_with_a_reason(cluster: KafkaCluster) -> None:
+    """An administrator has set compression.type on the topic: brokers compress what they append, until it is set back."""
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).settings
+    log = StateLog(settings.kafka, since_ms=int(time.time() * 1000), positions={})
+
+    gaps: list[int] = []
+    found: set[bytes] = set()
+
+    def read() -> set[bytes]:
+        batch = log.read(0.1)
+        gaps.extend(batch.gaps)
+        found.update((record.key or b"")[4:] for record in batch.records)
+        return found
+
+    try:
+        cluster.topics.configure("__transaction_state", {"compression.type": "gzip"})
+        run_transaction(cluster.bootstrap, "packed", [("t", 0)])
+        until(lambda: not read() and log.failures, patience_s=PATIENCE_S)
+        failures, ends = dict(log.failures), log.ends  # of this transaction, and of whichever else ends meanwhile
+        cluster.topics.configure("__transaction_state", {"compression.type": "uncompressed"})
+        run_transaction(cluster.bootstrap, "packed", [("t", 0)])
+        until(lambda: b"packed" in read(), patience_s=PATIENCE_S)
+    finally:
+        cluster.topics.configure("__transaction_state", {"compression.type": "uncompressed"})
+        log.close()
+
+    assert set(failures.values()) == {COMPRESSED}
+    assert failures.keys() <= set(gaps)
+    assert len(gaps) == len(set(gaps)), "once for each partition"
+    assert not failures.keys() & ends.keys()
 
 
 @pytest.mark.slow

@@ -25,9 +25,10 @@ from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, NOT_ALLOWED, border
 from exporter.kafka.client.logins import Logins
 from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.oauth import NoTokenError
-from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS
+from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS, Share
 from exporter.kafka.client.resolver import Resolver
 from exporter.kafka.client.tally import Tally
+from exporter.kafka.client.tasks import gather, wait_for_any
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawRequest
@@ -83,7 +84,9 @@ class Connections:
         client_id: str,
         clock: Callable[[], float] = time.monotonic,
         logins: Logins | None = None,
+        receive_share: Share | None = None,
     ) -> None:
+        """`receive_share` is by default one of the process's budget for responses."""
         self._options = _all_options(options, client_id)
         self._clock = clock
         self._logins = logins or Logins(clock)
@@ -93,7 +96,7 @@ class Connections:
         self._opening: dict[Address, Any] = {}
         self._opening_sockets: dict[Address, list[Any]] = {}
         self._tallies: dict[str, Tally] = {}
-        self._receive_share = PROCESS.share()
+        self._receive_share = receive_share or PROCESS.share()
         self._closed = False
         self._net.start()
 
@@ -158,20 +161,15 @@ class Connections:
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         """Run `coroutines` concurrently; their results in order. Raises the first one's exception, after all ended."""
-        coroutines = tuple(coroutines)
-        if len(coroutines) == 1:
-            return [await coroutines[0]]
-        futures = [self._net.call_soon_with_future(coroutine) for coroutine in coroutines]
-        results: list[T] = []
-        failure: Exception | None = None
-        for future in futures:
-            try:
-                results.append(await future)
-            except Exception as error:  # noqa: BLE001 - raised again below, once nothing runs any more
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return results
+        return await gather(self._net, coroutines)
+
+    def begin(self, coroutine: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+        """The future of `coroutine(*arguments)`, which runs from now on."""
+        return self._net.call_soon_with_future(coroutine, *arguments)
+
+    async def wait_for_any(self, futures: Iterable[Any], timeout_s: float) -> None:
+        """Until one of `futures` is done, or the time is over."""
+        await wait_for_any(self._net, futures, self._clock() + timeout_s)
 
     async def sleep(self, seconds: float) -> None:
         """Wait while other coroutines run."""

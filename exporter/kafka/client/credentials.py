@@ -1,8 +1,4 @@
-"""Makes a client's TLS context and token source from the settings and their files.
-
-Both clients use the same settings: `client_options` is for connections, `librdkafka_properties` for the consumer of the
-transaction log.
-"""
+"""Makes a client's TLS context and token source from the settings and their files."""
 
 from __future__ import annotations
 
@@ -11,15 +7,15 @@ import os
 import shlex
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from exporter.config.kafka_section import KafkaSettings, SaslSettings, TlsSettings
 from exporter.config.sasl import MECHANISMS
-from exporter.config.table import given_in
 from exporter.files import check_regular, contents
+from exporter.http.tls import client_context
 from exporter.kafka.client.oauth import ClientCredentials
 from exporter.kafka.client.scram import register
 from exporter.kafka.errors import ClusterUnavailableError
@@ -57,9 +53,8 @@ def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:
 
 
 def tls_context(tls: TlsSettings) -> ssl.SSLContext:
-    """TLS 1.2 or later, brokers are always verified. Raises CredentialsError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    """Of connections to brokers. Raises CredentialsError."""
+    context = client_context()
     context.check_hostname = tls.check_hostname
     _load_authorities(context, tls)
     _load_certificate(context, tls)
@@ -147,24 +142,3 @@ def _named(setting: str, location: str, what: str) -> Iterator[None]:
     except OSError as error:
         why = error.strerror or os.strerror(error.errno or 0)
         raise CredentialsError(f"{setting}: {location} cannot be read: {why}") from error
-
-
-def librdkafka_properties(kafka: KafkaSettings) -> Mapping[str, Any]:
-    """The same settings for confluent-kafka, which uses the same names. Raises CredentialsError."""
-    if kafka.sasl is not None and not MECHANISMS[kafka.sasl.mechanism].is_in_librdkafka:
-        raise CredentialsError(f"librdkafka cannot log in with {kafka.sasl.mechanism}")
-    properties = {name.removeprefix("kafka."): value for name, value in given_in(kafka).items()}
-    properties.pop("allowed.hosts", None)  # our own
-    properties["bootstrap.servers"] = kafka.bootstrap
-    properties["socket.timeout.ms"] = properties.pop("request.timeout.ms")
-    if kafka.sasl is not None and kafka.sasl.oauth is not None:
-        properties["sasl.oauthbearer.method"] = "oidc"
-        if kafka.sasl.oauth.extensions is not None:
-            pairs = (f"{key}={value}" for key, value in kafka.sasl.oauth.extensions)
-            properties["sasl.oauthbearer.extensions"] = ",".join(pairs)
-    if kafka.tls is not None and kafka.tls.truststore_location is not None:
-        for name in ("location", "password"):  # for Java clients only
-            properties.pop(f"ssl.truststore.{name}", None)
-        store = _pkcs12("kafka.ssl.truststore", kafka.tls.truststore_location, kafka.tls.truststore_password)
-        properties["ssl.ca.pem"] = store[2]
-    return properties

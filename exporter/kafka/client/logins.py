@@ -62,12 +62,6 @@ class Logins:
             refusal = self._refusals.get(listener)
             return None if refusal is None else self._waiting(refusal)
 
-    def pause(self) -> str | None:
-        """A sentence while any listener's pause lasts: for a client that chooses its listeners itself."""
-        with self._lock:
-            last = max(self._refusals.values(), key=lambda refusal: refusal.until_s, default=None)
-            return None if last is None else self._waiting(last)
-
     def _waiting(self, refusal: _Refusal) -> str | None:
         """The same sentence during all pauses: a sentence that changes is a log line."""
         return refusal.sentence if self.clock() < refusal.until_s else None

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 import time
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import kafka.errors as foreign
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from exporter.config.kafka_section import OauthSettings
-from exporter.files import check_regular
 from exporter.http.request import Exchange, HttpError
+from exporter.http.tls import client_context, system_context
 
 FRESH_SHARE = 0.2
 """A token is renewed when less than this part of its lifetime is left."""
@@ -76,9 +75,17 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         return dict(self._oauth.extensions or ())
 
 
+def tokens_of(options: Mapping[str, Any]) -> ClientCredentials | None:
+    """The source of tokens in a client's options; None if it uses another login, or none."""
+    provider = options.get("sasl_oauth_token_provider")
+    return provider if isinstance(provider, ClientCredentials) else None
+
+
 def _exchange(oauth: OauthSettings) -> Exchange:
     form = {"grant_type": "client_credentials", **({} if oauth.scope is None else {"scope": oauth.scope})}
-    pair = ":".join(urllib.parse.quote(part, safe="") for part in (oauth.client_id, oauth.client_secret))
+    location = oauth.https_ca_location
+    parts = (oauth.client_id, oauth.client_secret)
+    pair = ":".join(map(urllib.parse.quote_plus, parts) if oauth.header_urlencode else parts)
     return Exchange(
         oauth.token_endpoint_url,
         bytes_max=RESPONSE_BYTES_MAX,
@@ -87,14 +94,8 @@ def _exchange(oauth: OauthSettings) -> Exchange:
             "Authorization": "Basic " + base64.b64encode(pair.encode()).decode(),
             "Accept": "application/json",
         },
-        tls=lambda: _tls(oauth.https_ca_location),
+        tls=system_context if location is None else lambda: client_context(location),
     )
-
-
-def _tls(ca_location: str | None) -> ssl.SSLContext:
-    if ca_location is not None:
-        check_regular(ca_location)
-    return ssl.create_default_context(cafile=ca_location)
 
 
 def _token_of(response: Any) -> tuple[str, float]:

@@ -11,7 +11,7 @@ before and after the coordinator's response was open at the time of the response
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from exporter.config.settings import ScanSettings
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.client.credentials import client_options
 from exporter.kafka.client.logins import logins_of
-from exporter.kafka.client.oauth import ClientCredentials
+from exporter.kafka.client.oauth import ClientCredentials, tokens_of
 from exporter.kafka.client.receiving import PROCESS
 from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, ClusterClient, LatestMetadata
 from exporter.kafka.cluster_clock import ClusterClock
@@ -63,12 +63,6 @@ class CollectOptions:
     request_timeout_s: float
     transactions_limit: int = TRANSACTIONS_LIMIT
     topics: TopicFilter = NO_FILTER
-
-
-def _tokens(options: Mapping[str, Any]) -> ClientCredentials | None:
-    """The client's source of tokens; None if it uses another login, or none."""
-    provider = options.get("sasl_oauth_token_provider")
-    return provider if isinstance(provider, ClientCredentials) else None
 
 
 def _bootstrap(kafka: KafkaSettings) -> tuple[Address, ...]:
@@ -131,7 +125,7 @@ class Collector:
         PROCESS.limit_bytes = scan.receive_limit_bytes
         connections = Connections(options, client_id=kafka.client_id, logins=logins_of(kafka))
         collect_options = _collect_options(kafka, scan)
-        return cls(connections, _bootstrap(kafka), collect_options, tokens=_tokens(options), wall_clock=wall_clock)
+        return cls(connections, _bootstrap(kafka), collect_options, tokens=tokens_of(options), wall_clock=wall_clock)
 
     def collect(
         self,
@@ -172,7 +166,7 @@ class Collector:
             self._out_of_touch.clear()
             self._cycles, self._source, self._out_of_date = 0, None, None
             self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
-            self._tokens = _tokens(options)
+            self._tokens = tokens_of(options)
             self._connections.use(options, client_id=kafka.client_id, logins=logins_of(kafka))
 
     def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:

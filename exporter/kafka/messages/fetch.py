@@ -1,8 +1,9 @@
-"""Fetch requests for a piece of one partition's log, and their responses."""
+"""Fetch requests for pieces of partitions' logs, and their responses (FetchRequest.json, FetchResponse.json)."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
@@ -28,6 +29,71 @@ def piece_request(topic: str, partition: int, offset: int) -> Any:
         min_version=_VERSION_MIN,
         max_version=_VERSION_MAX,
     )
+
+
+class Position(NamedTuple):
+    """Where the reading of a partition continues."""
+
+    offset: int
+    leader_epoch: int = -1
+    """Of the record before it; -1 if it is unknown."""
+
+
+def pieces_request(topic: str, positions: Mapping[int, Position], *, wait_ms: int) -> Any:
+    """A request for the pieces of a topic that begin at these positions, by partition; the leader may wait for records."""
+    topic_type = FetchRequest.FetchTopic
+    wanted = [
+        topic_type.FetchPartition(
+            partition=partition,
+            fetch_offset=position.offset,
+            last_fetched_epoch=position.leader_epoch,
+            partition_max_bytes=PIECE_BYTES,
+        )
+        for partition, position in positions.items()
+    ]
+    return FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=PIECE_BYTES,
+        topics=[topic_type(topic=topic, partitions=wanted)],
+        forgotten_topics_data=[],
+        min_version=_VERSION_MIN,
+        max_version=_VERSION_MAX,
+    )
+
+
+class Fetched(NamedTuple):
+    """What a response has of one partition."""
+
+    error: int
+    """Kafka's code."""
+    records: bytes
+    high_watermark: int
+    diverges_at: int | None
+    """Where the leader's log differs from the one that was read: another leader had it, and it was truncated (KIP-595)."""
+
+
+def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Mapping[int, Fetched]:
+    """Each partition of a response about one topic. Raises MalformedAnswerError if it has another one, or one twice."""
+    found: dict[int, Fetched] = {}
+    for of_topic in answer.responses:
+        for response in of_topic.partitions:
+            number = int(response.partition_index)
+            if of_topic.topic != topic or number not in partitions or number in found:
+                raise MalformedAnswerError(
+                    f"it has {of_topic.topic}-{number}, which was not requested, or has it twice"
+                )
+            records = bytes(response.records or b"")
+            end_offset = -1 if response.diverging_epoch is None else int(response.diverging_epoch.end_offset)
+            found[number] = Fetched(
+                int(response.error_code),
+                records,
+                int(response.high_watermark),
+                end_offset if end_offset >= 0 else None,
+            )
+    if answer.error_code:
+        raise MalformedAnswerError(f"it has the error {answer.error_code} as a whole")
+    return found
 
 
 def fetched(answer: Any) -> tuple[int, bytes, int]:

@@ -23,6 +23,8 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AT_END_OF = 12
 _MAGIC_WITH_PRODUCERS = 2
 _COMPRESSION, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_VARINT_SHIFT_MAX = 63
+_MAGIC_AT = 16
 _MARKER_VALUE = struct.Struct(">hi")
 """Version and coordinator epoch (EndTransactionMarker)."""
 
@@ -117,6 +119,69 @@ def _batch(records: bytes, at: int, end: int) -> Batch:
         start=at,
         end=end,
     )
+
+
+class Record(NamedTuple):
+    """One record."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+def records_in(batch: Batch, records: bytes) -> Iterator[Record]:
+    """The records of a batch of magic 2 that is not compressed (DefaultRecord). Raises MalformedAnswerError.
+
+    Each: length varint | attributes i8 | timestamp delta varint | offset delta varint | key and value, each with its length
+    as a varint, -1 for null | headers. Varints are in zigzag coding.
+    """
+    if batch.is_compressed or records[batch.start + _MAGIC_AT] != _MAGIC_WITH_PRODUCERS:
+        raise MalformedAnswerError("its records are compressed, or older than Kafka 0.11")
+    at, end = batch.start + _HEADER.size, batch.end
+    data = records
+    try:
+        for _ in range(batch.records):
+            size, at = _varint(data, at)
+            record_end = at + size
+            if not at < record_end <= end:
+                raise MalformedAnswerError(f"a record at byte {at} of the records ends outside of its batch")
+            timestamp_delta, at = _varint(data, at + 1)
+            offset_delta, at = _varint(data, at)
+            key_size, at = _varint(data, at)
+            key = None
+            if key_size >= 0:
+                key = data[at : at + key_size]
+                at += key_size
+            value_size, at = _varint(data, at)
+            value = None
+            if value_size >= 0:
+                value = data[at : at + value_size]
+                at += value_size
+            if at > record_end or not 0 <= offset_delta < batch.next_offset - batch.base_offset:
+                raise MalformedAnswerError(f"a record before byte {record_end} of the records is not one")
+            at_ms = batch.max_timestamp_ms if batch.has_log_append_time else batch.first_timestamp_ms + timestamp_delta
+            yield Record(batch.base_offset + offset_delta, at_ms, key, value)
+            at = record_end
+    except IndexError as error:
+        raise MalformedAnswerError("the records end within a record") from error
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, where it ends) of a zigzag varint of up to ten bytes. Raises IndexError and MalformedAnswerError."""
+    byte = data[at]
+    if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint, as of most
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004
+            return (value >> 1) ^ -(value & 1), at + 1
+        shift += 7
+        if shift > _VARINT_SHIFT_MAX:
+            raise MalformedAnswerError("a varint of the records is longer than ten bytes")
 
 
 class Marker(NamedTuple):

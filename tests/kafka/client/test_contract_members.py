@@ -69,7 +69,13 @@ READ: dict[Callable[[], Any], set[str]] = {
 """Makes an object of kafka-python's -> members of it that are read."""
 
 OAUTH = OauthSettings(
-    token_endpoint_url="", client_id="", client_secret="", scope=None, extensions=(), https_ca_location=None
+    token_endpoint_url="",
+    client_id="",
+    client_secret="",
+    scope=None,
+    header_urlencode=None,
+    extensions=(),
+    https_ca_location=None,
 )
 MODULES: tuple[ModuleType, ...] = (
     kafka.net.connection,

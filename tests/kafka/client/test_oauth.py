@@ -26,12 +26,20 @@ class Clock:
         return self.now
 
 
-def provider(url: str, *, secret: str = CLIENT_SECRET, clock: Clock | None = None) -> ClientCredentials:
+def provider(
+    url: str,
+    *,
+    client: str = CLIENT_ID,
+    secret: str = CLIENT_SECRET,
+    urlencode: bool | None = None,
+    clock: Clock | None = None,
+) -> ClientCredentials:
     oauth = OauthSettings(
         token_endpoint_url=url,
-        client_id=CLIENT_ID,
+        client_id=client,
         client_secret=secret,
         scope=None,
+        header_urlencode=urlencode,
         extensions=(("traceId", "1"),),
         https_ca_location=None,
     )
@@ -76,6 +84,22 @@ def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
         assert tokens.token()
         clock.now += 11
         assert "it responded with 500 Internal Server Error" in failure(tokens)
+
+
+@pytest.mark.parametrize(
+    ("urlencode", "pair"),
+    [
+        (None, "https://a/team a:p+w/d==%"),
+        (False, "https://a/team a:p+w/d==%"),
+        (True, "https%3A%2F%2Fa%2Fteam+a:p%2Bw%2Fd%3D%3D%25"),
+    ],
+)
+def test_id_and_secret_are_sent_as_kafka_s_clients_send_them(*, urlencode: bool | None, pair: str) -> None:
+    """Some providers decode them, as RFC 6749 says, and others take them as they are (KIP-1025)."""
+    with TokenEndpoint(pair=pair) as endpoint:
+        tokens = provider(endpoint.url, client="https://a/team a", secret="p+w/d==%", urlencode=urlencode)
+        tokens.refresh(10)
+        assert tokens.token() == endpoint.tokens[0]
 
 
 @pytest.mark.parametrize(
