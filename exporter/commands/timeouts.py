@@ -20,6 +20,8 @@ from exporter.transaction_log.timeouts import EndedByCoordinator, ended_by_coord
 
 READ_SECONDS = 0.2
 SECONDS_MAX = 60
+FAILING_SECONDS_MAX = 5
+"""For partitions that have a failure all the time: a leader that moves is found sooner."""
 BEGINNINGS_MS = 60 * 60 * 1000
 """Read before the wanted time: a transaction whose beginning was not read may be one that its client aborted."""
 KEYS = ("at_ms", "transactional_id", "outcome", "duration_ms", "timeout_ms", "partitions")
@@ -64,9 +66,13 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _Found:
     log = StateLog(settings.kafka, since_ms=from_ms, positions={})
     ledger, found = Ledger(), _Found()
     ends: dict[int, int] = {}
+    missing: set[int] = set()
+    last_hope = time.monotonic()
     try:
         while True:
-            for record in log.read(READ_SECONDS).records:
+            batch = log.read(READ_SECONDS)
+            missing.update(batch.gaps)
+            for record in batch.records:
                 _take(record, ledger, found)
             if log.failure is not None:
                 raise LogUnreadableError(log.failure)
@@ -77,11 +83,15 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _Found:
                 for partition in log.partitions
                 if partition not in ends or log.positions.get(partition, -1) < ends[partition]
             ]
-            if not unread or time.monotonic() >= until:
+            now = time.monotonic()
+            if not set(unread) <= log.failures.keys():
+                last_hope = now
+            if not unread or now >= min(until, last_hope + FAILING_SECONDS_MAX):
                 why = {
                     partition: log.failures.get(partition, f"it was not read to its end in {SECONDS_MAX} s")
                     for partition in unread
                 }
+                why = {**dict.fromkeys(sorted(missing), "records are missing: truncated, removed or compressed"), **why}
                 found.gaps = [
                     f"partition {partition} of __transaction_state: {reason}" for partition, reason in why.items()
                 ]

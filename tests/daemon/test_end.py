@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.http.endpoints import ENDLESS
+from tests.kafka.fake_broker import FETCH, FakeCluster, Fault
 from tests.kafka.loopback import HOST, Listener, wait_for_end
+from tests.kafka.scene import scene
 from tests.real_brokers.exporting import Exporter, serving
 
 PROMISED_S = 1.0
@@ -93,10 +95,32 @@ def _reloads_queue(folder: Path) -> Iterator[Exporter]:
             thread.join(10)
 
 
+@contextmanager
+def _log_is_silent(folder: Path) -> Iterator[Exporter]:
+    """Brokers respond to all but Fetch."""
+    with FakeCluster(scene(), nodes=2) as cluster:
+        for node in cluster.offered:
+            cluster.offered[node] |= FETCH
+        cluster.on_request = lambda received: Fault.SILENT if received.api == "Fetch" else None
+        with serving(f"{HOST}:{cluster.ports[1]}", folder, transaction_log__enabled="true") as exporter:
+            yield exporter
+
+
+@contextmanager
+def _brokers_drip(folder: Path) -> Iterator[Exporter]:
+    """Each response comes byte by byte."""
+    with FakeCluster(scene(), nodes=2) as cluster:
+        cluster.on_request = lambda _: Fault.TRICKLED
+        with serving(f"{HOST}:{cluster.ports[1]}", folder) as exporter:
+            yield exporter
+
+
 WAYS: dict[str, Callable[[Path], object]] = {
     "a token endpoint drips": _token_endpoint_drips,
     "names hang": _names_hang,
     "reloads queue": _reloads_queue,
+    "the log is silent": _log_is_silent,
+    "brokers drip": _brokers_drip,
 }
 SOON = (0.0, 0.4)
 INSTANTS = tuple(number * 0.11 for number in range(20))

@@ -125,6 +125,15 @@ class FakeCluster:
         self._listeners[node] = Listener(partial(self._talk, node), host, port)
         self.ports[node] = port
 
+    def exchange(self, node: int, new: int, host: str, port: int) -> None:
+        """Another broker listens there in its place, under another id."""
+        self._listeners.pop(node).close()
+        for of_node in (self.ports, self.offered, self.oldest):
+            of_node[new] = of_node.pop(node)  # type: ignore[assignment]
+        self.hosts.pop(node, None)
+        self.ports[new], self.hosts[new] = port, host
+        self._listeners[new] = Listener(partial(self._talk, new), host, port)
+
     def cut(self) -> None:
         """Cut every open connection, as a restart of all nodes would."""
         for listener in self._listeners.values():

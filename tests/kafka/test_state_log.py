@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from exporter.config.loading import load
 from exporter.kafka import state_log
@@ -19,31 +18,13 @@ from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_broker import FETCH, SILENCES, FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition
+from tests.kafka.log_batch import GZIP, log_batch
 from tests.kafka.loopback import HOST
 from tests.waiting import until
 
-GZIP = 1
 BOMB_BYTES = 50_000_000
 TIMEOUT_MS = 400
 PATIENCE_S = 30
-
-
-def batch(base_offset: int, *values: bytes, compression: int = 0) -> bytes:
-    """One batch with a record for each value, by kafka-python."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=compression,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=2**30,
-    )
-    for offset, value in enumerate(values):
-        builder.append(offset, timestamp=1, key=b"k", value=value, headers=[])
-    whole = bytearray(builder.build())
-    whole[:8] = base_offset.to_bytes(8, "big")  # its checksum does not cover the offset
-    return bytes(whole)
 
 
 @dataclass
@@ -99,7 +80,7 @@ def fetches(cluster: FakeCluster) -> int:
 
 def grown(partition: Partition, *values: bytes) -> None:
     """A batch of these is appended."""
-    partition.log += batch(partition.high_watermark, *values)
+    partition.log += log_batch(partition.high_watermark, *values)
     partition.high_watermark += len(values)
 
 
@@ -120,7 +101,7 @@ def test_records_are_read_once_and_followed() -> None:
 
 def test_nothing_is_unpacked() -> None:
     """A batch of 50 kB that says that it holds 50 MB; what comes behind it is read."""
-    bomb = batch(0, bytes(BOMB_BYTES), compression=GZIP)
+    bomb = log_batch(0, bytes(BOMB_BYTES), compression=GZIP)
     assert len(bomb) < BOMB_BYTES / 500
     partition = Partition(1, log=bomb, high_watermark=1)
     with cluster_of(partition) as cluster:
@@ -174,7 +155,7 @@ def test_a_topic_that_cannot_be_read_has_its_error() -> None:
 
 @pytest.mark.parametrize(
     "records",
-    [batch(0, b"old"), b"\xff" * 100, batch(5, b"n")[:-1] + b"\x00", batch(2**62, b"far")],
+    [log_batch(0, b"old"), b"\xff" * 100, log_batch(5, b"n")[:-1] + b"\x00", log_batch(2**62, b"far")],
     ids=["of before", "noise", "damaged", "far"],
 )
 def test_records_that_cannot_follow_are_asked_for_slowly(records: bytes) -> None:
@@ -233,7 +214,7 @@ def test_records_that_another_leader_replaced_are_a_gap() -> None:
     grown(partition, b"a", b"b", b"c")
     with cluster_of(partition) as cluster, reading(cluster) as read:
         read.until(lambda: len(read.values) == 3)
-        partition.log = batch(0, b"a") + batch(1, b"B", b"C", b"D")
+        partition.log = log_batch(0, b"a") + log_batch(1, b"B", b"C", b"D")
         partition.high_watermark, partition.diverges_at = 4, 1
         read.until(lambda: read.gaps)
         partition.diverges_at = -1
@@ -252,7 +233,7 @@ def test_a_broker_that_never_waits_causes_no_loop() -> None:
 def test_what_a_broker_sends_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A response that is larger than the limit of all logs is refused, and said."""
     monkeypatch.setattr(state_log._BUDGET, "limit_bytes", 1_000_000)
-    partition = Partition(1, log=batch(0, bytes(2_000_000)), high_watermark=1)
+    partition = Partition(1, log=log_batch(0, bytes(2_000_000)), high_watermark=1)
     with cluster_of(partition) as cluster, reading(cluster) as read:
         read.until(lambda: read.log.failures)
         assert read.values == []

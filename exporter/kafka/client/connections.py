@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 THROTTLE_POLL_SECONDS = 0.05
 BUSY_POLL_SECONDS = 0.005
+IDLE_SECONDS_MAX = 540
+"""As `connections.max.idle.ms` of Kafka's clients: a broker that nobody asks may be no part of the cluster any more."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -249,13 +251,15 @@ class Connections:
             negotiate(connection, request)
         except BrokerFault:
             return None
-        return Sent(connection.send_request(request, request_timeout_ms=timeout_s * 1000), self._clock())
+        connection.used_at = self._clock()
+        return Sent(connection.send_request(request, request_timeout_ms=timeout_s * 1000), connection.used_at)
 
     async def _ask_once(self, address: Address, request: Any, timeout_at: float) -> Any:
         connection = self._usable(address) or await self._open(address, timeout_at)
         negotiate(connection, request)
         await self._wait_while_paused(address, connection, timeout_at)
-        remaining_ms = max((timeout_at - self._clock()) * 1000, 1)
+        connection.used_at = self._clock()
+        remaining_ms = max((timeout_at - connection.used_at) * 1000, 1)
         try:
             with border(address, "asked"):
                 answer = await connection.send_request(request, request_timeout_ms=remaining_ms)
@@ -291,7 +295,15 @@ class Connections:
             attempt.add_both(lambda _: self._opening.pop(address, None))
         return await self._opening[address]
 
+    def _end_idle(self) -> None:
+        for address, connection in tuple(self._connections.items()):
+            if connection.used_at < self._clock() - IDLE_SECONDS_MAX:
+                connection.close()
+            if connection.closed:
+                del self._connections[address]
+
     async def _open_alone(self, address: Address, timeout_at: float) -> Any:
+        self._end_idle()
         if not self._logins.allows(address.host):
             raise BrokerFault(FaultReason.UNREACHABLE, f"broker at {address} is not connected to: {NOT_ALLOWED}")
         pause = self._logins.pause_at(address)
@@ -313,6 +325,7 @@ class Connections:
                 self._logins.accepted(address)
             finally:
                 self._opening_sockets.pop(address, None)
+        connection.used_at = self._clock()
         self._connections[address] = connection
         return connection
 

@@ -67,6 +67,8 @@ class Connection(KafkaConnection):  # type: ignore[misc]
     login_failure: Exception | None = None
     has_responded = False
     """To a request after the handshake."""
+    used_at: float = 0.0
+    """When the last request was sent, by the client's clock."""
     receive_share: Share
     """Of the memory for responses; set before the connection is made."""
     parser: Parser | None

@@ -14,16 +14,19 @@ from pathlib import Path
 import pytest
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
-from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.client.connections import IDLE_SECONDS_MAX, Address, Connections
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason
-from tests.kafka.loopback import HOST, Listener, wait_for_end
+from tests.kafka.loopback import HOST, Listener, frames, wait_for_end
 from tests.kafka.talking import (
+    API_VERSIONS,
     PATIENCE_S,
+    RAW,
     SASL_AUTHENTICATE,
     SASL_HANDSHAKE,
     SOON_S,
     Serve,
     answered,
+    api_versions,
     ask,
     broker,
     client,
@@ -246,3 +249,35 @@ def test_nothing_is_left_after_close() -> None:
         until(lambda: not {t for t in set(threading.enumerate()) - threads if "contract" in t.name})
     until(lambda: open_descriptors() == descriptors)
     assert set(threading.enumerate()) == threads
+
+
+def test_a_connection_that_nobody_uses_ends() -> None:
+    """Brokers that the metadata no longer name would hold a descriptor each; one that is in use stays."""
+    ahead_s = 0.0
+    open_now: set[str] = set()
+
+    def counted(name: str) -> Listener:
+        def talk(connection: socket.socket) -> None:
+            open_now.add(name)
+            for frame in frames(connection):
+                key, version, number = struct.unpack_from(">hhi", frame)
+                if key == API_VERSIONS:
+                    connection.sendall(api_versions(number, version, (RAW,)))
+                else:
+                    echo(connection, number, frame)
+            open_now.remove(name)
+
+        return Listener(talk)
+
+    connections = Connections({}, client_id="contract", clock=lambda: time.monotonic() + ahead_s)
+    with counted("left") as left, counted("used") as used, counted("new") as new:
+        try:
+            ask(connections, left)
+            ask(connections, used)
+            ahead_s += IDLE_SECONDS_MAX + 1
+            ask(connections, used)
+            assert open_now == {"left", "used"}
+            ask(connections, new)
+            until(lambda: open_now == {"used", "new"}, patience_s=PATIENCE_S)
+        finally:
+            connections.close()

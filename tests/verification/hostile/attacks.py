@@ -9,8 +9,9 @@ from typing import Any, Final
 from kafka.protocol.metadata import MetadataResponse
 
 from exporter.snapshot import STATE_TOPIC
-from tests.kafka.fake_broker import Fault, Received
+from tests.kafka.fake_broker import FETCH, Fault, Received
 from tests.kafka.fake_model import Partition, Producer, Transaction
+from tests.kafka.log_batch import GZIP, log_batch
 from tests.kafka.loopback import framed
 from tests.verification.hostile import peer as bytes_of
 from tests.verification.hostile.peer import Peer
@@ -193,3 +194,20 @@ def setting(field: str, value: object) -> Callable[[Received, Any], None]:
 
 def int64(value: int) -> Callable[[Received, Any], None]:
     return lambda _asked, answer: bytes_of.set_int64(answer, value)
+
+
+def compressed_log(peer: Peer, megabytes: int) -> None:
+    """Each partition of the log has one batch that unpacks into so much."""
+    _with_log(peer, log_batch(0, bytes(megabytes * 1_000_000), compression=GZIP))
+
+
+def noisy_log(peer: Peer, _count: int) -> None:
+    """Each partition of the log has bytes that are no batch."""
+    _with_log(peer, b"\xff" * 100_000)
+
+
+def _with_log(peer: Peer, log: bytes) -> None:
+    for node in peer.offered:
+        peer.offered[node] |= FETCH
+    for partition in peer.model.topics[STATE_TOPIC]:
+        partition.log, partition.high_watermark = log, 1

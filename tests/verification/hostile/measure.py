@@ -38,14 +38,14 @@ class Run:
         return dict(json.loads(self.out)) if self.out.startswith("{") else {}
 
 
-def once(peer: Peer, *, deadline: str = "20s", output: str = "json") -> Run:
-    """The installed command against `peer`."""
+def once(peer: Peer, *, deadline: str = "20s", output: str = "json", name: str = "once") -> Run:
+    """The installed command, `once` or another, against `peer`."""
     servers = ",".join(f"{HOST}:{port}" for port in list(peer.ports.values())[:2])
     with tempfile.TemporaryDirectory() as folder:
         took = Path(folder) / "took.json"
         command = [sys.executable, "-m", "tests.verification.hostile.child", str(took)]
         ended = forked.run(
-            [*command, "--bootstrap-server", servers, "once", f"--format={output}"],
+            [*command, "--bootstrap-server", servers, name, f"--format={output}"],
             timeout_s=PATIENCE_S,
             cwd=ROOT,
             env={"PATH": "/usr/bin:/bin", "HOME": folder, "KAFKA_TRANSACTION_EXPORTER__SCAN__DEADLINE": deadline},
@@ -65,4 +65,4 @@ def under(shape: Shape, size: Size) -> Run:
     """`once` under an attack of this size."""
     with Peer(nodes=size.nodes) as peer:
         shape.arrange(peer, size.count)
-        return once(peer, deadline=shape.deadline, output=shape.output)
+        return once(peer, deadline=shape.deadline, output=shape.output, name=shape.command)

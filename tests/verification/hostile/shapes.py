@@ -60,6 +60,7 @@ class Shape:
     """Whether the hang of the undisturbed cluster is proved; None where that is chance."""
     deadline: str = "20s"
     output: str = "json"
+    command: str = "once"
 
 
 SHAPES: Final = (
@@ -282,5 +283,19 @@ SHAPES: Final = (
         status=WHOLE,
         proves=True,
         says=r"transaction_max_timeout_is_fallback\W+true",
+    ),
+    Shape(
+        name="a transaction log of 50 kB that unpacks into 50 MB",
+        arrange=attacks.compressed_log,
+        small=Size(count=50, bounds=Bounds(requests=400)),
+        large=Size(count=800, bounds=Bounds(requests=400)),
+        says="its records are compressed, and are skipped",
+        command="timeouts",
+    ),
+    Shape(
+        name="a transaction log of noise",
+        arrange=attacks.noisy_log,
+        says="no record batch at byte 0",
+        command="timeouts",
     ),
 )
