@@ -285,7 +285,7 @@ SHAPES: Final = (
         says=r"transaction_max_timeout_is_fallback\W+true",
     ),
     Shape(
-        name="a transaction log of 50 kB that unpacks into 50 MB",
+        name="a transaction log that unpacks to so many MB",
         arrange=attacks.compressed_log,
         small=Size(count=50, bounds=Bounds(requests=400)),
         large=Size(count=800, bounds=Bounds(requests=400)),
