@@ -23,22 +23,25 @@ def table() -> str:
 
 
 def first_block() -> str:
-    """Where the command is and with which login it runs: shell functions, so that a page's commands run as they stand.
+    """Where the command is and with which login it runs, so that a page's commands run as they stand; a fence for each way.
 
     The exporter's own login can only read. In a container HOME is the mounted folder, which keeps audit log and plan files.
     """
-    in_pod = "kubectl exec -i deploy/kafka-transaction-exporter --"
-    in_container = 'docker run -it --rm --network host --user "$(id -u)" -e HOME=/tmp -v "$PWD:/tmp"'
+    in_container = f'docker run -it --rm --network host --user "$(id -u)" -e HOME=/tmp -v "$PWD:/tmp" {PROGRAM}'
     own = '"$@" --command-config client.properties; }'
     return f"""\
-Paste one of these first, then the line `export` of the alert or of its incident page.
-[The common page](README.md#before-the-first-command) has the other variables.
+Paste the line `variables` of the alert. In the Helm chart's rules it has the command, too, which reads with the exporter's
+login. Else, and before a command that writes, paste one of these ([which one](README.md#before-the-first-command)).
 
 ```text
-# To read, with the exporter's login, where it runs in Kubernetes
-{PROGRAM}() {{ {in_pod} {PROGRAM} "$@" --config.file $CONFIG_FILE; }}
-# To read and to write, with your own login: in a container, or by Python
-{PROGRAM}() {{ {in_container} {PROGRAM} {own}
-{PROGRAM}() {{ pipx run {PROGRAM} {own}
+export KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE=/etc/kafka-transaction-exporter/config.yaml
+```
+
+```text
+{PROGRAM}() {{ command {PROGRAM} {own}
+```
+
+```text
+{PROGRAM}() {{ {in_container} {own}
 ```
 """

@@ -21,6 +21,9 @@ RUNBOOK_BASE: Final = (
     "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
 )
 
+WITHOUT_POD: Final = frozenset({"KafkaTransactionExporterDown", "KafkaTransactionWatchdog"})
+"""Alerts about a pod that may be gone."""
+
 Rule = dict[str, Any]
 Group = dict[str, Any]
 
@@ -42,6 +45,8 @@ class Choices:
     """Where the runbooks are: a page for each alert, or for the two forms of one."""
     grafana_url: str = ""
     """Where Grafana has the dashboards, for the annotation dashboard_url; empty: none."""
+    function: str = ""
+    """Defines the command in a shell where the exporter runs in a pod; `variables` begins with it. Empty: none."""
 
 
 class UnknownChoiceError(Exception):
@@ -126,6 +131,9 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
     if "alert" in rule:
         changed.update(choices.durations.get(key_of(rule), {}))
         changed["annotations"]["runbook_url"] = f"{choices.runbook_base.rstrip('/')}/{page_of(rule)}.md"
+        if choices.function and rule["alert"] not in WITHOUT_POD:
+            line = changed["annotations"].get("variables")
+            changed["annotations"]["variables"] = "; ".join(filter(None, (choices.function, line)))
         if choices.grafana_url:
             changed["annotations"]["dashboard_url"] = f"{choices.grafana_url.rstrip('/')}{dashboard_path(rule)}"
     return changed

@@ -31,6 +31,9 @@ from exporter.files import read_text
 from exporter.log_format import formatter_of
 
 INTERRUPTED = 130
+CONFIG_FILE = "KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE"
+CLUSTERS_FILE = "KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE"
+"""Environment variables: paths for `--config.file` and `--clusters`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{PROGRAM}: {problem}", file=sys.stderr)
         return ExitStatus.COULD_NOT_RUN
     _configure_logging(loaded.settings)
-    files = tuple(Path(path) for path in _source_files(options) if path is not None)
+    files = tuple(Path(path) for path in _source_files(options, os.environ) if path is not None)
     return _run(replace(context, configured=Configured(loaded=loaded, load=load, files=files)), loaded.settings)
 
 
@@ -106,16 +109,24 @@ def may_colour(environment: Mapping[str, str]) -> bool:
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
-def _source_files(options: argparse.Namespace) -> tuple[str | None, str | None, str | None]:
-    """Paths of the YAML file, of the Java client's file and of a fleet's."""
+def _source_files(
+    options: argparse.Namespace, environment: Mapping[str, str]
+) -> tuple[str | None, str | None, str | None]:
+    """Paths of the YAML file, of the Java client's file and of a fleet's.
+
+    Where no option names one, those of the environment: a command in the exporter's pod needs no option then.
+    """
     given = vars(options)
-    return given.get("config_file"), given.get("command_config"), given.get("clusters")
+    files = given.get("config_file"), given.get("command_config"), given.get("clusters")
+    if any(files):
+        return files
+    return environment.get(CONFIG_FILE) or None, None, environment.get(CLUSTERS_FILE) or None
 
 
 def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded:
     given = vars(options)
     flags = {name.removeprefix("setting:"): value for name, value in given.items() if name.startswith("setting:")}
-    config_file, java_file, clusters_file = _source_files(options)
+    config_file, java_file, clusters_file = _source_files(options, environment)
     file = None if config_file is None else (config_file, _text(config_file))
     java = {} if java_file is None else from_java(java_file, _text(java_file))
     if clusters_file is None:

@@ -16,8 +16,9 @@ Generated from the settings that `exporter/config` declares: change those and ru
 A test compares the two.
 
 A setting is read from four places; a later one overrides an earlier one: its default, the YAML file that `--config.file`
-names, its environment variable, its flag. `kafka: {sasl: {username: me}}` and `kafka.sasl.username: me` are the same in
-YAML. All errors are reported at once, with file and line, variable or flag: an unknown name, a value of the wrong kind, a
+names, its environment variable, its flag. Where a command has none of `--config.file`, `--clusters` and `--command-config`,
+the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and `KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two:
+the chart sets them in its pod. `kafka: {sasl: {username: me}}` and `kafka.sasl.username: me` are the same in YAML. All errors are reported at once, with file and line, variable or flag: an unknown name, a value of the wrong kind, a
 setting that would be ignored, two settings that cannot work together.
 
 `${file:/run/secrets/password}` and `${env:PASSWORD}` in a value are replaced by that file and that variable (`$${` is

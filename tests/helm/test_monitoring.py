@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from alerts.rules import Choices, key_of, rule_groups, rules_of
+from alerts.document import PROGRAM
+from alerts.rules import WITHOUT_POD, Choices, key_of, page_of, rules_of
+from alerts.rules import rule_groups as groups_of
+from exporter.commands.arguments import build_parser
 from exporter.web.routes import _PATHS
 from helm.made import ROOT
-from tests.helm.chart import Refused, render, render_values
+from tests.helm.chart import NAMESPACE, RELEASE, Refused, render, render_values
 from tests.helm.manifests import of_kind, only
+from tests.runbooks.pages import pages
 
+IN_POD: Final = f'{PROGRAM}() {{ kubectl exec -it -n {NAMESPACE} deploy/{RELEASE}-{PROGRAM} -- {PROGRAM} "$@"; }}'
 ENABLED: Final = "--set=prometheusRule.enabled=true"
-ALERTS: Final = sorted({rule["alert"] for rule in rules_of(rule_groups()) if "alert" in rule})
+ALERTS: Final = sorted({rule["alert"] for rule in rules_of(groups_of()) if "alert" in rule})
 DASHBOARDS: Final = {path.stem: path.read_text() for path in (ROOT / "grafana").glob("*.json")}
+
+
+def rule_groups(choices: Choices | None = None) -> list[dict[str, Any]]:
+    """The project's rules, with the command in the chart's pod."""
+    return groups_of(replace(choices or Choices(), function=IN_POD))
 
 
 def groups(values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
@@ -33,6 +45,44 @@ def groups(values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
 def test_rules_are_those_of_the_project(major: int) -> None:
     """With nothing chosen they are equal to the last letter, Prometheus' own templates included."""
     assert only(render("minimal", ENABLED, major=major), "PrometheusRule")["spec"]["groups"] == rule_groups()
+
+
+TEMPLATE: Final = re.compile(r"\{\{ \$labels\.(\w+) \|.*?\}\}")
+LABELS: Final = {"topic": "orders", "partition": "3", "start_offset": "1234", "cluster": "north"}
+BY_HAND: Final = {"EXPORTER", "PRINCIPAL", "BOOTSTRAP"}
+"""Variables of first commands that no alert carries yet."""
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("is_fleet", [False, True])
+def test_the_first_command_of_a_runbook_runs_as_the_alert_gives_it(*, is_fleet: bool, tmp_path: Path) -> None:
+    """The alert's line and the runbook's first command, pasted into a shell that knows nothing else: it asks the pod."""
+    found = only(render("fleet" if is_fleet else "minimal", ENABLED), "PrometheusRule")["spec"]["groups"]
+    stub = tmp_path / "kubectl"
+    stub.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    stub.chmod(0o755)
+    began = 0
+    for rule in rules_of(found):
+        commands = pages()[page_of(rule)].commands if "alert" in rule else ()
+        if not commands or rule["alert"] in WITHOUT_POD or any(f"${name}" in commands[0].text for name in BY_HAND):
+            continue
+        line = TEMPLATE.sub(lambda match: LABELS.get(match[1], "1"), rule["annotations"]["variables"])
+        script = f"{line}\n{commands[0].text}"
+        shell = subprocess.run(
+            ["bash", "-uc", script],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        )
+        began += 1
+        assert (shell.returncode, shell.stderr) == (0, ""), script
+        words = shell.stdout.splitlines()
+        where = ["exec", "-it", "-n", NAMESPACE, f"deploy/{RELEASE}-{PROGRAM}", "--", PROGRAM]
+        assert words[: len(where)] == where, script
+        assert ("--cluster=north" in words) == is_fleet
+        build_parser().parse_args(words[len(where) :])
+    assert began >= 15
 
 
 @pytest.mark.programs

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from exporter.cli import CLUSTERS_FILE, CONFIG_FILE
 from exporter.commands.arguments import build_parser
 from exporter.config.settings import SETTINGS
 from helm.made import ROOT
@@ -155,7 +156,7 @@ def test_no_secret_is_rendered(name: str) -> None:
         for container in containers(pod):
             assert not any("password" in word.lower() for word in container.get("args", []))
             assert all(
-                variable["name"] in {"TZ", "AWS_DEFAULT_REGION", "STATE_DIRECTORY"}
+                variable["name"] in {"TZ", "AWS_DEFAULT_REGION", "STATE_DIRECTORY", CONFIG_FILE, CLUSTERS_FILE}
                 for variable in container.get("env", [])
             )
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from exporter.cli import CONFIG_FILE
 from tests import forked
 from tests.brokers.cluster import SHORT_LIVED, KafkaCluster
 from tests.runbooks.pages import Command, pages
@@ -90,6 +91,7 @@ class Desk:
                     "PATH": f"{self.folder / 'bin'}:{os.defpath}",
                     "LANG": "C.UTF-8",
                     **self.variables,
+                    **self._settings(),
                 },
                 start_new_session=True,
             )
@@ -101,6 +103,12 @@ class Desk:
             process.kill()
             process.wait()
             os.close(ours)
+
+    def _settings(self) -> dict[str, str]:
+        """Where the program finds the brokers: a file, or `bootstrap.servers` as in the file of the operator's login."""
+        if CONFIG_FILE in self.variables or "BOOTSTRAP" not in self.variables:
+            return {}
+        return {"KAFKA_TRANSACTION_EXPORTER__KAFKA__BOOTSTRAP_SERVERS": self.variables["BOOTSTRAP"]}
 
     @contextmanager
     def reading(self, name: str, *sections: str) -> Iterator[Operator]:

@@ -13,6 +13,7 @@ import pytest
 from examples.workload.planting import init_producer_id, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import run_transaction
 from examples.workload.wire import BrokerRefused
+from exporter.cli import CONFIG_FILE
 from exporter.evaluation.verdicts import Verdict
 from exporter.kafka.lookups import KafkaRequestError
 from exporter.snapshot import STATE_TOPIC
@@ -45,7 +46,7 @@ MakeCluster = Callable[..., KafkaCluster]
 NO_LEADER = -1
 INVALID_TXN_STATE = 48
 COMPLETE = "kafka_transaction_exporter_coverage_complete"
-DOCTOR = "kafka-transaction-exporter doctor --cluster --config.file $CONFIG_FILE"
+DOCTOR = "kafka-transaction-exporter doctor --cluster"
 ABORT = (
     "kafka-transaction-exporter abort --bootstrap-server $BOOTSTRAP --topic $TOPIC --partition $PARTITION "
     "--start-offset 0 --yes"
@@ -77,7 +78,7 @@ def test_protection_missing(make_cluster: MakeCluster, tmp_path: Path) -> None:
     cluster = make_cluster("4.3.1")
     cluster.topics.create("orders")
     run_transaction(cluster.bootstrap, "app", [("orders", 0)])
-    desk = desk_at(tmp_path, cluster, CONFIG_FILE=str(tmp_path / "config.yaml"))
+    desk = desk_at(tmp_path, cluster, **{CONFIG_FILE: str(tmp_path / "config.yaml")})
     (tmp_path / "config.yaml").write_text(f"kafka.bootstrap.servers: '{cluster.bootstrap}'\n")
 
     with desk.reading("KafkaTransactionProtectionMissing") as person:
@@ -111,7 +112,7 @@ def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path
     plant_hang(trio.bootstrap, topic, 0, next(name for name in names if leads[partition_of(name, len(leads))] == 3))
     trio.broker(3).stop()
     until(lambda: leader_ids(trio.bootstrap, topic) == {0: 1, 1: NO_LEADER}, "node 3 is given up")
-    desk = desk_at(tmp_path, trio, TOPIC=topic, PARTITION="0", CONFIG_FILE=str(tmp_path / "config.yaml"))
+    desk = desk_at(tmp_path, trio, TOPIC=topic, PARTITION="0", **{CONFIG_FILE: str(tmp_path / "config.yaml")})
     path = tmp_path / "config.yaml"
     path.write_text(f"kafka.bootstrap.servers: '{trio.bootstrap}'\n")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from examples.workload.planting import plant_hang
+from exporter.cli import CONFIG_FILE
 from tests.alerts.monitoring import monitoring
 from tests.alerts.test_paging import hurried_rules
 from tests.brokers.second_door import PASSWORD, GuardedCluster
@@ -39,12 +41,20 @@ def value(metrics: dict[str, Series], name: str, *labels: str) -> float:
 
 def about(desk: Desk, exporter: Exporter, path: Path, user: str = "watcher") -> None:
     """Set the variables that name the exporter and its settings."""
-    desk.variables |= {"EXPORTER": exporter.url, "CONFIG_FILE": str(path), "PRINCIPAL": f"User:{user}"}
+    desk.variables |= {"EXPORTER": exporter.url, CONFIG_FILE: str(path), "PRINCIPAL": f"User:{user}"}
     # The exporter of the tests hurries, and a command with its settings would have no time on a busy machine.
     desk.hurry = {
         "find-hanging": "--scan.interval 2m --scan.deadline 100s",
         "once": "--scan.interval 6s --scan.deadline 5s",  # this long for a paused broker
     }
+
+
+@contextmanager
+def own_login(desk: Desk) -> Iterator[None]:
+    """Without the exporter's settings."""
+    file = desk.variables.pop(CONFIG_FILE)
+    yield
+    desk.variables[CONFIG_FILE] = file
 
 
 def test_down(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
@@ -57,7 +67,8 @@ def test_down(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
     settings_file("watcher", "scan.intervall: 30s\n")
 
     with desk.reading("KafkaTransactionExporterDown") as operator:
-        operator.pastes("find-hanging", shows="Verdict")
+        with own_login(desk):
+            operator.pastes("find-hanging", shows="Verdict")
         operator.pastes("curl", "/-/healthy", status=7)
         operator.pastes("config check", status=1, shows="scan.intervall: unknown setting")
         settings_file("watcher")
@@ -77,8 +88,9 @@ def test_snapshot_stale(desk: Desk, settings_file: SettingsFile, tmp_path: Path)
 
         with desk.reading("KafkaTransactionExporterSnapshotStale") as operator:
             operator.pastes("curl", "grep -oE", shows="The last cycle failed: no broker responded")
-            operator.pastes("once", "--config.file", status=1, shows="authentication")
-            operator.pastes("find-hanging", shows="Verdict")
+            operator.pastes("once", status=1, shows="authentication")
+            with own_login(desk):
+                operator.pastes("find-hanging", shows="Verdict")
             (tmp_path / "password").write_text(PASSWORD)
             operator.pastes("config check")
             exporter.until(lambda metrics: value(metrics, SUCCESS) == 1)
@@ -105,7 +117,7 @@ def test_cycles_failing(guarded: GuardedCluster, desk: Desk, settings_file: Sett
         finally:
             guarded.broker(1).resume()
 
-    assert desk.run("kafka-transaction-exporter once --config.file $CONFIG_FILE").status == 0
+    assert desk.run("kafka-transaction-exporter once").status == 0
 
 
 def test_partitions_unauthorized(

@@ -13,6 +13,7 @@ import pytest
 
 from alerts.document import first_block
 from alerts.rules import ALERTS, RECORDING, load, page_of, rules_of, thresholds
+from exporter.cli import CONFIG_FILE
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
@@ -25,7 +26,7 @@ from exporter.snapshot import TransactionState
 from exporter.transaction_log.events import Outcome
 from tests.each import each
 from tests.runbooks.desk import KAFKA_TOOLS
-from tests.runbooks.pages import COMMON, FOLDER, Page, pages
+from tests.runbooks.pages import COMMON, FIRST_BLOCK, FOLDER, Page, pages
 
 RULES: Final = [rule for rule in rules_of(load(ALERTS)) if "alert" in rule]
 ALERT_NAMES: Final = {str(rule["alert"]) for rule in RULES}
@@ -66,9 +67,9 @@ KAFKA_WORDS: Final = {
 OTHER_WORDS: Final = {
     *("yes", "hanging_*", "inconclusive_reason", "audit.jsonl", "hanging.json", "recording.yaml", "alerts.yaml"),
     *("true", "false", "alerting", '"1"', "cluster", "cluster_id", "--command-config client.properties", "--watch 30s"),
-    *("client.properties", "/etc/kafka-transaction-exporter/config/config.yaml"),
+    "client.properties",
     *("host:port,host:port", "http://host:9814", "http://host:9090", "http://host:9093"),
-    *("User:kafka-transaction-exporter", "TRANSACTIONAL_ID='orders-1'", "--config.file $CONFIG_FILE"),
+    *("User:kafka-transaction-exporter", "TRANSACTIONAL_ID='orders-1'", "bootstrap.servers", "variables"),
     *("group", "sum", "count", "unknown_version", "malformed"),
 }
 KNOWN_ISSUES: Final = {"KAFKA-12671", "KAFKA-18957", "KAFKA-19999", "KAFKA-20090", "KAFKA-20785"}
@@ -181,7 +182,7 @@ def test_the_exporter_s_commands_are_written_in_full(page: Page) -> None:
 )
 def test_a_page_s_commands_run_by_each_function_of_its_first_block(line: str, tmp_path: Path) -> None:
     """Pasted into bash, it passes every argument on unchanged, and the exporter's command line accepts the added ones."""
-    for program in ("kubectl", "docker", "pipx"):
+    for program in ("docker", PROGRAM):
         path = tmp_path / program
         path.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
         path.chmod(0o755)
@@ -203,10 +204,12 @@ def test_a_page_s_commands_run_by_each_function_of_its_first_block(line: str, tm
 
 
 def test_the_pod_has_its_settings_where_the_runbooks_say() -> None:
-    """`CONFIG_FILE` of the first block is a path in the chart's pod."""
-    (path,) = re.findall(r"`(/etc/[^`]+)`", PAGES[COMMON].text)
+    """Its environment names the file, so a command that is pasted into it needs no option."""
+    pod = INSTALLED_BY_DEFAULT.read_text()
+    path = re.findall(r"--config.file=(\S+)", pod)[0]
 
-    assert f"--config.file={path}\n" in INSTALLED_BY_DEFAULT.read_text()
+    assert re.search(rf"name: {CONFIG_FILE}\s+value: {path}\n", pod)
+    assert CONFIG_FILE in first_block()
 
 
 @every_page
@@ -245,7 +248,7 @@ def test_links_lead_somewhere(page: Page) -> None:
 def test_only_shell_and_text_is_fenced(page: Page) -> None:
     """`text` is for what no test can run, and there is little of it; every script of Kafka is one that tests run."""
     assert page.languages <= {"sh", "text"}
-    assert page.text.count("```text") <= 2
+    assert FIRST_BLOCK.sub("", page.text).count("```text") <= 2
     scripts = {script for command in page.commands for script in re.findall(r"kafka-[a-z-]+\.sh", command.text)}
     assert scripts <= set(KAFKA_TOOLS)
 

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import run_transaction
+from exporter.cli import CONFIG_FILE
 from tests.brokers.second_door import GuardedCluster
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_command_line import committed_records
@@ -233,7 +234,7 @@ def test_suspects_hidden(
     with serving(None, tmp_path, config_file=path) as exporter:
         proved = ("hanging_not_in_transaction",)
         exporter.until(lambda metrics: metrics.get("kafka_open_transactions", {}).get(proved, 0) == 3)
-        desk.variables |= {"EXPORTER": exporter.url, "CONFIG_FILE": str(path)}
+        desk.variables |= {"EXPORTER": exporter.url, CONFIG_FILE: str(path)}
         with desk.reading("KafkaTransactionSuspectsHidden") as operator:
             operator.pastes("curl", shows='kafka_open_transactions{verdict="hanging_not_in_transaction"} 3')
             assert operator.pastes("find-hanging").output.count(topic) >= 3

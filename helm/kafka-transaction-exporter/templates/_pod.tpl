@@ -39,8 +39,14 @@ imagePullPolicy: {{ .image.pullPolicy | toJson }}
 securityContext:
   {{- toYaml .root.Values.securityContext | nindent 2 }}
 {{- $environment := list }}
+{{- if .hasSettings }}
+{{- $environment = list (dict "name" "KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE" "value" (include "kafka-transaction-exporter.configFile" .root)) }}
+{{- with include "kafka-transaction-exporter.clustersFile" .root }}
+{{- $environment = append $environment (dict "name" "KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE" "value" .) }}
+{{- end }}
+{{- end }}
 {{- if include "kafka-transaction-exporter.isFleet" .root }}
-{{- $environment = list (dict "name" "STATE_DIRECTORY" "value" "/var/lib/kafka-transaction-exporter") }}
+{{- $environment = append $environment (dict "name" "STATE_DIRECTORY" "value" "/var/lib/kafka-transaction-exporter") }}
 {{- end }}
 {{- with concat $environment .root.Values.extraEnv }}
 env:
@@ -54,6 +60,13 @@ envFrom:
 
 {{- define "kafka-transaction-exporter.configFile" -}}
 /etc/kafka-transaction-exporter/config/{{ ternary .Values.existingConfig.key "config.yaml" (ne (include "kafka-transaction-exporter.hasExistingConfig" .) "") }}
+{{- end }}
+
+{{/* Empty without a fleet. */}}
+{{- define "kafka-transaction-exporter.clustersFile" -}}
+{{- if include "kafka-transaction-exporter.isFleet" . -}}
+/etc/kafka-transaction-exporter/config/{{ default "clusters.yaml" .Values.existingConfig.clustersKey }}
+{{- end }}
 {{- end }}
 
 {{/* Whole folders, never single files by subPath: those would not follow a Secret that changes. */}}

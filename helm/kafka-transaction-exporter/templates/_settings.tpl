@@ -43,8 +43,8 @@ true
 {{/* Where the settings are: arguments of every command that asks brokers. */}}
 {{- define "kafka-transaction-exporter.settingsArguments" -}}
 - {{ printf "--config.file=%s" (include "kafka-transaction-exporter.configFile" .) | toJson }}
-{{- if include "kafka-transaction-exporter.isFleet" . }}
-- {{ printf "--clusters=/etc/kafka-transaction-exporter/config/%s" (default "clusters.yaml" .Values.existingConfig.clustersKey) | toJson }}
+{{- with include "kafka-transaction-exporter.clustersFile" . }}
+- {{ printf "--clusters=%s" . | toJson }}
 {{- end }}
 {{- end }}
 

@@ -1,0 +1,54 @@
+"""The files of settings: named by options, or by the environment where no option names one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.cli import CLUSTERS_FILE, CONFIG_FILE
+from tests.real_brokers.exporting import called
+
+
+def written(path: Path, servers: str) -> Path:
+    path.write_text(f"kafka.bootstrap.servers: {servers}\n")
+    return path
+
+
+@pytest.mark.parametrize("options", [(), ("--config.file",), ("--command-config",)], ids=str)
+def test_an_option_wins_over_the_environment(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Any of them: an operator's own login must not be mixed with the exporter's settings."""
+    of_pod, own = written(tmp_path / "pod.yaml", "pod:9092"), tmp_path / "own"
+    own.write_text(
+        "bootstrap.servers=own:9092\n" if options == ("--command-config",) else "kafka.bootstrap.servers: own:9092\n"
+    )
+    words = [*options, str(own)] if options else []
+    run = called(tmp_path, "config", "dump", *words, **{CONFIG_FILE: str(of_pod)})
+
+    assert run.returncode == 0, run.stderr
+    (line,) = (line for line in run.stdout.splitlines() if "bootstrap" in line)
+    assert ("own:9092" if options else "pod:9092") in line
+
+
+def test_the_environment_may_name_a_fleet(tmp_path: Path) -> None:
+    """As in the chart's pod: a command takes one cluster of it by its name."""
+    settings = tmp_path / "config.yaml"
+    settings.write_text("scan.interval: 7s\n")
+    fleet = tmp_path / "clusters.yaml"
+    fleet.write_text(
+        "clusters:\n  north: {kafka.bootstrap.servers: n:9092}\n  south: {kafka.bootstrap.servers: s:9092}\n"
+    )
+    named = {CONFIG_FILE: str(settings), CLUSTERS_FILE: str(fleet)}
+    run = called(tmp_path, "config", "dump", "--cluster=south", **named)
+
+    assert run.returncode == 0, run.stderr
+    assert "s:9092" in run.stdout
+    assert "n:9092" not in run.stdout
+    assert "7s" in run.stdout
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    run = called(tmp_path, "config", "check", **{CONFIG_FILE: str(tmp_path / "gone.yaml")})
+
+    assert run.returncode == 1
+    assert f"{tmp_path / 'gone.yaml'}: cannot be read" in run.stderr
