@@ -15,11 +15,13 @@ _INTRODUCTION = """\
 Generated from the settings that `exporter/config` declares: change those and run `make generate`.
 A test compares the two.
 
-A setting is read from four places; a later one overrides an earlier one: its default, the YAML file that `--config.file`
-names, its environment variable, its flag. Where a command has none of `--config.file`, `--clusters` and `--command-config`,
-the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and `KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two:
-the chart sets them in its pod. `kafka: {sasl: {username: me}}` and `kafka.sasl.username: me` are the same in YAML. All errors are reported at once, with file and line, variable or flag: an unknown name, a value of the wrong kind, a
-setting that would be ignored, two settings that cannot work together.
+A setting is read from four places; a later one overrides an earlier one: its default, the YAML file that
+`--config.file` names, its environment variable, its flag. Where a command has none of `--config.file`, `--clusters` and
+`--command-config`, the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and
+`KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two: the chart sets them in its pod. `kafka: {sasl: {username:
+me}}` and `kafka.sasl.username: me` are the same in YAML. All errors are reported at once, with file and line, variable
+or flag: an unknown name, a value of the wrong kind, a setting that would be ignored, two settings that cannot work
+together.
 
 `${file:/run/secrets/password}` and `${env:PASSWORD}` in a value are replaced by that file and that variable (`$${` is
 `${`). A secret can also be in a file of its own, which the setting with its name and `_file` names. These files are read
