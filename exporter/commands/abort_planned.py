@@ -17,7 +17,7 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, carry_out
-from exporter.recovery.plan import Action, Plan, plan_for, refusal, what_changed
+from exporter.recovery.plan import Action, Plan, plan_for, refusal, what_changed, which
 from exporter.recovery.plan_file import PlanFile, PlanFileError, PlannedAbort, load
 
 ABORTS_MAX = 10
@@ -114,13 +114,15 @@ def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: lis
         if judgement.against:
             print(f"  nothing will be written: {judgement.against}")
     options = context.options
-    hanging = sum(judgement.standing is Standing.HANGS for judgement in judged)
+    wanted = [judged_one.plan for judged_one in judged if judged_one.standing is Standing.HANGS]
+    hanging = len(wanted)
     if options.dry_run:
         print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
         return _worst([_status_of(judgement.standing) for judgement in judged])
     audit = audit_log(context)
     audit.step("plan_file", path=options.plan_file, sha256=plan.sha256, transactions=len(judged), hanging=hanging)
-    if hanging and not agrees(options, audit, f"Write {hanging} ABORT markers? Type yes: "):
+    asked = {"transactions": [which(plan) for plan in wanted if plan is not None]}
+    if hanging and not agrees(options, audit, asked, f"Write {hanging} ABORT markers? Type yes: "):
         return ExitStatus.REFUSED
     statuses = []
     for number, planned in enumerate(plan.transactions, 1):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from exporter.commands.context import Context
 from exporter.commands.report import complain, with_collector
@@ -35,16 +36,19 @@ def with_audited(settings: Settings, command: Callable[[Collector], int]) -> int
     return with_collector(settings, guarded)
 
 
-def agrees(options: argparse.Namespace, audit: AuditLog, question: str = "Write it? Type yes: ") -> bool:
+def agrees(
+    options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any], question: str = "Write it? Type yes: "
+) -> bool:
     """True if the operator confirms: by `--yes`, or by typing yes on a terminal. Raises AuditError.
 
-    Ctrl-C is logged as declined too, and raised again as KeyboardInterrupt.
+    `about` is what the audit log says of what was asked. Ctrl-C is logged as declined too, and raised again as
+    KeyboardInterrupt.
     """
     if options.yes:
-        audit.step("confirmed", by="--yes")
+        audit.step("confirmed", by="--yes", **about)
         return True
     if not _is_terminal():
-        audit.step("declined", by="no terminal")
+        audit.step("declined", by="no terminal", **about)
         complain(
             "no confirmation is possible: standard input or standard error is not a terminal; nothing is written, "
             "run it again with --yes"
@@ -53,10 +57,10 @@ def agrees(options: argparse.Namespace, audit: AuditLog, question: str = "Write 
     try:
         answer = _asked(question)
     except KeyboardInterrupt:
-        audit.step("declined", by="Ctrl-C")
+        audit.step("declined", by="Ctrl-C", **about)
         raise
     is_agreed = answer.strip() == "yes"
-    audit.step("confirmed" if is_agreed else "declined", by="terminal")
+    audit.step("confirmed" if is_agreed else "declined", by="terminal", **about)
     if not is_agreed:
         complain("declined, nothing is written")
     return is_agreed

@@ -43,7 +43,7 @@ def _on(context: Context, collector: Collector, transaction: CoordinatorTransact
         return ExitStatus.ANSWERED
     audit = audit_log(context)
     audit.step("planned", action="force-terminate", transaction=described(transaction, int(time.time() * 1000)))
-    if not agrees(options, audit):
+    if not agrees(options, audit, {"transactional_id": transaction.transactional_id}):
         return ExitStatus.REFUSED
     with ExitStack() as stack:
         try:

@@ -88,7 +88,7 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
     log_plan(audit, evaluation, plan, forced=None if forced is None else forced.label)
     if against is not None:
         return refused(audit, plan, against)
-    if not agrees(options, audit):
+    if not agrees(options, audit, which(plan)):
         return ExitStatus.REFUSED
     with logged_failure(audit, plan), audit.exclusively():
         return _judged_and_done(options, means, plan, forced, audit)

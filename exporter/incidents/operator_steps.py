@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from exporter.incidents.incident import Event, EventKind, Incident, by_time
 
-_WORDS = {
-    "planned": "planned",
-    "refused": "was refused",
-    "sending": "sends the marker",
-    "answered": "got the broker's response",
-    "ended": "ended",
+_SENTENCES = {
+    "planned": "{who} planned {action} of the transaction on {place}",
+    "confirmed": "{who} confirmed it for {place}, by {by}",
+    "declined": "{who} declined it for {place}, by {by}: nothing was written",
+    "refused": "the command of {who} for {place} was refused: {said}",
+    "sending": "the command of {who} sends the marker to {place}",
+    "answered": "the broker's response to the command of {who} for {place}: {said}",
+    "ended": "the command of {who} for {place} ended: {said}",
 }
+_ACTIONS = {"abort": "an abort", "complete": "the completion"}
+_BY = {"terminal": "typing at the terminal", "no terminal": "having no terminal to ask at"}
 
 _Step = tuple[str, str, Event]
 """Producer id and topic id, as text, and what was done. Empty are a topic id that brokers do not have, and both in a log of
@@ -32,14 +36,15 @@ def steps_of(lines: Iterable[str]) -> Steps:
     steps: defaultdict[tuple[str, str, str], list[_Step]] = defaultdict(list)
     for line in lines:
         step = _parsed(line)
-        if step is not None and str(step.get("step")) in _WORDS:
-            plan = step.get("plan")
-            facts = plan if isinstance(plan, dict) else step
-            topic, partition, start_offset = (str(facts.get(name)) for name in ("topic", "partition", "start_offset"))
-            event = _event(step, f"{topic}-{partition}")
-            if event is not None:
-                producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
-                steps[topic, partition, start_offset].append((producer_id, topic_id, event))
+        if step is not None and str(step.get("step")) in _SENTENCES:
+            for facts in _transactions(step):
+                topic, partition, start_offset = (
+                    str(facts.get(name)) for name in ("topic", "partition", "start_offset")
+                )
+                event = _event(step, f"{topic}-{partition}")
+                if event is not None:
+                    producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
+                    steps[topic, partition, start_offset].append((producer_id, topic_id, event))
     return {key: tuple(events) for key, events in steps.items()}
 
 
@@ -65,13 +70,29 @@ def _parsed(line: str) -> Mapping[str, Any] | None:
     return step if isinstance(step, dict) else None
 
 
-def _event(step: Mapping[str, Any], name: str) -> Event | None:
+def _transactions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Those that the step is about: one, or with a plan file several."""
+    several = step.get("transactions")
+    if isinstance(several, list):
+        yield from (facts for facts in several if isinstance(facts, dict))
+        return
+    plan = step.get("plan")
+    yield plan if isinstance(plan, dict) else step
+
+
+def _event(step: Mapping[str, Any], place: str) -> Event | None:
     try:
         at_ms = int(datetime.fromisoformat(str(step.get("at"))).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         return None
     plan = step.get("plan")
-    action = plan.get("action", "") if isinstance(plan, dict) else ""
-    said = step.get("sentence") or step.get("outcome") or action
-    sentence = f"{name}: a command of {step.get('who')} {_WORDS[str(step.get('step'))]}"
-    return Event(at_ms, EventKind.OPERATOR, f"{sentence}: {said}" if said else sentence)
+    action = str(plan.get("action", "")) if isinstance(plan, dict) else ""
+    by = str(step.get("by"))
+    sentence = _SENTENCES[str(step.get("step"))].format(
+        who=step.get("who"),
+        place=place,
+        action=_ACTIONS.get(action, action),
+        by=_BY.get(by, by),
+        said=step.get("sentence") or step.get("outcome") or "no reason is in the audit log",
+    )
+    return Event(at_ms, EventKind.OPERATOR, sentence)

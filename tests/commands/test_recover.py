@@ -235,7 +235,7 @@ def test_without_a_place_for_the_log_nothing_is_done(
     assert "name a file with --audit-log" in capsys.readouterr().err
     at_terminal(monkeypatch, None)
     context.options.audit_log = str(tmp_path / "log")
-    assert agrees(context.options, audit_log(context))
+    assert agrees(context.options, audit_log(context), {})
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import socket
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,16 +23,27 @@ PLAN = {"action": "abort", "topic": "orders", "partition": 0, "start_offset": 10
 
 def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Path) -> None:
     (incident,) = Cycles().cycle(0, [hang()]).all
-    clock = iter([NOW_MS / 1000 + second for second in (1, 2, 3, 4)])
+    clock = iter([NOW_MS / 1000 + second for second in range(1, 9)])
     audit = AuditLog(tmp_path / "audit.jsonl", wall_clock=lambda: next(clock))
+    facts = {"topic": "orders", "partition": 0, "start_offset": 100}
+    other = {**facts, "start_offset": 7}
     audit.step("planned", plan=PLAN)
-    audit.step("sending", plan={**PLAN, "start_offset": 7})
-    audit.step("confirmed", by="terminal")
-    audit.step("ended", topic="orders", partition=0, start_offset=100, done=True, sentence="the marker was written")
+    audit.step("declined", by="Ctrl-C", **facts)
+    audit.step("plan_file", path="p.json", transactions=2)
+    audit.step("declined", by="no terminal", transactions=[other, facts, 7])
+    audit.step("sending", plan={**PLAN, **other})
+    audit.step("confirmed", by="terminal", **facts)
+    audit.step("confirmed", by="--yes", transactions=[other])
+    audit.step("ended", **facts, done=True, sentence="the marker was written")
     steps = steps_in(incident, (tmp_path / "audit.jsonl").read_text().splitlines())
-    assert [step.at_ms - NOW_MS for step in steps] == [1000, 4000]
-    assert steps[0].sentence.endswith("planned: abort")
-    assert steps[1].sentence.endswith("ended: the marker was written")
+    who = f"{getpass.getuser()}@{socket.gethostname()}"
+    assert [(step.at_ms - NOW_MS, step.sentence) for step in steps] == [
+        (1000, f"{who} planned an abort of the transaction on orders-0"),
+        (2000, f"{who} declined it for orders-0, by Ctrl-C: nothing was written"),
+        (4000, f"{who} declined it for orders-0, by having no terminal to ask at: nothing was written"),
+        (6000, f"{who} confirmed it for orders-0, by typing at the terminal"),
+        (8000, f"the command of {who} for orders-0 ended: the marker was written"),
+    ]
 
 
 def test_an_unreadable_line_is_left_out() -> None:

@@ -33,7 +33,7 @@ def nobody(incident: Incident) -> Incident:
 
 
 def somebody(incident: Incident) -> Incident:
-    step = Event(NOW_MS + 60_000, EventKind.OPERATOR, "orders-0: a command of a@b planned: abort")
+    step = Event(NOW_MS + 60_000, EventKind.OPERATOR, "orders-0: a@b planned an abort of the transaction")
     return replace(incident, events=by_time((*incident.events, step)))
 
 
@@ -59,7 +59,7 @@ def test_an_incident_has_a_page_that_the_list_links_to() -> None:
 def test_operators_steps_are_in_the_time_line() -> None:
     pages = IncidentPages().render(incidents := ended(), somebody, INTERVAL_MS)
     page = shown(pages[path_of(incidents.all[0].id)])
-    assert page.index("is hanging") < page.index("planned: abort") < page.index("is no longer open")
+    assert page.index("is hanging") < page.index("planned an abort") < page.index("is no longer open")
 
 
 def test_names_from_brokers_are_escaped() -> None:

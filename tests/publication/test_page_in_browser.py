@@ -178,7 +178,7 @@ def _incidents() -> Mapping[str, Page]:
     long = replace(open_.suspects[0], key=open_.suspects[0].key._replace(topic=LONG_TOPIC), groups=("g" * 200,))
     open_ = replace(open_, suspects=(long, *open_.suspects[1:]))
     step = Event(
-        open_.started_ms + 70_000, EventKind.OPERATOR, f"{LONG_TOPIC}-1: a command of anna@desk planned: abort"
+        open_.started_ms + 70_000, EventKind.OPERATOR, f"{LONG_TOPIC}-1: anna@desk planned an abort of the transaction"
     )
     with_step = replace(open_, events=by_time((*open_.events, step)))
     pages = IncidentPages().render(

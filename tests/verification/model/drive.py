@@ -220,7 +220,7 @@ def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
 def _commands_in(world: World) -> Iterator[None]:
     """Let commands run on the world's time, with its operator and its audit log."""
 
-    def agrees(_options: Any, _audit: Any, _question: str = "") -> bool:
+    def agrees(_options: Any, _audit: Any, _about: Any, _question: str = "") -> bool:
         world.director.before(world, "question")
         return True
 
