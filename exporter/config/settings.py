@@ -116,6 +116,13 @@ class PublishSettings:
         "and JSON.",
         needs_restart=True,
     )
+    runbook_url: str | None = setting(
+        "publish.runbook_url",
+        values.PAGE_URL,
+        "Where the runbooks are, such as https://wiki.example.org/runbooks: the pages link to NAME.md below it. The "
+        "project's own when left out.",
+        needs_restart=True,
+    )
     partition_series: Literal["all", "open"] = setting(
         "publish.partition_series",
         values.one_of_kind("all", "open"),

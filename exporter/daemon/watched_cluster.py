@@ -289,6 +289,7 @@ class WatchedCluster:
                 self._shared.audit.added_to,
                 publication.status.interval_ms,
                 bootstrap=publication.bootstrap,
+                runbooks=publication.options.runbook_url,
                 transactional_ids=publication.options.transactional_ids,
             )
             rendered = Rendered(

@@ -25,6 +25,8 @@ class PublishOptions:
     """Whether transactional ids are shown."""
     external_url: str | None = None
     """Where people reach the status page; None if that is unknown."""
+    runbook_url: str | None = None
+    """Where the runbooks are; None: the project's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,8 @@ def test_page_alerts_and_dashboard_give_the_same_advice(verdict: Verdict) -> Non
     """The same runbook, which exists, and the same command."""
     (dashboard,) = (advice for advice in ADVICE if re.fullmatch(advice.verdicts, verdict.label))
     assert RUNBOOKS == RUNBOOK_BASE
-    assert runbook_url(verdict) == f"{RUNBOOK_BASE}/{dashboard.runbook}.md"
+    assert runbook_url(verdict, None) == f"{RUNBOOK_BASE}/{dashboard.runbook}.md"
+    assert runbook_url(verdict, "https://wiki/x") == f"https://wiki/x/{dashboard.runbook}.md"
     assert (Path(FOLDER) / "runbooks" / f"{dashboard.runbook}.md").is_file()
     assert dashboard.command[0].split()[1] == advice_of(verdict).command
     assert ("--dry-run" in dashboard.command) == (advice_of(verdict).command != "find-hanging")

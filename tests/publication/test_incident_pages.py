@@ -126,5 +126,7 @@ def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -
     page = shown(IncidentPages().render(open_, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])
     assert command in page
     assert "export BOOTSTRAP=kafka:9092 TOPIC=orders PARTITION=" in page
+    pages = IncidentPages().render(open_, nobody, INTERVAL_MS, runbooks="https://wiki/x")
+    assert 'href="https://wiki/x/KafkaTransactionHanging.md"' in bytes(pages[path].head).decode()
     over = cycles.cycle(120)
     assert "--topic" not in shown(IncidentPages().render(over, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])

@@ -511,3 +511,12 @@ def test_time_outs_are_listed_by_name_and_cannot_break_the_page() -> None:
     kept_back = published(None, status=status(transaction_log=LogReport(timeouts=(ended,))))
     assert "orders-7" not in _page(replace(kept_back, options=PublishOptions(transactional_ids=False)))
     assert 'id="timeouts"' not in _page(published(None, status=status(transaction_log=LogReport())))
+
+
+def test_the_page_links_to_the_runbooks_that_are_named() -> None:
+    """A copy in the operators' own wiki: then nothing leads to the project's forge."""
+    own = "https://wiki.example.org/runbooks"
+    page = _page(replace(three_hangs(), options=PublishOptions(runbook_url=own)))
+
+    assert f'href="{own}/KafkaTransactionHanging.md"' in page
+    assert RUNBOOKS not in page

@@ -47,8 +47,9 @@ def advice_of(verdict: Verdict) -> Advice:
     return _ADVICE[verdict]
 
 
-def runbook_url(verdict: Verdict) -> str:
-    return f"{RUNBOOKS}/{advice_of(verdict).runbook}.md"
+def runbook_url(verdict: Verdict, base: str | None) -> str:
+    """Below `base`, or below the project's own."""
+    return f"{base or RUNBOOKS}/{advice_of(verdict).runbook}.md"
 
 
 def next_command(row: Suspected, bootstrap: str) -> str:

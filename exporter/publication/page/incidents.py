@@ -30,7 +30,7 @@ class IncidentPages:
     def __init__(self, cluster: str | None = None) -> None:
         """`cluster` is its name in a fleet."""
         self._cluster = cluster
-        self._made: dict[str, tuple[tuple[Incident, bool, str], Page]] = {}
+        self._made: dict[str, tuple[tuple[Incident, bool, str, str | None], Page]] = {}
 
     def render(
         self,
@@ -39,15 +39,17 @@ class IncidentPages:
         interval_ms: int,
         *,
         bootstrap: str = "",
+        runbooks: str | None = None,
         transactional_ids: bool = True,
     ) -> Mapping[str, Page]:
         """The list and every incident, by path below the cluster's page; `transactional_ids` says whether they are shown.
 
-        Commands on the pages name the brokers in `bootstrap`, or leave them to the operator where it is empty.
+        Commands on the pages name the brokers in `bootstrap`, or leave them to the operator where it is empty. `runbooks`
+        is where the runbooks are, by default the project's.
         """
         made = {}
         for incident in incidents.all:
-            content = add_steps(incident), transactional_ids, bootstrap
+            content = add_steps(incident), transactional_ids, bootstrap, runbooks
             before = self._made.get(incident.id)
             is_same = before is not None and before[0] == content
             page = before[1] if before is not None and is_same else _page(*content, interval_ms, self._cluster)
@@ -111,6 +113,7 @@ def _page(
     incident: Incident,
     transactional_ids: bool,  # noqa: FBT001
     bootstrap: str,
+    runbooks: str | None,
     interval_ms: int,
     cluster: str | None,
 ) -> Page:
@@ -121,7 +124,7 @@ def _page(
         head(f"Incident {shown.id}", heading, interval_ms, _links(cluster)),
         f'<div class="banner {_level(shown).value}" id="headline" role="status">{headline}</div>',
         "<h2>Suspect transactions</h2>",
-        f'<section id="suspects">{"".join(_suspect(one, bootstrap) for one in shown.suspects)}</section>',
+        f'<section id="suspects">{"".join(_suspect(one, bootstrap, runbooks) for one in shown.suspects)}</section>',
     ]
     if shown.more_suspects:
         parts.append(f'<p id="hidden">{humanize_count(shown.more_suspects, "more suspect")} not followed.</p>')
@@ -137,7 +140,7 @@ def _page(
     return Page(head=as_bytes(parts), rest=as_bytes([foot()]))
 
 
-def _suspect(suspect: Suspect, bootstrap: str) -> str:
+def _suspect(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
     """With the next command while it is open, and a suspect."""
     level = Level.BAD if suspect.worst.is_hanging else Level.WARNING
     ended = "open" if suspect.ended_at_ms is None else humanize_instant(suspect.ended_at_ms)
@@ -151,7 +154,8 @@ def _suspect(suspect: Suspect, bootstrap: str) -> str:
         ("offsets held back", held_back),
         ("consumer groups blocked", humanize_names(suspect.groups, shown_max=_NAMES_SHOWN_MAX) or "none seen"),
     )
-    step = _what_to_paste(suspect, bootstrap) if suspect.ended_at_ms is None and suspect.verdict.is_suspect else ""
+    is_open = suspect.ended_at_ms is None and suspect.verdict.is_suspect
+    step = _what_to_paste(suspect, bootstrap, runbooks) if is_open else ""
     listed = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>" for name, text in facts)
     return (
         f'<article class="suspect"><h3><code>{_e(suspect.name)}</code>'
@@ -166,7 +170,7 @@ def _cause(suspect: Suspect) -> str:
     return f'<p class="cause">Cause: <strong>{_e(suspect.cause)}</strong>: {_e(suspect.because)}.</p>'
 
 
-def _what_to_paste(suspect: Suspect, bootstrap: str) -> str:
+def _what_to_paste(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
     """The next command, and the line before the commands of the runbook."""
     line = f'<code class="command variables">{_e(variables(suspect, bootstrap))}</code>'
-    return f'{next_step(suspect, bootstrap)}<p class="quiet">before the runbook\'s commands {line}</p>'
+    return f'{next_step(suspect, bootstrap, runbooks)}<p class="quiet">before the runbook\'s commands {line}</p>'

@@ -37,7 +37,7 @@ def suspects_section(publication: Publication) -> str:
     hidden = evaluation.suspect_count - min(len(suspects), SUSPECTS_SHOWN_MAX)
     rest = f'<p id="hidden">{humanize_count(hidden, "more suspect")} not shown here.</p>' if hidden > 0 else ""
     now_ms = evaluation.snapshot.cluster_time_ms
-    shown = "\n".join(_suspect(row, now_ms, publication.bootstrap) for row in suspects[:SUSPECTS_SHOWN_MAX])
+    shown = "\n".join(_suspect(row, now_ms, publication) for row in suspects[:SUSPECTS_SHOWN_MAX])
     when = humanize_instant(evaluation.snapshot.taken_at_ms)
     title = humanize_count(evaluation.suspect_count, "suspect")
     order = "worst first, " if evaluation.suspect_count > 1 else ""
@@ -47,7 +47,7 @@ def suspects_section(publication: Publication) -> str:
     )
 
 
-def _suspect(row: TransactionRow, now_ms: int, bootstrap: str) -> str:
+def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     """First what an operator decides by, then the evidence."""
     level = Level.BAD if row.verdict.is_hanging else Level.WARNING
     late = ", late" if row.is_late else ""
@@ -63,10 +63,11 @@ def _suspect(row: TransactionRow, now_ms: int, bootstrap: str) -> str:
         ("start offset", str(row.start_offset)),
         ("coordinator", _coordinator(row)),
     )
+    step = next_step(row, publication.bootstrap, publication.options.runbook_url)
     return (
         f'<article class="suspect"><h3><code>{_e(row.topic)}-{row.partition}</code>'
         f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span></h3>'
-        f"{_pairs(first)}{next_step(row, bootstrap)}<p>{_e(row.reason)}</p>{_pairs(evidence)}</article>"
+        f"{_pairs(first)}{step}<p>{_e(row.reason)}</p>{_pairs(evidence)}</article>"
     )
 
 
@@ -75,13 +76,13 @@ def _pairs(pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
     return f"<dl>{''.join(cells)}</dl>"
 
 
-def next_step(row: Suspected, bootstrap: str) -> str:
+def next_step(row: Suspected, bootstrap: str, runbooks: str | None) -> str:
     """The next command, which prints only, and the runbook. A line never ends within the name of an option."""
     words = next_command(row, bootstrap).split(" ")
     command = " ".join(f"<span>{_e(word)}</span>" if word.startswith("--") else _e(word) for word in words)
     return (
         f'<p class="next"><span class="quiet">next ({advice_of(row.verdict).purpose})</span> '
-        f'<a href="{_e(runbook_url(row.verdict))}" rel="noreferrer">runbook</a>'
+        f'<a href="{_e(runbook_url(row.verdict, runbooks))}" rel="noreferrer">runbook</a>'
         f'<code class="command">{command}</code></p>'
     )
 
