@@ -58,6 +58,11 @@ def is_matched(pattern: re.Pattern[str], name: str) -> bool:
     return len(name) <= CHARACTERS_MAX and pattern.fullmatch(name) is not None
 
 
+def meant_by_glob(pattern: str) -> str | None:
+    """The expression that was probably meant by `order*`, which matches `orde`, `order` and `orderr`; None for others."""
+    return f"{pattern[:-1]}.*" if re.fullmatch(r"[\w.-]*\w\*", pattern) else None
+
+
 def prefix_of(transactional_id: str) -> str:
     """The id up to its last separator: `orders` of `orders-7`; the id itself without one."""
     at = max(transactional_id.rfind(separator) for separator in _SEPARATORS)

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from exporter.commands.cautions import exposed_secrets, globs
 from exporter.commands.context import Context
-from exporter.commands.exposed import exposed_secrets
 from exporter.commands.report import complain
 from exporter.commands.serve import state_file_problem, web_server
 from exporter.commands.status import ExitStatus
@@ -36,7 +36,7 @@ def run(context: Context, settings: Settings) -> int:
     if options.action == "dump":
         print(dump(context.settings_source.loaded), end="")
     else:
-        for sentence in exposed_secrets(settings):
+        for sentence in (*exposed_secrets(settings), *globs(settings)):
             complain(f"warning: {sentence}")
         print("The settings are valid.")
     return ExitStatus.ANSWERED

@@ -20,6 +20,7 @@ from exporter.doctor.local import local_findings
 from exporter.doctor.prometheus import prometheus_findings
 from exporter.doctor.protection import of_protection
 from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
+from exporter.doctor.topics import of_patterns
 from exporter.evaluation.humanize import printable
 from exporter.kafka.client.principal import principal_of
 from exporter.kafka.collect.collector import Collector
@@ -80,6 +81,7 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             status = ExitStatus.COULD_NOT_RUN
         else:
             local += () if protection is None else tuple(of_protection(protection))
+            local += tuple(of_patterns(settings.scan, snapshot.partitions.topics))
             local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
             diagnosis = diagnose(snapshot, read, principal=principal, local=local)
             is_enough = diagnosis.provable in ENOUGH[options.require]

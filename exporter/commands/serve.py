@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from exporter.commands.cautions import exposed_secrets, globs, lacking_descriptors
 from exporter.commands.context import Configured, Context
-from exporter.commands.exposed import exposed_secrets, lacking_descriptors
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
@@ -50,7 +50,7 @@ def run(context: Context, settings: Settings) -> int:
     problem = _impossible(context, settings)
     if problem is not None:
         return complain(problem)
-    for warning in (*exposed_secrets(settings), lacking_descriptors(settings)):
+    for warning in (*exposed_secrets(settings), *globs(settings), lacking_descriptors(settings)):
         if warning is not None:
             log.warning("%s", warning)
     if context.options.engine == "spark":

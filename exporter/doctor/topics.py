@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from exporter.config.settings import ScanSettings
 from exporter.doctor.acls import denials, hiding
 from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
+from exporter.patterns import is_matched, meant_by_glob
 from exporter.snapshot import STATE_TOPIC, Answer, Preconditions, Resource, Snapshot
 
 _GRANTS_BY_NAME_MAX = 20
@@ -59,6 +61,22 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
         )
     else:
         yield Finding(check="topics", level=Level.OK, result=f"{humanize_count(len(topics), 'topic')}, all visible")
+
+
+def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:
+    """Expressions of scan.topics that match no visible topic: a misspelt one would have no effect, without a word."""
+    visible = humanize_count(len(topics), "visible topic")
+    for name, patterns in (("include", scan.topics_include), ("exclude", scan.topics_exclude)):
+        for pattern in patterns:
+            if not any(is_matched(pattern, topic) for topic in topics):
+                meant = meant_by_glob(pattern.pattern)
+                yield Finding(
+                    check="topics",
+                    level=Level.LIMITED,
+                    result=f"scan.topics.{name} {pattern.pattern!r} matches none of {visible}",
+                    consequence="it has no effect",
+                    advice="" if meant is None else f"for a prefix write {meant!r}",
+                )
 
 
 def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) -> Iterable[Finding]:

@@ -1,4 +1,4 @@
-"""What is said at the start: secrets that are sent in clear, and too few descriptors."""
+"""What is said at the start: secrets in clear, globs in place of expressions, too few descriptors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from exporter.commands.exposed import exposed_secrets, lacking_descriptors
+from exporter.commands.cautions import exposed_secrets, globs, lacking_descriptors
 from exporter.config.loading import load
 from exporter.config.settings import Settings
 
@@ -42,6 +42,24 @@ def test_a_secret_that_is_sent_in_clear_is_named(given: dict[str, str], words: l
     sentences = list(exposed_secrets(settings_of(**given)))
     assert len(sentences) == len(words)
     assert all(word in sentence for word, sentence in zip(words, sentences, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("pay*", "pay.*"),
+        ("a.b-c_*", "a.b-c_.*"),
+        ("orders-1*", "orders-1.*"),
+        ("pay.*", None),
+        ("pay", None),
+        ("p[ay]*", None),
+    ],
+)
+def test_a_pattern_of_a_shell_is_named(pattern: str, meant: str | None) -> None:
+    """As an expression it is valid, and matches something else."""
+    sentences = list(globs(settings_of(scan__topics__exclude=pattern)))
+    wanted = f"scan.topics.exclude {pattern!r} is a regular expression: for a prefix write {meant!r}"
+    assert sentences == ([] if meant is None else [wanted])
 
 
 def test_a_low_limit_of_descriptors_is_said_with_numbers() -> None:

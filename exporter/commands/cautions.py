@@ -1,4 +1,4 @@
-"""Says which settings send a secret without encryption, and whether the process may have too few descriptors."""
+"""Says at the start what is allowed and probably not wanted: secrets in clear, globs for expressions, few descriptors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from exporter.config.settings import Settings
+from exporter.patterns import meant_by_glob
 
 DESCRIPTORS_OF_CLUSTER: Final = 64
 """Brokers of a cluster, twice for the reader of the transaction log, its pipes and lookups; large clusters need more."""
@@ -29,6 +30,18 @@ def exposed_secrets(settings: Settings) -> Iterator[str]:
                 f"{place}kafka.sasl.oauthbearer.token.endpoint.url is http: the client secret and the token are sent in "
                 "clear: use https"
             )
+
+
+def globs(settings: Settings) -> Iterator[str]:
+    """A sentence for each expression that selects topics and looks like a shell's pattern."""
+    for cluster in settings.watched:
+        scan, place = cluster.settings.scan, "" if cluster.name is None else f"cluster {cluster.name}: "
+        for name, patterns in (("include", scan.topics_include), ("exclude", scan.topics_exclude)):
+            for pattern in patterns:
+                meant = meant_by_glob(pattern.pattern)
+                if meant is not None:
+                    given = f"{place}scan.topics.{name} {pattern.pattern!r}"
+                    yield f"{given} is a regular expression: for a prefix write {meant!r}"
 
 
 def lacking_descriptors(settings: Settings, limit: int | None = None) -> str | None:
