@@ -93,7 +93,9 @@ def evaluate(
     )
     return replace(
         evaluation,
-        suspects=tuple(transaction_row(evaluation, row) for row in _worst_first(transactions)),
+        suspects=tuple(
+            sorted((transaction_row(evaluation, row) for row in _suspect_rows(transactions)), key=by_impact)
+        ),
         longest_others=tuple(transaction_row(evaluation, row) for row in _longest_others(transactions)),
     )
 
@@ -218,11 +220,19 @@ def partition_columns(
     )
 
 
-def _worst_first(transactions: TransactionColumns) -> list[int]:
-    """The suspects: by verdict, then the longest open."""
-    rows = np.flatnonzero(IS_SUSPECT[transactions.verdict])
-    chosen: list[int] = rows[np.lexsort((-transactions.duration_ms[rows], transactions.verdict[rows]))].tolist()
-    return chosen
+def _suspect_rows(transactions: TransactionColumns) -> list[int]:
+    rows: list[int] = np.flatnonzero(IS_SUSPECT[transactions.verdict]).tolist()
+    return rows
+
+
+def by_impact(row: TransactionRow) -> tuple[int, ...]:
+    """The order of rows, worst first: proved hangs before all others, by verdict; then by who stands still.
+
+    Blocked groups, then the number of digits of the offsets held back, then the age. The number itself grows in every
+    cycle: where there are more suspects than series, it would exchange them all the time.
+    """
+    rank = 0 if row.verdict.is_hanging else int(row.verdict)
+    return rank, -len(row.groups), -len(str(row.last_stable_offset_lag or 0)), -row.duration_ms
 
 
 def _longest_others(transactions: TransactionColumns) -> list[int]:
@@ -238,8 +248,8 @@ def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
 
 
 def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
-    """Every open transaction as a row, worst first: by verdict, then the longest open."""
-    return tuple(sorted(all_rows(evaluation), key=lambda row: (row.verdict, -row.duration_ms)))
+    """Every open transaction as a row, worst first."""
+    return tuple(sorted(all_rows(evaluation), key=by_impact))
 
 
 def _remember(

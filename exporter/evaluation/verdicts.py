@@ -287,7 +287,7 @@ class Evaluation:
     usual: tuple[Usual | None, ...]
     """The usual duration of each open transaction."""
     suspects: tuple[TransactionRow, ...]
-    """Every suspect that was examined, worst first: by verdict, then the longest duration."""
+    """Every suspect that was examined, worst first: see `by_impact`."""
     longest_others: tuple[TransactionRow, ...] = ()
     """The examined transactions that are not suspects, longest first, as many as a reader looks at."""
     blocked_groups: tuple[BlockedGroup, ...] = ()

@@ -38,7 +38,7 @@ def context(*arguments: str) -> Context:
 @pytest.mark.parametrize(
     ("written", "ids"),
     [
-        (None, [None, "billing-1", "slow-1", "ends-1", "live-1"]),
+        (None, ["billing-1", None, "slow-1", "ends-1", "live-1"]),
         ("Ongoing", ["slow-1", "live-1"]),
         ("Ongoing,CompleteCommit", ["billing-1", "slow-1", "live-1"]),
         ("-", [None]),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.baseline import Usual
+from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
 from exporter.publication.exposition import Renderer
@@ -520,3 +522,26 @@ def test_the_page_links_to_the_runbooks_that_are_named() -> None:
 
     assert f'href="{own}/KafkaTransactionHanging.md"' in page
     assert RUNBOOKS not in page
+
+
+def test_who_stands_still_decides_which_hang_is_first() -> None:
+    """Groups that are blocked, then what is held back, then the age; a suspect that may end by itself comes after all."""
+
+    def named(partition: int, **changes: Any) -> TransactionRow:
+        return hanging(partition=partition, **changes)
+
+    group = WaitingGroup(group="billing", committed_offset=7, waiting_records=9)
+    stuck = transaction(
+        partition=4, verdict=Verdict.STUCK_COMPLETING, groups=(group, group), last_stable_offset_lag=10**6
+    )
+    rows = [
+        stuck,
+        named(3, last_stable_offset_lag=9, duration_ms=99_000),
+        named(2, last_stable_offset_lag=9, duration_ms=999_000),
+        named(1, last_stable_offset_lag=10_000, duration_ms=1),
+        named(0, last_stable_offset_lag=1, duration_ms=1, groups=(group,), verdict=Verdict.HANGING_NOT_IN_TRANSACTION),
+    ]
+
+    assert [row.partition for row in sorted(rows, key=by_impact)] == [0, 1, 2, 3, 4]
+    grown = replace(rows[1], last_stable_offset_lag=8)
+    assert by_impact(grown) == by_impact(rows[1]), "a number that grows in each cycle does not exchange rows"
