@@ -11,11 +11,9 @@ from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.incidents_file import AuditReader, load, path_beside
 from exporter.daemon.kept_file import KeptFileError
-from exporter.evaluation.humanize import humanize_duration, in_markdown
 from exporter.incidents.document import document, of_incident
-from exporter.incidents.incident import Incident, Incidents, Suspect
-from exporter.publication.page.humanize import humanize_instant
-from exporter.publication.page.incidents import in_one_sentence
+from exporter.incidents.incident import Incident, Incidents
+from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.paths import url_of
 
 
@@ -34,7 +32,7 @@ def run(context: Context, settings: Settings) -> int:
     print(
         json.dumps({**of_incident(incident), "url": url}, indent=2)
         if options.format == "json"
-        else markdown(incident, url)
+        else post_mortem(incident, url)
     )
     return ExitStatus.ANSWERED
 
@@ -69,46 +67,3 @@ def _list_of(incidents: Incidents, form: str) -> str:
         for incident in reversed(incidents.all)
     ]
     return "\n".join(lines)
-
-
-def markdown(incident: Incident, url: str | None) -> str:
-    """A post-mortem to fill in: what is known, and headings for what only people know."""
-    state = "Over" if incident.is_over else "Open"
-    lines = [f"# Incident {incident.id}", "", f"{state}: {in_one_sentence(incident)}.", ""]
-    lines += [] if url is None else [f"<{url}>", ""]
-    lines += ["| partition | start offset | producer id / epoch | transactional id | verdict | open as a suspect |"]
-    lines += ["|---|---|---|---|---|---|", *(_row(one) for one in incident.suspects), ""]
-    lines += [
-        "## Who waited",
-        "",
-        *([f"- {in_markdown(group)}" for group in incident.groups] or ["No blocked group was seen."]),
-        "",
-    ]
-    lines += [
-        "## Evidence",
-        "",
-        *(f"- {in_markdown(one.name)}: {in_markdown(one.reason)}" for one in incident.suspects),
-        "",
-    ]
-    lines += ["## Time line", ""]
-    lines += [f"- {humanize_instant(one.at_ms)}: {in_markdown(one.sentence)}" for one in incident.events]
-    more = f"`ktx explain --incident {incident.id} --format markdown` has the logs' time line, and what prevents it."
-    causes = [
-        f"- {in_markdown(one.name)}: {one.cause}: {in_markdown(one.because)}" for one in incident.suspects if one.cause
-    ]
-    lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), "", more, ""]
-    lines += ["## What prevents the next one", ""]
-    return "\n".join(lines)
-
-
-def _row(suspect: Suspect) -> str:
-    lasted = "open" if suspect.ended_at_ms is None else humanize_duration(suspect.ended_at_ms - suspect.suspect_at_ms)
-    cells = (
-        suspect.name,
-        str(suspect.key.start_offset),
-        f"{suspect.key.producer_id} / {suspect.producer_epoch}",
-        suspect.transactional_id or "unknown",
-        suspect.worst.label,
-        lasted,
-    )
-    return f"| {' | '.join(in_markdown(cell) for cell in cells)} |"

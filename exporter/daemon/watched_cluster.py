@@ -290,6 +290,7 @@ class WatchedCluster:
                 publication.status.interval_ms,
                 bootstrap=publication.bootstrap,
                 runbooks=publication.options.runbook_url,
+                external_url=publication.options.external_url,
                 transactional_ids=publication.options.transactional_ids,
             )
             rendered = Rendered(

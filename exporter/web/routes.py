@@ -20,7 +20,6 @@ HEADER_BYTES_MAX = 16 * 1024
 """Limit for all headers of one request."""
 
 _PLAIN = "text/plain; charset=utf-8"
-_HTML = "text/html; charset=utf-8"
 _COMMON_HEADERS = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 _PAGE_POLICY = (
     "default-src 'none'",
@@ -134,7 +133,7 @@ class Routes:
         if page is None:
             return plain(404, "Not found.")
         body = page.with_alarm(self._liveness())
-        return Response(status=200, content_type=_HTML, chunks=(body,), headers=_PAGE_HEADERS)
+        return Response(status=200, content_type=page.content_type, chunks=(body,), headers=_PAGE_HEADERS)
 
 
 _PATHS: dict[str, Callable[[Routes, Request], Response]] = {

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from exporter.incidents.follow import unexplained, with_causes
 from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents, by_time
-from exporter.publication.page.incidents import IncidentPages, in_one_sentence
+from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page
+from exporter.publication.page.post_mortem import in_one_sentence
 from exporter.publication.paths import path_of
 from tests.evaluation.builders import NOW_MS, proof, transaction
 from tests.incidents.cycles import Cycles, blocked, hang
@@ -74,8 +76,10 @@ def test_names_from_brokers_are_escaped() -> None:
     )
     events = (Event(NOW_MS, EventKind.VERDICT, EVIL),)
     evil = replace(incidents, all=(replace(incident, suspects=(suspect,), events=events),))
+    own = {"text/html; charset=utf-8": 1, "text/markdown; charset=utf-8": 0}
     for page in IncidentPages().render(evil, nobody, INTERVAL_MS).values():
-        assert shown(page).count("<script>") == 1, "its own"
+        if page.content_type in own:  # JSON escapes nothing of HTML, and no browser takes it for that
+            assert shown(page).count("<script>") == own[page.content_type]
 
 
 def test_a_page_is_made_again_only_when_its_incident_has_changed() -> None:
@@ -130,3 +134,25 @@ def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -
     assert 'href="https://wiki/x/KafkaTransactionHanging.md"' in bytes(pages[path].head).decode()
     over = cycles.cycle(120)
     assert "--topic" not in shown(IncidentPages().render(over, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])
+
+
+def test_an_incident_is_also_there_for_a_post_mortem() -> None:
+    """As the command prints it, with operators' steps and the address; without transactional ids where these are hidden."""
+    known = transaction("Empty", start_time_ms=-1, partitions=frozenset())
+    incidents = Cycles().cycle(0, [hang()], transactions=(known,), proof=proof(transactions=(known,)))
+    (incident,) = incidents.all
+    path = path_of(incident.id)
+    given = {"external_url": "https://ktx.example.org", "transactional_ids": False}
+    pages = IncidentPages().render(incidents, somebody, INTERVAL_MS, **given)  # type: ignore[arg-type]
+    text, document = pages[f"{path}.md"], pages[f"{path}.json"]
+
+    assert (text.content_type, document.content_type) == ("text/markdown; charset=utf-8", "application/json")
+    page = text.with_alarm("No cycle since 08:00.").decode()
+    assert page.startswith(f"# Incident {incident.id}\n")
+    assert f"<https://ktx.example.org{path}>" in page
+    assert "a@b planned an abort of the transaction" in page
+    found = json.loads(document.with_alarm("No cycle since 08:00."))
+    assert (found["id"], found["url"]) == (incident.id, f"https://ktx.example.org{path}")
+    assert "app-1" not in page + str(found)
+    html = pages[path].with_alarm(None).decode()
+    assert all(f'href="{incident.id}{form}"' in html for form in (".md", ".json"))

@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from html import escape as _e
-from typing import Final
+from typing import Final, NamedTuple
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.humanize import humanize_count, humanize_names
+from exporter.incidents.document import of_incident
 from exporter.incidents.incident import Incident, Incidents, Suspect, without_transactional_ids
 from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_instant
-from exporter.publication.page.page import Page, as_bytes, foot, head
+from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot, head
+from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.page.summary import Level
 from exporter.publication.page.suspects import next_step
-from exporter.publication.paths import INCIDENTS, below, path_of
+from exporter.publication.paths import INCIDENTS, below, path_of, url_of
 
 _NAMES_SHOWN_MAX: Final = 5
 
@@ -30,7 +33,7 @@ class IncidentPages:
     def __init__(self, cluster: str | None = None) -> None:
         """`cluster` is its name in a fleet."""
         self._cluster = cluster
-        self._made: dict[str, tuple[tuple[Incident, bool, str, str | None], Page]] = {}
+        self._made: dict[str, tuple[_Content, Mapping[str, Page]]] = {}
 
     def render(
         self,
@@ -40,32 +43,46 @@ class IncidentPages:
         *,
         bootstrap: str = "",
         runbooks: str | None = None,
+        external_url: str | None = None,
         transactional_ids: bool = True,
     ) -> Mapping[str, Page]:
         """The list and every incident, by path below the cluster's page; `transactional_ids` says whether they are shown.
 
         Commands on the pages name the brokers in `bootstrap`, or leave them to the operator where it is empty. `runbooks`
-        is where the runbooks are, by default the project's.
+        is where the runbooks are, by default the project's; `external_url` where people reach these pages. Each incident is
+        also there as Markdown and JSON, as `ktx incident` prints it.
         """
         made = {}
         for incident in incidents.all:
-            content = add_steps(incident), transactional_ids, bootstrap, runbooks
+            with_steps = add_steps(incident)
+            shown = with_steps if transactional_ids else without_transactional_ids(with_steps)
+            content = _Content(shown, bootstrap, runbooks, url_of(external_url, self._cluster, incident.id))
             before = self._made.get(incident.id)
             is_same = before is not None and before[0] == content
-            page = before[1] if before is not None and is_same else _page(*content, interval_ms, self._cluster)
-            made[incident.id] = content, page
+            pages = before[1] if before is not None and is_same else _pages(content, interval_ms, self._cluster)
+            made[incident.id] = content, pages
         self._made = made
-        pages = {f"{INCIDENTS}/{name}": page for name, (_, page) in made.items()}
-        return {INCIDENTS: render_list([(self._cluster, incidents)], interval_ms), **pages}
+        found = {f"{INCIDENTS}/{name}{form}": page for name, (_, pages) in made.items() for form, page in pages.items()}
+        return {INCIDENTS: render_list([(self._cluster, incidents)], interval_ms), **found}
 
 
-def in_one_sentence(incident: Incident) -> str:
-    """What it was, for the top of a page or of a text."""
-    lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
-    groups = f", {humanize_count(len(incident.groups), 'group')} blocked" if incident.groups else ""
-    held = "" if incident.records_held_back is None else f", up to {incident.records_held_back:,} offsets held back"
-    count = humanize_count(len(incident.suspects) + incident.more_suspects, "suspect transaction")
-    return f"{count} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
+class _Content(NamedTuple):
+    """What the pages of an incident depend on."""
+
+    incident: Incident
+    bootstrap: str
+    runbooks: str | None
+    url: str | None
+
+
+def _pages(content: _Content, interval_ms: int, cluster: str | None) -> Mapping[str, Page]:
+    """By the end of their paths."""
+    document = json.dumps({**of_incident(content.incident), "url": content.url}, indent=2) + "\n"
+    return {
+        "": _page(content.incident, content.bootstrap, content.runbooks, interval_ms, cluster),
+        ".md": Page(head=post_mortem(content.incident, content.url).encode(), content_type=MARKDOWN),
+        ".json": Page(head=document.encode(), content_type=JSON),
+    }
 
 
 def render_list(found: Sequence[tuple[str | None, Incidents]], interval_ms: int) -> Page:
@@ -109,15 +126,7 @@ def _state(incident: Incident) -> str:
     return "over" if incident.is_over else "open"
 
 
-def _page(
-    incident: Incident,
-    transactional_ids: bool,  # noqa: FBT001
-    bootstrap: str,
-    runbooks: str | None,
-    interval_ms: int,
-    cluster: str | None,
-) -> Page:
-    shown = incident if transactional_ids else without_transactional_ids(incident)
+def _page(shown: Incident, bootstrap: str, runbooks: str | None, interval_ms: int, cluster: str | None) -> Page:
     heading = f'Incident <code id="incident">{_e(shown.id)}</code>'
     headline = f"<strong>{_state(shown).capitalize()}: {_e(in_one_sentence(shown))}</strong>"
     parts = [
@@ -135,7 +144,7 @@ def _page(
     if shown.more_events:
         parts.append(f"<p>{humanize_count(shown.more_events, 'later event')} not kept.</p>")
     parts.append(
-        f"<p>To paste into a post-mortem: <code>ktx incident {_e(shown.id)} --format markdown</code>, on this machine.</p>"
+        f'<p>For a post-mortem: <a href="{_e(shown.id)}.md">Markdown</a>, <a href="{_e(shown.id)}.json">JSON</a>.</p>'
     )
     return Page(head=as_bytes(parts), rest=as_bytes([foot()]))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape as _e
+from typing import Final
 
 from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
@@ -22,6 +23,11 @@ from exporter.publication.publication import Publication
 _REFRESH_SECONDS_MIN = 10
 
 
+HTML: Final = "text/html; charset=utf-8"
+MARKDOWN: Final = "text/markdown; charset=utf-8"
+JSON: Final = "application/json"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """The page in two pieces: between them the web server puts an alarm when the exporter's own loop has stopped.
@@ -30,11 +36,13 @@ class Page:
     """
 
     head: bytes
-    rest: bytes
+    rest: bytes = b""
+    content_type: str = HTML
 
     def with_alarm(self, sentence: str | None) -> bytes:
         """The whole page; `sentence` is the reason why the loop has stopped, None while it runs."""
-        return self.head + (_alarm(sentence).encode() if sentence is not None else b"") + self.rest
+        has_alarm = sentence is not None and self.content_type == HTML
+        return self.head + (_alarm(sentence or "").encode() if has_alarm else b"") + self.rest
 
 
 def render_page(publication: Publication) -> Page:

@@ -1,0 +1,59 @@
+"""Writes an incident as a post-mortem to fill in, in Markdown: what is known, and headings for what only people know."""
+
+from __future__ import annotations
+
+from exporter.evaluation.humanize import humanize_count, humanize_duration, in_markdown
+from exporter.incidents.incident import Incident, Suspect
+from exporter.publication.page.humanize import humanize_instant
+
+
+def in_one_sentence(incident: Incident) -> str:
+    """What it was, for the top of a page or of a text."""
+    lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
+    groups = f", {humanize_count(len(incident.groups), 'group')} blocked" if incident.groups else ""
+    held = "" if incident.records_held_back is None else f", up to {incident.records_held_back:,} offsets held back"
+    count = humanize_count(len(incident.suspects) + incident.more_suspects, "suspect transaction")
+    return f"{count} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
+
+
+def post_mortem(incident: Incident, url: str | None) -> str:
+    """`url` is that of its page, None if that is unknown."""
+    state = "Over" if incident.is_over else "Open"
+    lines = [f"# Incident {incident.id}", "", f"{state}: {in_one_sentence(incident)}.", ""]
+    lines += [] if url is None else [f"<{url}>", ""]
+    lines += ["| partition | start offset | producer id / epoch | transactional id | verdict | open as a suspect |"]
+    lines += ["|---|---|---|---|---|---|", *(_row(one) for one in incident.suspects), ""]
+    lines += [
+        "## Who waited",
+        "",
+        *([f"- {in_markdown(group)}" for group in incident.groups] or ["No blocked group was seen."]),
+        "",
+    ]
+    lines += [
+        "## Evidence",
+        "",
+        *(f"- {in_markdown(one.name)}: {in_markdown(one.reason)}" for one in incident.suspects),
+        "",
+    ]
+    lines += ["## Time line", ""]
+    lines += [f"- {humanize_instant(one.at_ms)}: {in_markdown(one.sentence)}" for one in incident.events]
+    more = f"`ktx explain --incident {incident.id} --format markdown` has the logs' time line, and what prevents it."
+    causes = [
+        f"- {in_markdown(one.name)}: {one.cause}: {in_markdown(one.because)}" for one in incident.suspects if one.cause
+    ]
+    lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), "", more, ""]
+    lines += ["## What prevents the next one", ""]
+    return "\n".join(lines)
+
+
+def _row(suspect: Suspect) -> str:
+    lasted = "open" if suspect.ended_at_ms is None else humanize_duration(suspect.ended_at_ms - suspect.suspect_at_ms)
+    cells = (
+        suspect.name,
+        str(suspect.key.start_offset),
+        f"{suspect.key.producer_id} / {suspect.producer_epoch}",
+        suspect.transactional_id or "unknown",
+        suspect.worst.label,
+        lasted,
+    )
+    return f"| {' | '.join(in_markdown(cell) for cell in cells)} |"
