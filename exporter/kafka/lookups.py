@@ -82,21 +82,54 @@ def _entries(response: RawAnswer) -> tuple[int, tuple[OneEntry, ...]]:
 
 
 async def describe_id(client: ClusterClient, transactional_id: str) -> CoordinatorTransaction:
-    """The coordinator's state of one transactional id. Raises BrokerFault and KafkaRequestError."""
+    """The coordinator's state of one transactional id. Raises BrokerFault and KafkaRequestError.
+
+    Without DESCRIBE on `__transaction_state` every broker is asked, which needs only DESCRIBE on the id: FindCoordinator
+    would make the topic where it does not exist.
+    """
     topology = await client.topology((STATE_TOPIC,))
     rows = topology.rows_of(STATE_TOPIC)
     if not rows:
-        code = error_name(topology.topic_errors.get(STATE_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        raise KafkaRequestError(code, f"{STATE_TOPIC} does not exist or is not visible: needs DESCRIBE on it ({code})")
+        return await _describe_at_any(client, transactional_id)
     coordinator = int(topology.leader[rows[state_partition(transactional_id, len(rows))]])
     if coordinator == NO_LEADER:
         raise KafkaRequestError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")
     return await describe_at(client, coordinator, transactional_id)
 
 
+async def _describe_at_any(client: ClusterClient, transactional_id: str) -> CoordinatorTransaction:
+    brokers = tuple(sorted(client.brokers or {}))
+    answers = await client.gather(describe_ids(client, broker, [transactional_id]) for broker in brokers)
+    found = {broker: answer.get(transactional_id) for broker, answer in zip(brokers, answers, strict=True)}
+    coordinators = [broker for broker, answer in found.items() if isinstance(answer, CoordinatorTransaction)]
+    if len(coordinators) > 1:
+        raise KafkaRequestError(
+            ErrorCode.NOT_COORDINATOR.name,
+            f"brokers {' and '.join(map(str, coordinators))} are coordinators of {transactional_id!r}: run it again",
+        )
+    others = {ErrorCode.NOT_COORDINATOR.name, "coordinator_unanswered", None}
+    for broker, answer in found.items():
+        if answer not in others:
+            return _read(answer, broker, transactional_id)
+    silent = [broker for broker, answer in found.items() if answer != ErrorCode.NOT_COORDINATOR.name]
+    if silent:
+        return _read(None, silent[0], transactional_id)
+    raise KafkaRequestError(
+        ErrorCode.NOT_COORDINATOR.name,
+        f"no broker is the coordinator of {transactional_id!r}: {STATE_TOPIC} does not exist, or its coordinator moves",
+    )
+
+
 async def describe_at(client: ClusterClient, coordinator: int, transactional_id: str) -> CoordinatorTransaction:
     """The state of one transactional id at this broker. Raises BrokerFault and KafkaRequestError."""
-    answer = (await describe_ids(client, coordinator, [transactional_id])).get(transactional_id)
+    answers = await describe_ids(client, coordinator, [transactional_id])
+    return _read(answers.get(transactional_id), coordinator, transactional_id)
+
+
+def _read(
+    answer: CoordinatorTransaction | str | None, coordinator: int, transactional_id: str
+) -> CoordinatorTransaction:
+    """Raises BrokerFault and KafkaRequestError."""
     if isinstance(answer, CoordinatorTransaction):
         return answer
     if answer == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinator_proof import prove
 from exporter.kafka.coordinators import list_transactions
+from exporter.kafka.lookups import KafkaRequestError, describe_id
 from exporter.kafka.state_partitions import _partitions_of, _random_ids, probe_ids, state_partition
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
 from tests.brokers.cluster import KafkaCluster
@@ -274,3 +276,56 @@ def test_listings_are_filtered_by_state_or_by_producer() -> None:
     }
     assert {t.transactional_id for listing in chosen for t in listing.transactions} == {"ended", "idle", "prepared"}
     assert durations == {-1}
+
+
+def _hidden_state_topic(cluster: FakeCluster) -> None:
+    cluster.model.hidden_topics |= {(1, STATE_TOPIC), (2, STATE_TOPIC)}
+
+
+def test_without_a_right_on_the_state_topic_every_broker_is_asked_for_an_id() -> None:
+    """The coordinator's answer counts; others say that they are not it."""
+    model = scene()
+    for name in model.transactions:
+        with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+            seen = collector.query(lambda client, name=name: describe_id(client, name))  # type: ignore[misc]
+            _hidden_state_topic(cluster)
+            asked = len(cluster.received)
+            assert collector.query(lambda client, name=name: describe_id(client, name)) == seen  # type: ignore[misc]
+            apis = [received.api for received in cluster.received[asked:]]
+            assert apis.count("DescribeTransactions") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda model: model.transactions.clear(), "does not know transactional id 'gone'"),
+        (lambda model: setattr(model, "may_describe_ids", False), "'gone' is not visible: grant DESCRIBE on it"),
+        (lambda model: model.topics.pop(STATE_TOPIC), "no broker is the coordinator of 'gone'"),
+    ],
+)
+def test_an_id_that_no_broker_describes_is_an_error(change: Callable[[Any], object], sentence: str) -> None:
+    """With what to do."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        _hidden_state_topic(cluster)
+        change(cluster.model)
+        with pytest.raises(KafkaRequestError, match=re.escape(sentence)):
+            collector.query(lambda client: describe_id(client, "gone"))
+
+
+def test_two_coordinators_of_one_id_are_an_error() -> None:
+    """One of them does not know yet that it is none any more: its state may be of before."""
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
+        name = next(iter(cluster.model.transactions))
+        _hidden_state_topic(cluster)
+        cluster.on_response = lambda received, answer: _as_coordinator(cluster, received, answer)
+        with pytest.raises(KafkaRequestError, match="brokers 1 and 2 are coordinators"):
+            collector.query(lambda client: describe_id(client, name))
+
+
+def _as_coordinator(cluster: FakeCluster, received: Received, answer: Any) -> None:
+    if received.api == "DescribeTransactions":
+        for row in answer.transaction_states:
+            transaction = cluster.model.transactions[row.transactional_id]
+            row.error_code, row.transaction_state = 0, transaction.state
+            row.transaction_timeout_ms, row.transaction_start_time_ms = transaction.timeout_ms, 1
+            row.producer_id, row.producer_epoch = transaction.producer_id, transaction.epoch

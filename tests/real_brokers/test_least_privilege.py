@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from exporter.daemon.log_follower import NOT_YET
 from exporter.kafka.markers import Marker, MarkerOutcome, write_marker
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.marks import starts
+from tests.real_brokers.exporting import called
 from tests.real_brokers.log_reading import reading
 from tests.verification.privileges import (
     BEGINNING,
@@ -94,6 +96,32 @@ def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: Guard
         else:
             report = until(reader.report, lambda read: read.partitions_current == 5)
             assert (report.failure, report.partitions_unread) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("missing", "status", "shown"),
+    [
+        (FULL, 0, "live-id"),
+        ("READ on topics", 0, "live-id"),
+        ("DESCRIBE on transactional ids", 1, "transactional id 'live-id' is not visible: grant DESCRIBE on it"),
+    ],
+)
+def test_an_owner_describes_an_id_with_a_right_on_it_alone(
+    cluster: GuardedCluster, tmp_path: Path, missing: str, status: int, shown: str
+) -> None:
+    """Without READ on topics the topic `__transaction_state` is not visible, as to every application."""
+    properties = tmp_path / "client.properties"
+    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    properties.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={jaas} username="{USERS[missing]}" password="{PASSWORD}";\n'
+    )
+    words = ("--bootstrap-server", cluster.door, "--command-config", str(properties))
+    run = called(tmp_path, "describe", *words, "--transactional-id", "live-id", "--format=json")
+
+    assert run.returncode == status, run.stderr
+    assert shown in (run.stderr if status else run.stdout)
+    assert status or json.loads(run.stdout)["state"] == "Ongoing"
 
 
 def test_these_grants_write_nothing(cluster: GuardedCluster, client: dict[str, str | int | float | bool]) -> None:
