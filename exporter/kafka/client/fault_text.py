@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILU
 _MAJOR = re.compile(r"^Major .*, Minor \(\d+\): ", re.DOTALL)
 """GSS-API's general text, before Kerberos' own."""
 _WRAPPING = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*")
+_SYSTEM_ERROR = re.compile(r"(\d{1,3}) E[A-Z0-9]+|\[Errno (\d{1,3})\] .*")
+"""As kafka-python writes it: `111 ECONNREFUSED`, or Python: `[Errno 111] Connection refused`."""
+_LATE = (foreign.KafkaTimeoutError, foreign.RequestTimedOutError, TimeoutError)
 NOT_ALLOWED = "kafka.allowed.hosts does not match its host name"
 MAY_NEED_LOGIN = (
     "a listener that requires a login ends the connection like this at the first request: in that case set "
@@ -65,7 +69,20 @@ def describe_error(error: BaseException) -> str:
         return _WRAPPING.sub("", str(error)) or "the broker gave no reason"
     if is_tls_spoken(error):
         return TLS_SPOKEN_HERE
-    return str(error) or type(error).__name__
+    return _plain(error)
+
+
+def _plain(error: BaseException) -> str:
+    """Without names of classes and numbers, which say nothing to an operator."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = _WRAPPING.sub("", str(error))
+    code = _SYSTEM_ERROR.fullmatch(text)
+    if code is not None:
+        return os.strerror(int(code[1] or code[2]))
+    if text and not text.endswith("Error"):
+        return text
+    return "no response came in time" if isinstance(error, _LATE) else text or type(error).__name__
 
 
 def login_in_words(error: BaseException) -> str:
@@ -128,7 +145,7 @@ def refused_login(address: object, why: str) -> BrokerFault:
 def reason_of(error: Exception, *, connecting: bool) -> FaultReason:
     if isinstance(error, ReceiveLimitError):
         return FaultReason.RECEIVE_LIMIT
-    if isinstance(error, foreign.KafkaTimeoutError | foreign.RequestTimedOutError | TimeoutError):
+    if isinstance(error, _LATE):
         return FaultReason.TIMED_OUT
     if tls_error_in(error) is not None or is_tls_spoken(error):
         return FaultReason.TLS_FAILED if connecting else FaultReason.CONNECTION_LOST

@@ -19,7 +19,7 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest
 
 from exporter.kafka.client.connections import Address
-from exporter.kafka.client.fault_text import reason_of
+from exporter.kafka.client.fault_text import describe_error, reason_of
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS, Parser
 from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
 from exporter.kafka.messages.raw_request import RawAnswer
@@ -65,6 +65,25 @@ def test_foreign_exceptions_are_of_the_kinds_that_the_border_distinguishes(
     """Each exception of kafka-python in a known situation gets the right reason."""
     assert reason_of(error(), connecting=False) is asking
     assert reason_of(error(), connecting=True) is connecting
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (foreign.KafkaConnectionError("111 ECONNREFUSED"), "Connection refused"),
+        (foreign.KafkaConnectionError(ConnectionResetError(104, "reset")), "Connection reset by peer"),
+        (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
+        (foreign.KafkaConnectionError("socket disconnected"), "socket disconnected"),
+        (foreign.KafkaTimeoutError("the handshake timed out"), "the handshake timed out"),
+        (foreign.RequestTimedOutError(), "no response came in time"),
+        (TimeoutError(), "no response came in time"),
+        (foreign.CorrelationIdError("3 nodes did"), "3 nodes did"),
+    ],
+    ids=str,
+)
+def test_a_fault_says_what_happened_and_not_which_class(error: Exception, words: str) -> None:
+    """The number of a system's error is its text."""
+    assert describe_error(error) == words
 
 
 def parser_with_one_request() -> tuple[Parser, int]:
