@@ -12,7 +12,7 @@ from exporter.cli import CLUSTERS_FILE, CONFIG_FILE
 from exporter.commands.arguments import build_parser
 from exporter.config.settings import SETTINGS
 from helm.made import ROOT
-from tests.helm.chart import EXAMPLES, render
+from tests.helm.chart import EXAMPLES, render, render_values
 from tests.helm.manifests import containers, of_kind, only, pods
 from tests.helm.pod_files import Outside, container_of, lay_out, moved
 from tests.real_brokers.exporting import called
@@ -172,3 +172,23 @@ def test_the_document_s_values_can_be_used(tmp_path: Path) -> None:
         path.write_text(block)
         is_whole = "existingConfig" in block
         assert render("existing-config" if is_whole else "minimal", f"--values={path}"), block
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("ingress", "config", "url"),
+    [
+        ({"enabled": True, "hosts": ["a.example.org", "b"], "tls": [{"secretName": "t"}]}, {}, "https://a.example.org"),
+        ({"enabled": True, "hosts": ["a.example.org"]}, {}, "http://a.example.org"),
+        ({"enabled": False, "hosts": ["a.example.org"]}, {}, None),
+        ({"enabled": True, "hosts": ["a"]}, {"publish": {"external_url": "https://own"}}, "https://own"),
+    ],
+)
+def test_alerts_link_to_the_host_of_the_ingress(
+    tmp_path: Path, ingress: dict[str, Any], config: dict[str, Any], url: str | None
+) -> None:
+    """Without it they had no link at all, and nothing said so."""
+    objects = render_values({"ingress": ingress, "config": config}, tmp_path)
+    (text,) = (each["data"]["config.yaml"] for each in of_kind(objects, "ConfigMap") if "config.yaml" in each["data"])
+
+    assert yaml.safe_load(text).get("publish.external_url") == url

@@ -240,6 +240,11 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- else }}
 {{- $_ := required "kafka.bootstrapServers is missing: the brokers to ask first, for instance [kafka-bootstrap:9092]" $servers }}
 {{- end }}
+{{- with .Values.ingress }}
+{{- if and .enabled .hosts (not (hasKey $settings "publish.external_url")) }}
+{{- $_ := set $settings "publish.external_url" (printf "%s://%s" (ternary "https" "http" (gt (len .tls) 0)) (first .hosts)) }}
+{{- end }}
+{{- end }}
 {{- toYaml $settings }}
 {{- end }}
 {{- end }}
