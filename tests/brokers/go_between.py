@@ -41,6 +41,7 @@ class GoBetween:
         self._moment: Moment | None = None
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
+        self._closed = False
         threading.Thread(target=self._accept, name="go-between", daemon=True).start()
 
     @property
@@ -66,9 +67,24 @@ class GoBetween:
             self._moment = moment
 
     def close(self) -> None:
+        """New connections are refused, also one that is just being made."""
+        with self._lock:
+            self._closed = True
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         self._server.close()
         for end in self._sockets:
+            hang_up(end)
             end.close()
+
+    def _keeps(self, end: socket.socket) -> bool:
+        """Closes it instead once this is closed."""
+        with self._lock:
+            if self._closed:
+                end.close()
+            else:
+                self._sockets.append(end)
+            return not self._closed
 
     def _accept(self) -> None:
         while True:
@@ -76,7 +92,8 @@ class GoBetween:
                 client, _ = self._server.accept()
             except OSError:
                 return
-            self._sockets.append(client)
+            if not self._keeps(client):
+                return
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
@@ -84,7 +101,8 @@ class GoBetween:
         if broker is None:
             hang_up(client)
             return
-        self._sockets.append(broker)
+        if not self._keeps(broker):
+            return
         threading.Thread(target=_answers, args=(broker, client), daemon=True).start()
         self._requests(client, broker)
 

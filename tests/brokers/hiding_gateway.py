@@ -24,7 +24,8 @@ class HidingGateway(GoBetween):
         except OSError:
             hang_up(client)
             return
-        self._sockets.append(broker)
+        if not self._keeps(broker):
+            return
         requests: deque[tuple[int, int]] = deque()
         threading.Thread(target=_responses, args=(broker, client, requests), daemon=True).start()
         with suppress(OSError):

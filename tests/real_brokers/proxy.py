@@ -33,8 +33,12 @@ class LosingProxy:
         while True:
             try:
                 client, _ = self._server.accept()
+            except OSError:
+                return
+            try:
                 broker = socket.create_connection(("127.0.0.1", self._target_port))
             except OSError:
+                client.close()
                 return
             self._sockets += [client, broker]
             threading.Thread(target=self._forward_requests, args=(client, broker), daemon=True).start()
