@@ -114,15 +114,14 @@ def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: lis
         if judgement.against:
             print(f"  nothing will be written: {judgement.against}")
     options = context.options
-    wanted = [judged_one.plan for judged_one in judged if judged_one.standing is Standing.HANGS]
-    hanging = len(wanted)
+    asked = [which(each.plan) for each in judged if each.plan is not None and each.standing is Standing.HANGS]
+    hanging = len(asked)
     if options.dry_run:
         print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
         return _worst([_status_of(judgement.standing) for judgement in judged])
     audit = audit_log(context)
     audit.step("plan_file", path=options.plan_file, sha256=plan.sha256, transactions=len(judged), hanging=hanging)
-    asked = {"transactions": [which(plan) for plan in wanted if plan is not None]}
-    if hanging and not agrees(options, audit, asked, f"Write {hanging} ABORT markers? Type yes: "):
+    if hanging and not agrees(options, audit, {"transactions": asked}, f"Write {hanging} ABORT markers? Type yes: "):
         return ExitStatus.REFUSED
     statuses = []
     for number, planned in enumerate(plan.transactions, 1):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from exporter.config.settings import Settings
+from exporter.config.settings import ClusterSettings, Settings
 from exporter.patterns import meant_by_glob
 
 DESCRIPTORS_OF_CLUSTER: Final = 64
@@ -19,7 +19,7 @@ DESCRIPTORS_OF_PROCESS: Final = 128
 def exposed_secrets(settings: Settings) -> Iterator[str]:
     """A sentence for each secret that anybody on the network can read."""
     for cluster in settings.watched:
-        kafka, place = cluster.settings.kafka, "" if cluster.name is None else f"cluster {cluster.name}: "
+        kafka, place = cluster.settings.kafka, _place(cluster)
         if kafka.sasl is None:
             continue
         if kafka.sasl.mechanism == "PLAIN" and kafka.security_protocol == "SASL_PLAINTEXT":
@@ -35,13 +35,15 @@ def exposed_secrets(settings: Settings) -> Iterator[str]:
 def globs(settings: Settings) -> Iterator[str]:
     """A sentence for each expression that selects topics and looks like a shell's pattern."""
     for cluster in settings.watched:
-        scan, place = cluster.settings.scan, "" if cluster.name is None else f"cluster {cluster.name}: "
-        for name, patterns in (("include", scan.topics_include), ("exclude", scan.topics_exclude)):
-            for pattern in patterns:
-                meant = meant_by_glob(pattern.pattern)
-                if meant is not None:
-                    given = f"{place}scan.topics.{name} {pattern.pattern!r}"
-                    yield f"{given} is a regular expression: for a prefix write {meant!r}"
+        for name, pattern in cluster.settings.scan.topic_patterns:
+            meant = meant_by_glob(pattern.pattern)
+            if meant is not None:
+                given = f"{_place(cluster)}{name} {pattern.pattern!r}"
+                yield f"{given} is a regular expression: for a prefix write {meant!r}"
+
+
+def _place(cluster: ClusterSettings) -> str:
+    return "" if cluster.name is None else f"cluster {cluster.name}: "
 
 
 def lacking_descriptors(settings: Settings, limit: int | None = None) -> str | None:

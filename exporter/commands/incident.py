@@ -11,7 +11,7 @@ from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.incidents_file import AuditReader, load, path_beside
 from exporter.daemon.kept_file import KeptFileError
-from exporter.incidents.document import document, of_incident
+from exporter.incidents.document import as_json, document
 from exporter.incidents.incident import Incident, Incidents
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.paths import url_of
@@ -29,11 +29,7 @@ def run(context: Context, settings: Settings) -> int:
         return complain(str(error))
     url = url_of(settings.publish.external_url, settings.fleet_name, incident.id)
     incident = AuditReader(context.audit_path).added_to(incident)
-    print(
-        json.dumps({**of_incident(incident), "url": url}, indent=2)
-        if options.format == "json"
-        else post_mortem(incident, url)
-    )
+    print(as_json(incident, url) if options.format == "json" else post_mortem(incident, url))
     return ExitStatus.ANSWERED
 
 

@@ -87,11 +87,9 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _Found:
             if not set(unread) <= log.failures.keys():
                 last_hope = now
             if not unread or now >= min(until, last_hope + FAILING_SECONDS_MAX):
-                why = {
-                    partition: log.failures.get(partition, f"it was not read to its end in {SECONDS_MAX} s")
-                    for partition in unread
-                }
-                why = {**dict.fromkeys(sorted(missing), "records are missing: truncated, removed or compressed"), **why}
+                why = dict.fromkeys(sorted(missing), "records are missing: truncated, removed or compressed")
+                for partition in unread:
+                    why[partition] = log.failures.get(partition, f"it was not read to its end in {SECONDS_MAX} s")
                 found.gaps = [
                     f"partition {partition} of __transaction_state: {reason}" for partition, reason in why.items()
                 ]

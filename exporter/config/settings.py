@@ -61,6 +61,13 @@ class ScanSettings:
         default="512MB",
     )
 
+    @property
+    def topic_patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        """Each expression that selects topics, with the name of its setting."""
+        included = (("scan.topics.include", pattern) for pattern in self.topics_include)
+        excluded = (("scan.topics.exclude", pattern) for pattern in self.topics_exclude)
+        return (*included, *excluded)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictSettings:

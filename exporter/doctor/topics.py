@@ -64,19 +64,18 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
 
 
 def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:
-    """Expressions of scan.topics that match no visible topic: a misspelt one would have no effect, without a word."""
+    """Finds expressions of scan.topics that match no visible topic: a misspelt one has no effect, without a word."""
     visible = humanize_count(len(topics), "visible topic")
-    for name, patterns in (("include", scan.topics_include), ("exclude", scan.topics_exclude)):
-        for pattern in patterns:
-            if not any(is_matched(pattern, topic) for topic in topics):
-                meant = meant_by_glob(pattern.pattern)
-                yield Finding(
-                    check="topics",
-                    level=Level.LIMITED,
-                    result=f"scan.topics.{name} {pattern.pattern!r} matches none of {visible}",
-                    consequence="it has no effect",
-                    advice="" if meant is None else f"for a prefix write {meant!r}",
-                )
+    for name, pattern in scan.topic_patterns:
+        if not any(is_matched(pattern, topic) for topic in topics):
+            meant = meant_by_glob(pattern.pattern)
+            yield Finding(
+                check="topics",
+                level=Level.LIMITED,
+                result=f"{name} {pattern.pattern!r} matches none of {visible}",
+                consequence="it has no effect",
+                advice="" if meant is None else f"for a prefix write {meant!r}",
+            )
 
 
 def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) -> Iterable[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -42,6 +43,11 @@ def of_incident(incident: Incident) -> dict[str, Any]:
         ],
         "more_events": incident.more_events,
     }
+
+
+def as_json(incident: Incident, url: str | None) -> str:
+    """The document of one incident; `url` is that of its page, None if that is unknown."""
+    return json.dumps({**of_incident(incident), "url": url}, indent=2)
 
 
 def _of_suspect(suspect: Suspect) -> dict[str, Any]:

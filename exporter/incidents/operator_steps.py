@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -34,17 +34,15 @@ Steps = Mapping[tuple[str, str, str], tuple[_Step, ...]]
 def steps_of(lines: Iterable[str]) -> Steps:
     """A damaged line, and one about anything else, is left out: the audit log itself is the record."""
     steps: defaultdict[tuple[str, str, str], list[_Step]] = defaultdict(list)
-    for line in lines:
-        step = _parsed(line)
-        if step is not None and str(step.get("step")) in _SENTENCES:
-            for facts in _transactions(step):
-                topic, partition, start_offset = (
-                    str(facts.get(name)) for name in ("topic", "partition", "start_offset")
-                )
-                event = _event(step, f"{topic}-{partition}")
-                if event is not None:
-                    producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
-                    steps[topic, partition, start_offset].append((producer_id, topic_id, event))
+    for step in filter(None, map(_parsed, lines)):
+        at_ms = _at_ms(step)
+        if at_ms is None:
+            continue
+        for facts in _transactions(step):
+            topic, partition, start_offset = (str(facts.get(name)) for name in ("topic", "partition", "start_offset"))
+            producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
+            event = Event(at_ms, EventKind.OPERATOR, _sentence(step, f"{topic}-{partition}"))
+            steps[topic, partition, start_offset].append((producer_id, topic_id, event))
     return {key: tuple(events) for key, events in steps.items()}
 
 
@@ -63,36 +61,41 @@ def with_steps(incident: Incident, steps: Steps) -> Incident:
 
 
 def _parsed(line: str) -> Mapping[str, Any] | None:
+    """The step of a line, if the time line has a sentence for it."""
     try:
         step = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return step if isinstance(step, dict) else None
+    return step if isinstance(step, dict) and str(step.get("step")) in _SENTENCES else None
 
 
-def _transactions(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Those that the step is about: one, or with a plan file several."""
-    several = step.get("transactions")
-    if isinstance(several, list):
-        yield from (facts for facts in several if isinstance(facts, dict))
-        return
-    plan = step.get("plan")
-    yield plan if isinstance(plan, dict) else step
-
-
-def _event(step: Mapping[str, Any], place: str) -> Event | None:
+def _at_ms(step: Mapping[str, Any]) -> int | None:
     try:
-        at_ms = int(datetime.fromisoformat(str(step.get("at"))).timestamp() * 1000)
+        return int(datetime.fromisoformat(str(step.get("at"))).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def _plan(step: Mapping[str, Any]) -> Mapping[str, Any] | None:
     plan = step.get("plan")
-    action = str(plan.get("action", "")) if isinstance(plan, dict) else ""
-    by = str(step.get("by"))
-    sentence = _SENTENCES[str(step.get("step"))].format(
+    return plan if isinstance(plan, dict) else None
+
+
+def _transactions(step: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """What a step is about: one transaction, or several with a plan file."""
+    several = step.get("transactions")
+    if isinstance(several, list):
+        return tuple(facts for facts in several if isinstance(facts, dict))
+    plan = _plan(step)
+    return (step if plan is None else plan,)
+
+
+def _sentence(step: Mapping[str, Any], place: str) -> str:
+    action, by = str((_plan(step) or {}).get("action", "")), str(step.get("by"))
+    return _SENTENCES[str(step.get("step"))].format(
         who=step.get("who"),
         place=place,
         action=_ACTIONS.get(action, action),
         by=_BY.get(by, by),
         said=step.get("sentence") or step.get("outcome") or "no reason is in the audit log",
     )
-    return Event(at_ms, EventKind.OPERATOR, sentence)

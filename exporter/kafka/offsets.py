@@ -29,9 +29,7 @@ async def latest_offsets(
 
     The LSO is requested first: the lag between them can only be overstated, never negative.
     """
-    by_broker: dict[int, list[TopicPartition]] = defaultdict(list)
-    for partition, broker in leaders.items():
-        by_broker[broker].append(partition)
+    by_broker = _by_broker(leaders)
     offsets: dict[TopicPartition, tuple[int, int]] = dict.fromkeys(leaders, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
 
     async def ask_broker(broker: int) -> None:
@@ -63,9 +61,6 @@ async def offsets_at(
 
     The offset is -1 where there is no such record. Each partition has an offset or a failure.
     """
-    by_broker: dict[int, list[TopicPartition]] = defaultdict(list)
-    for partition, leader in leaders.items():
-        by_broker[leader].append(partition)
     found: dict[TopicPartition, int] = {}
     failures: dict[TopicPartition, BrokerFault] = {}
 
@@ -89,8 +84,15 @@ async def offsets_at(
                 sentence = f"broker {leader} responded with {error_name(code)} to ListOffsets"
                 failures[partition] = BrokerFault(FaultReason.REFUSED, sentence)
 
-    await client.gather(ask(leader, mine) for leader, mine in by_broker.items())
+    await client.gather(ask(leader, mine) for leader, mine in _by_broker(leaders).items())
     return found, failures
+
+
+def _by_broker(leaders: Mapping[TopicPartition, int]) -> Mapping[int, list[TopicPartition]]:
+    partitions: dict[int, list[TopicPartition]] = defaultdict(list)
+    for partition, leader in leaders.items():
+        partitions[leader].append(partition)
+    return partitions
 
 
 async def _ask(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 
 from exporter.config.kafka_section import KafkaSettings
+from exporter.patterns import is_matched
 
 PAUSE_SECONDS = 1.0
 """After the first refusal of a broker."""
@@ -41,7 +42,7 @@ class Logins:
 
     def allows(self, host: str) -> bool:
         """Whether a connection to this host is allowed."""
-        return self.allowed_hosts is None or any(pattern.fullmatch(host) for pattern in self.allowed_hosts)
+        return self.allowed_hosts is None or any(is_matched(pattern, host) for pattern in self.allowed_hosts)
 
     def refused(self, listener: object, sentence: str) -> None:
         """The listener refused the credentials."""
@@ -57,14 +58,10 @@ class Logins:
             self._refusals.pop(listener, None)
 
     def pause_at(self, listener: object) -> str | None:
-        """A sentence while no login may be sent to this listener."""
+        """A sentence while no login may be sent to this listener: the same in all pauses, as a change is logged."""
         with self._lock:
             refusal = self._refusals.get(listener)
-            return None if refusal is None else self._waiting(refusal)
-
-    def _waiting(self, refusal: _Refusal) -> str | None:
-        """The same sentence during all pauses: a sentence that changes is a log line."""
-        return refusal.sentence if self.clock() < refusal.until_s else None
+            return None if refusal is None or self.clock() >= refusal.until_s else refusal.sentence
 
 
 _known: dict[bytes, Logins] = {}

@@ -16,21 +16,6 @@ _VERSION_MAX = 12
 """Later versions name topics by id."""
 
 
-def piece_request(topic: str, partition: int, offset: int) -> Any:
-    """A request for the piece of the log that begins at `offset`."""
-    topic_type = FetchRequest.FetchTopic
-    wanted = topic_type.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=PIECE_BYTES)
-    return FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=PIECE_BYTES,
-        topics=[topic_type(topic=topic, partitions=[wanted])],
-        forgotten_topics_data=[],
-        min_version=_VERSION_MIN,
-        max_version=_VERSION_MAX,
-    )
-
-
 class Position(NamedTuple):
     """Where the reading of a partition continues."""
 
@@ -39,8 +24,17 @@ class Position(NamedTuple):
     """Of the record before it; -1 if it is unknown."""
 
 
+def piece_request(topic: str, partition: int, offset: int) -> Any:
+    """A request for the piece of the log that begins at `offset`, which the leader responds to at once."""
+    return _request(topic, {partition: Position(offset)}, wait_ms=0, bytes_min=0)
+
+
 def pieces_request(topic: str, positions: Mapping[int, Position], *, wait_ms: int) -> Any:
     """A request for the pieces of a topic that begin at these positions, by partition; the leader may wait for records."""
+    return _request(topic, positions, wait_ms=wait_ms, bytes_min=1)
+
+
+def _request(topic: str, positions: Mapping[int, Position], *, wait_ms: int, bytes_min: int) -> Any:
     topic_type = FetchRequest.FetchTopic
     wanted = [
         topic_type.FetchPartition(
@@ -53,7 +47,7 @@ def pieces_request(topic: str, positions: Mapping[int, Position], *, wait_ms: in
     ]
     return FetchRequest(
         max_wait_ms=wait_ms,
-        min_bytes=1,
+        min_bytes=bytes_min,
         max_bytes=PIECE_BYTES,
         topics=[topic_type(topic=topic, partitions=wanted)],
         forgotten_topics_data=[],

@@ -139,24 +139,23 @@ def records_in(batch: Batch, records: bytes) -> Iterator[Record]:
     if batch.is_compressed or records[batch.start + _MAGIC_AT] != _MAGIC_WITH_PRODUCERS:
         raise MalformedAnswerError("its records are compressed, or older than Kafka 0.11")
     at, end = batch.start + _HEADER.size, batch.end
-    data = records
     try:
         for _ in range(batch.records):
-            size, at = _varint(data, at)
+            size, at = _varint(records, at)
             record_end = at + size
             if not at < record_end <= end:
                 raise MalformedAnswerError(f"a record at byte {at} of the records ends outside of its batch")
-            timestamp_delta, at = _varint(data, at + 1)
-            offset_delta, at = _varint(data, at)
-            key_size, at = _varint(data, at)
+            timestamp_delta, at = _varint(records, at + 1)
+            offset_delta, at = _varint(records, at)
+            key_size, at = _varint(records, at)
             key = None
             if key_size >= 0:
-                key = data[at : at + key_size]
+                key = records[at : at + key_size]
                 at += key_size
-            value_size, at = _varint(data, at)
+            value_size, at = _varint(records, at)
             value = None
             if value_size >= 0:
-                value = data[at : at + value_size]
+                value = records[at : at + value_size]
                 at += value_size
             if at > record_end or not 0 <= offset_delta < batch.next_offset - batch.base_offset:
                 raise MalformedAnswerError(f"a record before byte {record_end} of the records is not one")

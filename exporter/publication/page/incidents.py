@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from html import escape as _e
 from typing import Final, NamedTuple
 
 from exporter.evaluation.humanize import humanize_count, humanize_names
-from exporter.incidents.document import of_incident
+from exporter.incidents.document import as_json
 from exporter.incidents.incident import Incident, Incidents, Suspect, without_transactional_ids
 from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_instant
@@ -54,9 +53,8 @@ class IncidentPages:
         """
         made = {}
         for incident in incidents.all:
-            with_steps = add_steps(incident)
-            shown = with_steps if transactional_ids else without_transactional_ids(with_steps)
-            content = _Content(shown, bootstrap, runbooks, url_of(external_url, self._cluster, incident.id))
+            url = url_of(external_url, self._cluster, incident.id)
+            content = _Content(add_steps(incident), transactional_ids, bootstrap, runbooks, url)
             before = self._made.get(incident.id)
             is_same = before is not None and before[0] == content
             pages = before[1] if before is not None and is_same else _pages(content, interval_ms, self._cluster)
@@ -70,18 +68,20 @@ class _Content(NamedTuple):
     """What the pages of an incident depend on."""
 
     incident: Incident
+    transactional_ids: bool
     bootstrap: str
     runbooks: str | None
     url: str | None
 
 
 def _pages(content: _Content, interval_ms: int, cluster: str | None) -> Mapping[str, Page]:
-    """By the end of their paths."""
-    document = json.dumps({**of_incident(content.incident), "url": content.url}, indent=2) + "\n"
+    """The page and its other forms, by the end of their paths."""
+    incident, transactional_ids, bootstrap, runbooks, url = content
+    shown = incident if transactional_ids else without_transactional_ids(incident)
     return {
-        "": _page(content.incident, content.bootstrap, content.runbooks, interval_ms, cluster),
-        ".md": Page(head=post_mortem(content.incident, content.url).encode(), content_type=MARKDOWN),
-        ".json": Page(head=document.encode(), content_type=JSON),
+        "": _page(shown, bootstrap, runbooks, interval_ms, cluster),
+        ".md": Page(head=post_mortem(shown, url).encode(), content_type=MARKDOWN),
+        ".json": Page(head=f"{as_json(shown, url)}\n".encode(), content_type=JSON),
     }
 
 
