@@ -1,25 +1,51 @@
-"""Makes a batch of records as producers write it, by kafka-python."""
+"""Makes a batch of records as producers and coordinators write it, by kafka-python."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Final
+
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-GZIP = 1
+GZIP: Final = 1
+CONTROL: Final = 0x20
+LOG_APPEND_TIME: Final = 0x08
+_ATTRIBUTES_AT: Final = 22
+
+Row = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]
+"""Timestamp in milliseconds, key, value and headers."""
 
 
-def log_batch(base_offset: int, *values: bytes, compression: int = 0) -> bytes:
-    """With a record for each value."""
+def log_batch(
+    rows: Iterable[Row],
+    *,
+    base_offset: int = 0,
+    compression: int = 0,
+    producer: tuple[int, int] | None = None,
+    attributes: int = 0,
+) -> bytes:
+    """`producer` is the id and epoch of a transaction's; `attributes` are added to those that follow from the rest.
+
+    The checksum is that of a batch without added attributes: the exporter does not check it.
+    """
+    producer_id, epoch = producer or (-1, -1)
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=compression,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
+        is_transactional=producer is not None,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=-1 if producer is None else 0,
         batch_size=2**30,
     )
-    for offset, value in enumerate(values):
-        builder.append(offset, timestamp=1, key=b"k", value=value, headers=[])
+    for number, (timestamp_ms, key, value, headers) in enumerate(rows):
+        builder.append(number, timestamp_ms, key, value, list(headers))
     whole = bytearray(builder.build())
-    whole[:8] = base_offset.to_bytes(8, "big")  # its checksum does not cover the offset
+    whole[:8] = base_offset.to_bytes(8, "big")  # the checksum does not cover the offset
+    whole[_ATTRIBUTES_AT] |= attributes
     return bytes(whole)
+
+
+def values_batch(base_offset: int, *values: bytes, compression: int = 0) -> bytes:
+    """A batch with a record for each value."""
+    return log_batch(((1, b"k", value, ()) for value in values), base_offset=base_offset, compression=compression)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.metadata import ApiVersionsResponse
+from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.errors import BrokerFault
@@ -20,6 +23,7 @@ from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS, Api
 from tests.kafka.loopback import HOST, Listener, framed, frames, wait_for_end
 
 API_VERSIONS, FETCH, METADATA, SASL_HANDSHAKE, SASL_AUTHENTICATE, RAW = 18, 1, 3, 17, 36, 61
+SASL_AUTHENTICATION_FAILED = 58
 PATIENCE_S = 60.0
 """Longer than any test may take: where it is given, the time-out must not be what ends a request."""
 SOON_S = 0.3
@@ -131,3 +135,34 @@ def hang(connection: socket.socket, _correlation_id: int, _frame: bytes) -> None
 
 def end(_connection: socket.socket, _correlation_id: int, _frame: bytes) -> None:
     raise ConnectionResetError
+
+
+class RefusingLogins:
+    """Serves logins with PLAIN, responds to each with the next error code, closes after an error, and counts them."""
+
+    def __init__(
+        self, codes: Iterable[int] = itertools.repeat(SASL_AUTHENTICATION_FAILED), sentence: str = "no"
+    ) -> None:
+        self.logins = 0
+        self._codes = iter(codes)
+        self._sentence = sentence
+        self._lock = threading.Lock()
+
+    def __call__(self, connection: socket.socket, correlation_id: int, frame: bytes) -> None:
+        api_key, version = struct.unpack_from(">hh", frame)
+        if api_key == SASL_HANDSHAKE:
+            answer = SaslHandshakeResponse(version=version, error_code=0, mechanisms=["PLAIN"])
+        elif api_key == SASL_AUTHENTICATE:
+            with self._lock:
+                self.logins += 1
+                code = next(self._codes)
+            answer = SaslAuthenticateResponse(
+                version=version, error_code=code, error_message=self._sentence, auth_bytes=b""
+            )
+        else:
+            echo(connection, correlation_id, frame)
+            return
+        answer.with_header(correlation_id=correlation_id)
+        connection.sendall(bytes(answer.encode(header=True, framed=True)))
+        if answer.error_code:
+            connection.shutdown(socket.SHUT_RDWR)

@@ -18,7 +18,7 @@ from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_broker import FETCH, SILENCES, FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition
-from tests.kafka.log_batch import GZIP, log_batch
+from tests.kafka.log_batch import GZIP, values_batch
 from tests.kafka.loopback import HOST
 from tests.waiting import until
 
@@ -80,7 +80,7 @@ def fetches(cluster: FakeCluster) -> int:
 
 def grown(partition: Partition, *values: bytes) -> None:
     """A batch of these is appended."""
-    partition.log += log_batch(partition.high_watermark, *values)
+    partition.log += values_batch(partition.high_watermark, *values)
     partition.high_watermark += len(values)
 
 
@@ -101,7 +101,7 @@ def test_records_are_read_once_and_followed() -> None:
 
 def test_nothing_is_unpacked() -> None:
     """A batch of 50 kB that says that it holds 50 MB; what comes behind it is read."""
-    bomb = log_batch(0, bytes(BOMB_BYTES), compression=GZIP)
+    bomb = values_batch(0, bytes(BOMB_BYTES), compression=GZIP)
     assert len(bomb) < BOMB_BYTES / 500
     partition = Partition(1, log=bomb, high_watermark=1)
     with cluster_of(partition) as cluster:
@@ -155,7 +155,7 @@ def test_a_topic_that_cannot_be_read_has_its_error() -> None:
 
 @pytest.mark.parametrize(
     "records",
-    [log_batch(0, b"old"), b"\xff" * 100, log_batch(5, b"n")[:-1] + b"\x00", log_batch(2**62, b"far")],
+    [values_batch(0, b"old"), b"\xff" * 100, values_batch(5, b"n")[:-1] + b"\x00", values_batch(2**62, b"far")],
     ids=["of before", "noise", "damaged", "far"],
 )
 def test_records_that_cannot_follow_are_asked_for_slowly(records: bytes) -> None:
@@ -214,7 +214,7 @@ def test_records_that_another_leader_replaced_are_a_gap() -> None:
     grown(partition, b"a", b"b", b"c")
     with cluster_of(partition) as cluster, reading(cluster) as read:
         read.until(lambda: len(read.values) == 3)
-        partition.log = log_batch(0, b"a") + log_batch(1, b"B", b"C", b"D")
+        partition.log = values_batch(0, b"a") + values_batch(1, b"B", b"C", b"D")
         partition.high_watermark, partition.diverges_at = 4, 1
         read.until(lambda: read.gaps)
         partition.diverges_at = -1
@@ -233,7 +233,7 @@ def test_a_broker_that_never_waits_causes_no_loop() -> None:
 def test_what_a_broker_sends_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A response that is larger than the limit of all logs is refused, and said."""
     monkeypatch.setattr(state_log._BUDGET, "limit_bytes", 1_000_000)
-    partition = Partition(1, log=log_batch(0, bytes(2_000_000)), high_watermark=1)
+    partition = Partition(1, log=values_batch(0, bytes(2_000_000)), high_watermark=1)
     with cluster_of(partition) as cluster, reading(cluster) as read:
         read.until(lambda: read.log.failures)
         assert read.values == []

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from exporter.kafka.client.connections import IDLE_SECONDS_MAX, Address, Connections
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason
@@ -21,9 +20,9 @@ from tests.kafka.talking import (
     API_VERSIONS,
     PATIENCE_S,
     RAW,
-    SASL_AUTHENTICATE,
-    SASL_HANDSHAKE,
+    SASL_AUTHENTICATION_FAILED,
     SOON_S,
+    RefusingLogins,
     Serve,
     answered,
     api_versions,
@@ -115,24 +114,7 @@ def test_a_refused_login_is_tried_again_after_its_pause(monkeypatch: pytest.Monk
     """
     monkeypatch.setattr("exporter.kafka.client.logins.PAUSE_SECONDS", 0)
     refused = 20
-    refusals = iter([*[58] * refused, 0])
-
-    def serve(connection: socket.socket, correlation_id: int, frame: bytes) -> None:
-        api_key, version = struct.unpack_from(">hh", frame)
-        if api_key == SASL_HANDSHAKE:
-            answer = SaslHandshakeResponse(version=version, error_code=0, mechanisms=["PLAIN"])
-        elif api_key == SASL_AUTHENTICATE:
-            answer = SaslAuthenticateResponse(
-                version=version, error_code=next(refusals), error_message="who are you", auth_bytes=b""
-            )
-        else:
-            echo(connection, correlation_id, frame)
-            return
-        answer.with_header(correlation_id=correlation_id)
-        connection.sendall(bytes(answer.encode(header=True, framed=True)))
-        if answer.error_code:
-            connection.shutdown(socket.SHUT_RDWR)
-
+    serve = RefusingLogins([*[SASL_AUTHENTICATION_FAILED] * refused, 0], "who are you")
     login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
     with broker(serve) as listener, client(security_protocol="SASL_PLAINTEXT", **login) as connections:
         faults = [fault_of(connections, listener) for _ in range(refused)]

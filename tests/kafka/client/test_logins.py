@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import base64
-import socket
-import struct
-import threading
 import time
 from dataclasses import replace
 
 import pytest
 from kafka.net.sasl import get_sasl_mechanism
-from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from exporter.config.loading import load
 from exporter.config.settings import Settings
@@ -24,7 +20,7 @@ from exporter.kafka.errors import FaultReason
 from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.transaction_log.report import LogPosition
 from tests.kafka.loopback import HOST
-from tests.kafka.talking import SASL_AUTHENTICATE, SASL_HANDSHAKE, broker, client, echo, fault_of
+from tests.kafka.talking import RefusingLogins, broker, client, fault_of
 from tests.waiting import until
 
 
@@ -33,30 +29,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class Refusing:
-    """A broker that refuses every login, and counts them."""
-
-    def __init__(self) -> None:
-        self.logins = 0
-        self._lock = threading.Lock()
-
-    def __call__(self, connection: socket.socket, correlation_id: int, frame: bytes) -> None:
-        api_key, version = struct.unpack_from(">hh", frame)
-        if api_key == SASL_HANDSHAKE:
-            answer = SaslHandshakeResponse(version=version, error_code=0, mechanisms=["PLAIN"])
-        elif api_key == SASL_AUTHENTICATE:
-            with self._lock:
-                self.logins += 1
-            answer = SaslAuthenticateResponse(version=version, error_code=58, error_message="no", auth_bytes=b"")
-        else:
-            echo(connection, correlation_id, frame)
-            return
-        answer.with_header(correlation_id=correlation_id)
-        connection.sendall(bytes(answer.encode(header=True, framed=True)))
-        if answer.error_code:
-            connection.shutdown(socket.SHUT_RDWR)
 
 
 def settings_for(port: int, word: str = "wrong") -> Settings:
@@ -95,7 +67,7 @@ def test_the_state_is_of_the_credentials() -> None:
 
 def test_connections_send_one_login_in_a_pause() -> None:
     """Each request says why there is no response, and all but the first do without a login."""
-    refusing = Refusing()
+    refusing = RefusingLogins()
     login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
     with broker(refusing) as listener, client(security_protocol="SASL_PLAINTEXT", **login) as connections:
         connections._logins = Logins(Clock())
@@ -108,7 +80,7 @@ def test_connections_send_one_login_in_a_pause() -> None:
 def test_the_reader_of_the_log_sends_few_logins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread opens the log again at once."""
     monkeypatch.setattr(log_follower, "OPEN_AGAIN_SECONDS", 0.05)
-    refusing = Refusing()
+    refusing = RefusingLogins()
     with broker(refusing) as listener:
         settings = settings_for(listener.port)
         follower = LogFollower(settings.kafka, settings.transaction_log, counted_before=LogPosition())
@@ -124,7 +96,7 @@ def test_the_reader_of_the_log_sends_few_logins(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_command_gives_up_after_a_refused_login() -> None:
     """`timeouts` opens the log once, and a second time within the pause sends no login."""
-    refusing = Refusing()
+    refusing = RefusingLogins()
     with broker(refusing) as listener:
         settings = settings_for(listener.port, "other")
         for _ in range(2):
@@ -168,7 +140,7 @@ def test_credentials_are_sent_to_allowed_hosts_only() -> None:
     hosts = ["broker-12.example", "broker-12.example.evil", "xbroker-1.example", HOST]
     assert [logins.allows(host) for host in hosts] == [True, False, False, False]
     assert Logins().allows("anywhere")
-    refusing = Refusing()
+    refusing = RefusingLogins()
     login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
     with broker(refusing) as listener, client(security_protocol="SASL_PLAINTEXT", **login) as connections:
         connections._logins = logins

@@ -6,7 +6,6 @@ import struct
 from types import SimpleNamespace
 
 import pytest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.kafka.collect import end_markers
@@ -16,31 +15,19 @@ from exporter.kafka.messages.log_batches import Stretch
 from exporter.snapshot import EndMarker
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Producer
+from tests.kafka.log_batch import CONTROL, log_batch
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, scene
-
-CONTROL = 0x20
-ATTRIBUTES_AT = 21
 
 
 def batch(offset: int, *, producer_id: int = 7, epoch: int = 3, control: int | None = None) -> bytes:
     """One record at `offset`; with `control` a control record of that type."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=True,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=0,
-        batch_size=100_000,
-    )
     key = b"k" if control is None else struct.pack(">hh", 0, control)
-    builder.append(0, 1000 + offset, key, b"value", [])
-    built = bytearray(builder.build())
-    struct.pack_into(">q", built, 0, offset)
-    if control is not None:
-        (attributes,) = struct.unpack_from(">h", built, ATTRIBUTES_AT)
-        struct.pack_into(">h", built, ATTRIBUTES_AT, attributes | CONTROL)
-    return bytes(built)
+    return log_batch(
+        [(1000 + offset, key, b"value", ())],
+        base_offset=offset,
+        producer=(producer_id, epoch),
+        attributes=0 if control is None else CONTROL,
+    )
 
 
 ABORT, COMMIT, KRAFT_LEADER_CHANGE = 0, 1, 2

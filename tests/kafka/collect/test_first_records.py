@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from kafka.record import default_records
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from exporter.daemon.incidents_file import in_words
 from exporter.kafka.collect import first_records
@@ -12,25 +11,16 @@ from exporter.kafka.collect.first_records import FirstRecord, of_records
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.snapshot import TransactionKey
 from tests.kafka.collect.test_end_markers import batch
+from tests.kafka.log_batch import GZIP, log_batch
 
 OPENED = TransactionKey("orders", 1, 7, 0)
-GZIP = 1
 
 
 def records(*headers: str, compression: int = 0, value: bytes = b"value") -> bytes:
     """A batch of two records at offset 0, with headers at the first."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=compression,
-        is_transactional=True,
-        producer_id=7,
-        producer_epoch=3,
-        base_sequence=0,
-        batch_size=10_000_000,
-    )
-    builder.append(0, 1000, b"key", value, [(name, b"secret") for name in headers])
-    builder.append(1, 2000, b"key", value, [("of the second", b"")])
-    return bytes(builder.build())
+    first = (1000, b"key", value, [(name, b"secret") for name in headers])
+    second = (2000, b"key", value, [("of the second", b"")])
+    return log_batch([first, second], compression=compression, producer=(7, 3))
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from kafka.record.default_records import DefaultRecordBatchBuilder
-
 from exporter.kafka.collect.log_before import UNKNOWN, not_open_at_ms
-
-CONTROL = 0x20
-LOG_APPEND_TIME = 0x08
+from tests.kafka.log_batch import CONTROL, LOG_APPEND_TIME, log_batch
 
 
 def batch(offset: int, timestamp_ms: int, attributes: int = 0) -> bytes:
     """One record at `offset`; its checksum does not count."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=True,
-        producer_id=7,
-        producer_epoch=3,
-        base_sequence=0,
-        batch_size=1000,
-    )
-    builder.append(0, timestamp_ms, None, b"", [])
-    made = bytearray(builder.build())
-    made[0:8] = offset.to_bytes(8, "big")
-    made[22] |= attributes
-    return bytes(made)
+    return log_batch([(timestamp_ms, None, b"", ())], base_offset=offset, producer=(7, 3), attributes=attributes)
 
 
 def test_markers_and_append_times_before_the_start_count() -> None:

@@ -6,7 +6,6 @@ import struct
 from dataclasses import replace
 
 import pytest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from exporter.kafka.collect import origin, state_history
 from exporter.kafka.collect.origin import PieceReader
@@ -16,11 +15,11 @@ from exporter.snapshot import TransactionKey, TransactionState
 from exporter.snapshot.origin import PartitionLog
 from exporter.transaction_log.records import Tombstone, TransactionRecord
 from tests.kafka.collect.test_end_markers import ABORT, COMMIT, batch
+from tests.kafka.log_batch import GZIP, log_batch
 from tests.transaction_log.builders import EMPTY
 from tests.transaction_log.test_records import key_of, value_of
 
 OPENED = TransactionKey("orders", 3, 7, 4)
-GZIP = 1
 
 
 def reader(begin: int = 0) -> PieceReader:
@@ -67,20 +66,8 @@ def state(name: str, *, producer_id: int = 7) -> tuple[bytes, bytes]:
 
 
 def written(offset: int, *records: tuple[bytes, bytes | None], compression: int = 0) -> bytes:
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=compression,
-        is_transactional=False,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=100_000,
-    )
-    for number, (key, value) in enumerate(records):
-        builder.append(number, 1000 + offset + number, key, value, [])
-    built = bytearray(builder.build())
-    struct.pack_into(">q", built, 0, offset)
-    return bytes(built)
+    rows = ((1000 + offset + number, key, value, ()) for number, (key, value) in enumerate(records))
+    return log_batch(rows, base_offset=offset, compression=compression)
 
 
 def partition(name: str | None = None) -> StatePartition:

@@ -9,34 +9,19 @@ import tracemalloc
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.kafka.messages.log_batches import Record, batches, records_in
+from tests.kafka.log_batch import GZIP, log_batch
 
 BYTES = st.none() | st.binary(max_size=300)
 RECORDS = st.lists(st.tuples(st.integers(0, 2**45), BYTES, BYTES), min_size=1, max_size=20)
 HEADERS = [("name", b"value"), ("", b"")]
-GZIP = 1
 
 
-def built(
-    records: list[tuple[int, bytes | None, bytes | None]], *, headers: bool = False, compression: int = 0
-) -> bytes:
-    """One batch, by kafka-python."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=compression,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=2**30,
-    )
-    for offset, (timestamp, key, value) in enumerate(records):
-        builder.append(offset, timestamp=timestamp, key=key, value=value, headers=HEADERS if headers else [])
-    return bytes(builder.build())
+def built(records: list[tuple[int, bytes | None, bytes | None]], *, headers: bool = False) -> bytes:
+    return log_batch((*record, HEADERS if headers else ()) for record in records)
 
 
 def decoded(data: bytes) -> list[Record]:

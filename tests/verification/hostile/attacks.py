@@ -11,7 +11,7 @@ from kafka.protocol.metadata import MetadataResponse
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_broker import FETCH, Fault, Received
 from tests.kafka.fake_model import Partition, Producer, Transaction
-from tests.kafka.log_batch import GZIP, log_batch
+from tests.kafka.log_batch import GZIP, values_batch
 from tests.kafka.loopback import framed
 from tests.verification.hostile import peer as bytes_of
 from tests.verification.hostile.peer import Peer
@@ -198,7 +198,7 @@ def int64(value: int) -> Callable[[Received, Any], None]:
 
 def compressed_log(peer: Peer, megabytes: int) -> None:
     """Each partition of the log has one batch that unpacks into so much."""
-    _with_log(peer, log_batch(0, bytes(megabytes * 1_000_000), compression=GZIP))
+    _with_log(peer, values_batch(0, bytes(megabytes * 1_000_000), compression=GZIP))
 
 
 def noisy_log(peer: Peer, _count: int) -> None:
