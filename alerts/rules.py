@@ -94,7 +94,7 @@ def rules_of(groups: list[Group]) -> Iterator[Rule]:
 
 
 def key_of(rule: Rule) -> str:
-    """By which the durations of an alert are chosen."""
+    """The key by which the durations of an alert are chosen."""
     return f"{rule['alert']}.{rule['labels']['severity']}"
 
 

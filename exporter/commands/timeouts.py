@@ -21,7 +21,7 @@ from exporter.transaction_log.timeouts import EndedByCoordinator, ended_by_coord
 READ_SECONDS = 0.2
 SECONDS_MAX = 60
 FAILING_SECONDS_MAX = 5
-"""For partitions that have a failure all the time: a leader that moves is found sooner."""
+"""The wait for partitions that have a failure all the time; a leader that moves is found sooner."""
 BEGINNINGS_MS = 60 * 60 * 1000
 """Read before the wanted time: a transaction whose beginning was not read may be one that its client aborted."""
 KEYS = ("at_ms", "transactional_id", "outcome", "duration_ms", "timeout_ms", "partitions")

@@ -30,7 +30,7 @@ from exporter.web.routes import Routes
 OpenReader = Callable[[ClusterSettings], Reader]
 """Makes the reader of a cluster, without a connection."""
 CYCLES_END_SECONDS = 0.2
-"""For cycles whose connections are closed; one that hangs elsewhere is left behind."""
+"""The wait for cycles whose connections are closed; one that hangs elsewhere is left behind."""
 CLOSERS_MAX = 64
 """Clusters that are closed at the same time: each may take half a second."""
 

@@ -27,7 +27,7 @@ from exporter.http.tls import system_context
 
 SCHEMES: Final = frozenset({"http", "https"})
 END_SECONDS: Final = 0.1
-"""For a thread whose socket was shut down."""
+"""The wait for a thread whose socket was shut down."""
 
 
 class HttpError(Exception):

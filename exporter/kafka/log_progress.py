@@ -22,7 +22,7 @@ class LogRecord(NamedTuple):
 
 
 class LogProgress:
-    """Changed by each response."""
+    """What is known of each partition; every response changes it."""
 
     def __init__(self, positions: Mapping[int, int]) -> None:
         self.positions = dict(positions)
@@ -39,7 +39,7 @@ class LogProgress:
         return Position(self.positions[partition], self._epochs.get(partition, -1))
 
     def records_in(self, partition: int, records: bytes) -> Iterator[LogRecord]:
-        """Those of a response from the position on, which goes on with them. Raises MalformedAnswerError."""
+        """Yield the records of a response from the position on, which goes on with them. Raises MalformedAnswerError."""
         begin = self.positions[partition]
         for batch in batches_from(records, begin):
             if batch.is_compressed:
@@ -78,6 +78,6 @@ class LogProgress:
         self._epochs.clear()
 
     def take_gaps(self) -> tuple[int, ...]:
-        """Partitions of which records are missing, since the last call."""
+        """Return the partitions of which records were found missing since the last call."""
         gaps, self._gaps = tuple(self._gaps), []
         return gaps

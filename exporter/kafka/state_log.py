@@ -41,9 +41,9 @@ WAIT_MS: Final = 500
 HEARD_WITHIN_SECONDS: Final = 5.0
 """A leader responds within half a second: after a longer silence the end of its log is unknown."""
 PAUSE_SECONDS: Final = 0.02
-"""After an empty response, which a leader may send without waiting."""
+"""The pause after an empty response, which a leader may send without waiting."""
 AGAIN_SECONDS: Final = 1.0
-"""Before a leader is asked again that did not respond, or metadata is read again."""
+"""The time before a leader is asked again that did not respond, or metadata is read again."""
 PLACE_AGAIN_SECONDS: Final = 5.0
 MOVES_MAX: Final = 3
 """A partition whose leader moves is found again with new metadata: only after as many refusals it is a failure."""
@@ -56,7 +56,7 @@ _MOVED: Final = frozenset(
     }
 )
 RECEIVE_LIMIT_BYTES: Final = 64_000_000
-"""For the logs of all clusters; a leader is asked for a megabyte at a time."""
+"""The limit for the logs of all clusters; a leader is asked for a megabyte at a time."""
 _BUDGET: Final = ReceiveBudget(RECEIVE_LIMIT_BYTES)
 
 
@@ -136,12 +136,12 @@ class StateLog:
 
     @property
     def cluster_id(self) -> str:
-        """Of the brokers that responded."""
+        """The id of the cluster whose brokers responded."""
         return self._known.cluster_id
 
     @property
     def partitions(self) -> tuple[int, ...]:
-        """Of the log."""
+        """The numbers of the log's partitions."""
         return tuple(range(len(self._known.rows_of(STATE_TOPIC))))
 
     @property
@@ -239,7 +239,7 @@ class StateLog:
             self.positions[partition] = ends[partition] if offset < 0 else offset
 
     async def _offsets(self, client: ClusterClient, partitions: Collection[int], timestamp_ms: int) -> dict[int, int]:
-        """Those with a result; `failures` has the reason for the others."""
+        """Return the offsets of those with a result; `failures` has the reason for the others."""
         leaders = {(STATE_TOPIC, each): self._known.leader_of(STATE_TOPIC, each)[0] for each in partitions}
         found, failures = await offsets_at(client, leaders, timestamp_ms)
         self._is_stale |= bool(failures)
@@ -280,7 +280,7 @@ class StateLog:
     async def _ask(
         self, leader: int, asked: Mapping[int, Position]
     ) -> tuple[Mapping[int, Position], Mapping[int, Fetched] | BrokerFault]:
-        """What was asked, and the response or its failure."""
+        """Return what was asked, and the response or its failure."""
 
         def read(answer: Any) -> Mapping[int, Fetched]:
             return fetched_of_topic(answer, STATE_TOPIC, asked.keys())
@@ -334,7 +334,7 @@ class StateLog:
             self.failures[partition] = f"broker {leader} responded with {error_name(error)}"
 
     def _taken(self) -> Iterator[LogRecord]:
-        """Up to BATCH_RECORDS_MAX records."""
+        """Take up to BATCH_RECORDS_MAX records from the pieces."""
         left = BATCH_RECORDS_MAX
         while self._pieces and left:
             piece = self._pieces[0]

@@ -35,7 +35,7 @@ class Held:
 
     resident_mb: float
     objects: int
-    """Of Python, after a collection of garbage."""
+    """The number of Python's objects after a collection of garbage."""
     threads: int
     descriptors: int
     state_bytes: int

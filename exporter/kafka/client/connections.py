@@ -39,7 +39,7 @@ T = TypeVar("T")
 THROTTLE_POLL_SECONDS = 0.05
 BUSY_POLL_SECONDS = 0.005
 IDLE_SECONDS_MAX = 540
-"""As `connections.max.idle.ms` of Kafka's clients: a broker that nobody asks may be no part of the cluster any more."""
+"""The time of `connections.max.idle.ms` in Kafka's clients: a broker that nobody asks may have left the cluster."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -170,7 +170,7 @@ class Connections:
         return self._net.call_soon_with_future(coroutine, *arguments)
 
     async def wait_for_any(self, futures: Iterable[Any], timeout_s: float) -> None:
-        """Until one of `futures` is done, or the time is over."""
+        """Wait until one of `futures` is done, or the time is over."""
         await wait_for_any(self._net, futures, self._clock() + timeout_s)
 
     async def sleep(self, seconds: float) -> None:

@@ -26,7 +26,7 @@ _MAJOR = re.compile(r"^Major .*, Minor \(\d+\): ", re.DOTALL)
 """GSS-API's general text, before Kerberos' own."""
 _WRAPPING = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*")
 _SYSTEM_ERROR = re.compile(r"(\d{1,3}) E[A-Z0-9]+|\[Errno (\d{1,3})\] .*")
-"""As kafka-python writes it: `111 ECONNREFUSED`, or Python: `[Errno 111] Connection refused`."""
+"""A system's error as kafka-python writes it: `111 ECONNREFUSED`, or Python: `[Errno 111] Connection refused`."""
 _LATE = (foreign.KafkaTimeoutError, foreign.RequestTimedOutError, TimeoutError)
 NOT_ALLOWED = "kafka.allowed.hosts does not match its host name"
 MAY_NEED_LOGIN = (
@@ -73,7 +73,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def _plain(error: BaseException) -> str:
-    """Without names of classes and numbers, which say nothing to an operator."""
+    """Describe it without names of classes and numbers, which say nothing to an operator."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = _WRAPPING.sub("", str(error))

@@ -18,7 +18,7 @@ from exporter.config.kafka_section import KafkaSettings
 from exporter.patterns import is_matched
 
 PAUSE_SECONDS = 1.0
-"""After the first refusal of a broker."""
+"""The pause after the first refusal of a broker."""
 PAUSE_SECONDS_MAX = 300.0
 _pepper = secrets.token_bytes(16)
 

@@ -21,7 +21,7 @@ class Position(NamedTuple):
 
     offset: int
     leader_epoch: int = -1
-    """Of the record before it; -1 if it is unknown."""
+    """The epoch of the record before it; -1 if it is unknown."""
 
 
 def piece_request(topic: str, partition: int, offset: int) -> Any:
@@ -60,7 +60,7 @@ class Fetched(NamedTuple):
     """What a response has of one partition."""
 
     error: int
-    """Kafka's code."""
+    """Kafka's code of the error."""
     records: bytes
     high_watermark: int
     diverges_at: int | None
@@ -68,7 +68,7 @@ class Fetched(NamedTuple):
 
 
 def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Mapping[int, Fetched]:
-    """Each partition of a response about one topic. Raises MalformedAnswerError if it has another one, or one twice."""
+    """Read each partition of a response about one topic. Raises MalformedAnswerError if it has others, or one twice."""
     found: dict[int, Fetched] = {}
     for of_topic in answer.responses:
         for response in of_topic.partitions:

@@ -48,7 +48,7 @@ def advice_of(verdict: Verdict) -> Advice:
 
 
 def runbook_url(verdict: Verdict, base: str | None) -> str:
-    """Below `base`, or below the project's own."""
+    """The address below `base`, or below the project's own."""
     return f"{base or RUNBOOKS}/{advice_of(verdict).runbook}.md"
 
 
