@@ -55,6 +55,8 @@ class Moment(NamedTuple):
     """Every broker that runs knows all decisions."""
     is_progress_unknown: bool
     """Without DESCRIBE on the cluster, most responding brokers have contact with their controller again and are behind."""
+    unknown_progress: frozenset[int]
+    """The responding brokers that have contact with their controller and are behind, without DESCRIBE on the cluster."""
 
 
 class Read(NamedTuple):
@@ -100,6 +102,8 @@ class World:
         """Some broker has been queried for producers in this cycle."""
         self.metadata_at = 0
         """The moment at which the metadata were read whose partitions the cycle then read."""
+        self.metadata_from = -1
+        """The broker that returned them."""
         self.requests: list[int] = []
         """API keys in order."""
         self.next_request: tuple[int, Any, float] | None = None
@@ -142,19 +146,27 @@ class World:
         committed = frozenset(serial for serial, outcome in cluster.outcomes.items() if outcome == "commit")
         topics = frozenset((name, each.topic_id, len(each.partitions)) for name, each in cluster.image.topics.items())
         is_known = self.is_known_everywhere()
-        is_unknown = self._is_progress_unknown()
+        unknown = self._unknown_progress()
+        is_unknown = self._is_progress_unknown(unknown)
         known = frozenset(broker.view.rights for broker in cluster.brokers.values())
         self.moments.append(
-            Moment(standings(cluster), committed, topics, cluster.image.rights, known, is_known, is_unknown)
+            Moment(standings(cluster), committed, topics, cluster.image.rights, known, is_known, is_unknown, unknown)
         )
 
-    def _is_progress_unknown(self) -> bool:
+    def _responding(self) -> list[Broker]:
+        return [broker for broker in self.cluster.brokers.values() if broker.is_up and not broker.is_silent]
+
+    def _unknown_progress(self) -> frozenset[int]:
         image = self.cluster.image
         if rights.allows(image.rights, rights.DESCRIBE, rights.CLUSTER):
-            return False
-        responding = [broker for broker in self.cluster.brokers.values() if broker.is_up and not broker.is_silent]
-        behind = [broker for broker in responding if broker.is_connected and broker.view.offset < image.offset]
-        return 2 * len(behind) >= len(responding)
+            return frozenset()
+        return frozenset(
+            broker.id for broker in self._responding() if broker.is_connected and broker.view.offset < image.offset
+        )
+
+    def _is_progress_unknown(self, brokers: frozenset[int]) -> bool:
+        is_granted = rights.allows(self.cluster.image.rights, rights.DESCRIBE, rights.CLUSTER)
+        return not is_granted and 2 * len(brokers) >= len(self._responding())
 
     def begin_cycle(self) -> int:
         """Forget what was read before; the moment at which the cycle begins."""
@@ -212,6 +224,7 @@ class World:
                         self.reads.setdefault((topic, index), []).append(read)
         elif key == METADATA and not self.is_reading and read_metadata(body_of(request), request.API_VERSION) is None:
             self.metadata_at = read.moment
+            self.metadata_from = broker
         elif key in {LIST, DESCRIBE}:
             self.last_asked_coordinator = read.request
             if key == DESCRIBE:
