@@ -29,19 +29,21 @@ def first_block() -> str:
     """
     in_container = f'docker run -it --rm --network host --user "$(id -u)" -e HOME=/tmp -v "$PWD:/tmp" {PROGRAM}'
     own = '"$@" --command-config client.properties; }'
+    bootstrap = """export BOOTSTRAP="$(sed -n 's/^bootstrap.servers *[=:] *//p' client.properties)\""""
     return f"""\
 Paste the line `variables` of the alert. In the Helm chart's rules it has the command, too, which reads with the exporter's
-login. Else, and before a command that writes, paste one of these ([which one](README.md#before-the-first-command)).
+login. Else paste one of these: on the exporter's host, or, for commands that write and Kafka's own tools, with your login
+([which one](README.md#before-the-first-command)).
 
 ```text
 export KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE=/etc/kafka-transaction-exporter/config.yaml
 ```
 
 ```text
-{PROGRAM}() {{ command {PROGRAM} {own}
+{PROGRAM}() {{ command {PROGRAM} {own}; {bootstrap}
 ```
 
 ```text
-{PROGRAM}() {{ {in_container} {own}
+{PROGRAM}() {{ {in_container} {own}; {bootstrap}
 ```
 """

@@ -25,8 +25,8 @@ from exporter.commands.context import Configured, Context
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import chosen, load_fleet
 from exporter.config.java_properties import from_java
-from exporter.config.loading import ConfigurationError, Loaded, load
-from exporter.config.settings import Settings
+from exporter.config.loading import ConfigurationError, Loaded, load, load_publish
+from exporter.config.settings import PublishSettings, Settings
 from exporter.files import read_text
 from exporter.log_format import formatter_of
 
@@ -52,6 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "pipeline" or vars(options).get("engine") == "spark":
         # Otherwise Spark's workers use whatever python3 the path has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if COMMANDS[options.command].needs_only_publish:
+        try:
+            return _run(context, _load_publish(options, os.environ))
+        except ConfigurationError as error:
+            return _refused(error)
     needs_settings = COMMANDS[options.command].needs_settings
     if needs_settings is None or not needs_settings(options):
         return _run(context, None)
@@ -59,15 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         loaded = load()
     except ConfigurationError as error:
-        for problem in error.problems:
-            print(f"{PROGRAM}: {problem}", file=sys.stderr)
-        return ExitStatus.COULD_NOT_RUN
+        return _refused(error)
     _configure_logging(loaded.settings)
     files = tuple(Path(path) for path in _source_files(options, os.environ) if path is not None)
     return _run(replace(context, configured=Configured(loaded=loaded, load=load, files=files)), loaded.settings)
 
 
-def _run(context: Context, settings: Settings | None) -> int:
+def _refused(error: ConfigurationError) -> int:
+    for problem in error.problems:
+        print(f"{PROGRAM}: {problem}", file=sys.stderr)
+    return ExitStatus.COULD_NOT_RUN
+
+
+def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
     options = context.options
     command = COMMANDS[options.command]
     module = importlib.import_module(f"exporter.commands.{command.module}")
@@ -123,9 +132,21 @@ def _source_files(
     return environment.get(CONFIG_FILE) or None, None, environment.get(CLUSTERS_FILE) or None
 
 
+def _flags(options: argparse.Namespace) -> dict[str, str]:
+    return {
+        name.removeprefix("setting:"): value for name, value in vars(options).items() if name.startswith("setting:")
+    }
+
+
+def _load_publish(options: argparse.Namespace, environment: Mapping[str, str]) -> PublishSettings:
+    config_file, _, _ = _source_files(options, environment)
+    file = None if config_file is None else (config_file, _text(config_file))
+    return load_publish(file=file, environment=environment, flags=_flags(options))
+
+
 def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded:
     given = vars(options)
-    flags = {name.removeprefix("setting:"): value for name, value in given.items() if name.startswith("setting:")}
+    flags = _flags(options)
     config_file, java_file, clusters_file = _source_files(options, environment)
     file = None if config_file is None else (config_file, _text(config_file))
     java = {} if java_file is None else from_java(java_file, _text(java_file))

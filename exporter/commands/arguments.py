@@ -117,6 +117,8 @@ class Command:
     """False if the command has options of its own for that, or no settings."""
     needs_settings: Callable[[argparse.Namespace], bool] | None = lambda _: True
     """False for a reader of files, which needs no broker's name; None for a command that takes no settings."""
+    needs_only_publish: bool = False
+    """True if it uses the settings of the web server alone: mistakes in others do not stop it."""
     usage: str = "[options]"
     examples: tuple[str, ...] = ()
     statuses: str = ANSWERED
@@ -235,6 +237,14 @@ _COMMANDS: Final = {
         options.add_incident,
         usage="[ID] [options]",
         examples=("incident", "incident 20270115T080000123Z --format markdown"),
+    ),
+    "get": Command(
+        "get",
+        "print /metrics or another page of the running exporter",
+        options.add_get,
+        needs_only_publish=True,
+        usage="[PATH] [options]",
+        examples=("get /-/ready", "get /metrics --url http://exporter:9814"),
     ),
     "config": Command(
         "config",

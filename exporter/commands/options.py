@@ -82,6 +82,22 @@ def add_incident(parser: argparse.ArgumentParser) -> None:
     add_format(parser, "markdown", "json", purpose="markdown: to paste into a post-mortem. Default: markdown")
 
 
+def add_get(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "path",
+        nargs="?",
+        default="/metrics",
+        metavar="PATH",
+        help="such as /-/ready or /incidents.json. Default: /metrics",
+    )
+    parser.add_argument(
+        "--url",
+        type=web_address,
+        metavar="URL",
+        help="the exporter's address. Default: publish.listen_address, on this machine",
+    )
+
+
 def add_explain(parser: argparse.ArgumentParser) -> None:
     which = parser.add_argument_group("one open transaction, or the transactions of an incident")
     add_scope(which, required=False)

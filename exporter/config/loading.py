@@ -14,7 +14,7 @@ import yaml
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
 from exporter.config.references import Elsewhere, ReadText, is_one_reference
-from exporter.config.settings import BY_NAME, SETTINGS, Settings, completed, impossible
+from exporter.config.settings import BY_NAME, SETTINGS, PublishSettings, Settings, completed, impossible
 from exporter.config.table import FILE_SUFFIX, Values, filled
 from exporter.files import read_text
 
@@ -97,6 +97,10 @@ def load(
     elsewhere = Elsewhere(environment, read)
     written = _resolved(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
+    if parsed.get("kafka.bootstrap.servers", "") is None:
+        problems.append(
+            "kafka.bootstrap.servers is not set: name a broker, for example --bootstrap-server localhost:9092"
+        )
     if not problems:
         parsed = completed(parsed)
         problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
@@ -106,6 +110,30 @@ def load(
     return Loaded(
         settings=filled(Settings, parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named]))
     )
+
+
+def load_publish(
+    *,
+    file: tuple[str, str] | None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, str],
+    read: ReadText = read_text,
+) -> PublishSettings:
+    """The settings of the web server as `load` has them, whatever is wrong with the others.
+
+    A running exporter keeps its previous settings while its file has errors, and can still be asked. Raises
+    ConfigurationError for a file that is not YAML, and for these settings.
+    """
+    problems: list[str] = []
+    others: list[str] = []
+    written = {} if file is None else _from_yaml(*file, others)
+    written |= _from_environment(environment, others)
+    written |= {name: Written(value, flag_name(name)) for name, value in flags.items()}
+    own = {name: source for name, source in written.items() if name.startswith("publish.")}
+    parsed: Values = _parse(_resolved(own, Elsewhere(environment, read), problems), problems)
+    if problems:
+        raise ConfigurationError(problems)
+    return filled(PublishSettings, parsed)
 
 
 def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: list[str]) -> dict[str, Written]:
@@ -153,10 +181,6 @@ def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any
             parsed[setting.name] = setting.kind.parse(source.value)
         except ValueError as error:
             problems.append(f"{source.place}: {setting.name} {error}")
-    if parsed.get("kafka.bootstrap.servers", "") is None:
-        problems.append(
-            "kafka.bootstrap.servers is not set: name a broker, for example --bootstrap-server localhost:9092"
-        )
     return parsed
 
 

@@ -1,4 +1,4 @@
-"""Sends one HTTP request and reads a JSON response, within a total time whatever the other side does.
+"""Sends one HTTP request and reads its response, within a total time whatever the other side does.
 
 Python's time-out is for one operation of a socket: a server that sends a byte a second never exceeds it, and a lookup
 of a name has none. So a daemon thread does the work, and at the end of the time its socket is shut down, which ends
@@ -26,12 +26,18 @@ from typing import Any, Final
 from exporter.http.tls import system_context
 
 SCHEMES: Final = frozenset({"http", "https"})
+REFUSAL_BYTES_MAX: Final = 4096
 END_SECONDS: Final = 0.1
 """The wait for a thread whose socket was shut down."""
 
 
 class HttpError(Exception):
     """The text says why there is no response that can be used, without its full stop."""
+
+    status: int | None = None
+    """The response's status where it was not a success."""
+    body: str = ""
+    """The beginning of that response."""
 
 
 class Exchange:
@@ -45,13 +51,15 @@ class Exchange:
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         tls: Callable[[], ssl.SSLContext] = system_context,
+        decode: Callable[[bytes], Any] = json.loads,
     ) -> None:
-        """`tls` is called in the thread, and may raise OSError and ValueError."""
+        """`tls` and `decode` are called in the thread, and may raise OSError and ValueError."""
         self._url = url
         self._bytes_max = bytes_max
         self._data = data
         self._headers = dict(headers or {})
         self._tls = tls
+        self._decode = decode
         self._response: Any = None
         self._failure: HttpError | None = None
         self._lock = threading.Lock()
@@ -62,7 +70,7 @@ class Exchange:
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def wait(self, total_s: float) -> Any:
-        """Send the request; returns the JSON of its response within the time. Raises HttpError."""
+        """Send the request; returns the decoded body of its response within the time. Raises HttpError."""
         ends_at = time.monotonic() + total_s
         self._timeout_s = total_s
         self._too_late = f"it timed out: its response was not complete after {total_s:.3g} s"
@@ -94,6 +102,10 @@ class Exchange:
         except Exception as error:  # noqa: BLE001 - whatever another service sends becomes a sentence
             is_late = isinstance(getattr(error, "reason", error), TimeoutError)
             self._failure = HttpError(self._too_late if is_late else _why(error))
+            if isinstance(error, urllib.error.HTTPError):
+                self._failure.status = error.code
+                with suppress(OSError, http.client.HTTPException):
+                    self._failure.body = error.read(REFUSAL_BYTES_MAX).decode("utf-8", "replace")
         finally:
             with self._lock:
                 for each in self._sockets:
@@ -109,7 +121,7 @@ class Exchange:
             body = response.read(self._bytes_max + 1)
         if len(body) > self._bytes_max:
             raise ValueError(f"its response has more than {self._bytes_max:,} bytes")
-        return json.loads(body)
+        return self._decode(body)
 
     def _connect(self, *arguments: Any, **options: Any) -> socket.socket:
         """A connection that `_end` can shut down, also in the middle of a TLS handshake."""
@@ -161,7 +173,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
         return f"it responded with {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):
-        return str(error.reason)
+        return getattr(error.reason, "strerror", None) or str(error.reason)
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError | RecursionError):
         return "its response is not JSON"
     return str(error) or type(error).__name__

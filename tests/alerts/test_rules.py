@@ -143,6 +143,8 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
         assert optional == {"variables", "page_url", *blocked}
     elif page_of(rule) in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}:
         assert optional == {"page_url"}
+    elif name == "KafkaTransactionWatchdog":
+        assert optional == {"variables"}
     else:
         assert optional == set()
 
@@ -153,12 +155,16 @@ def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
     file = timeline_file(name)
     lines = [page["variables"] for page in file["pages"].values() if "variables" in page]
 
+    if name == "KafkaTransactionWatchdog":
+        assert lines == ["export PROMETHEUS=http://prometheus:9090"]
+        return
     assert bool(lines) == ("partition" in file["labels"])
     for line in lines:
         export, *words = shlex.split(line)
         assert export == "export"
         variables = dict(word.split("=", 1) for word in words)
-        assert variables == {variable: file["labels"][variable.lower()] for variable in variables}
+        labels = {**file["labels"], "transactional_id": "billing-7"}  # the alert's own drop it
+        assert variables == {variable: labels[variable.lower()] for variable in variables}
         assert {"TOPIC", "PARTITION"} <= set(variables)
 
 
@@ -166,11 +172,14 @@ def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
 def test_a_transactional_id_is_never_shown_as_it_is(rule: dict[str, dict[str, str]]) -> None:
     """It is whatever a client chose: always through the filter."""
     description = " ".join(rule["annotations"].values())
-    safely = (
-        '{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?" | printf'
+    shown = re.findall(
+        r"\{\{ with \$labels\.transactional_id \}\}(?:, transactional id| TRANSACTIONAL_ID=)", description
     )
+    safely = '{{ . | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?" '
 
-    assert description.count("transactional_id") == description.count(safely)
+    assert description.count("transactional_id") == len(shown)
+    for text in re.split(r"\{\{ with \$labels\.transactional_id \}\}", description)[1:]:
+        assert text.partition("{{")[1] + text.partition("{{")[2][: len(safely) - 2] == safely
 
 
 @every_step

@@ -203,6 +203,7 @@ def _unit_test(
         "name": f"{page}: {name}",
         "interval": f"{scrape}s",
         "external_labels": case.get("external_labels", {}),
+        "external_url": "http://prometheus:9090",
         "input_series": [series for exporter in exporters for series in exporter.series(end, scrape)],
         "promql_expr_test": [
             {

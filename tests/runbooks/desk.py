@@ -23,6 +23,8 @@ from tests.waiting import until
 
 PROGRAM: Final = Path(sys.executable).parent / "kafka-transaction-exporter"
 PATIENCE_S: Final = 120
+LISTENS: Final = "KAFKA_TRANSACTION_EXPORTER__PUBLISH__LISTEN_ADDRESS"
+"""Where the exporter is: its tests choose a free port, which is not in the settings file."""
 QUESTION: Final = "Type yes: "
 
 KAFKA_TOOLS: Final = {
@@ -67,7 +69,9 @@ class Desk:
             (bin_folder / PROGRAM.name).symlink_to(PROGRAM)
 
     def has_tools_of(self, cluster: KafkaCluster) -> None:
-        """Put Kafka's scripts on the PATH, of the cluster's own version."""
+        """Put Kafka's scripts on the PATH, of the cluster's own version, and the login files that they name."""
+        for name in ("client.properties", "admin.properties"):
+            (self.folder / name).write_text(f"bootstrap.servers={cluster.bootstrap}\n")
         before_4 = {"kafka-acls.sh": "kafka.admin.AclCommand"} if cluster.version.startswith("3.") else {}
         for script, main_class in {**KAFKA_TOOLS, **before_4}.items():
             path = self.folder / "bin" / script

@@ -36,7 +36,7 @@ from tests.real_brokers.test_replicas import (
     verdict_until,
 )
 from tests.real_brokers.watching import Watch
-from tests.runbooks.desk import Desk
+from tests.runbooks.desk import LISTENS, Desk
 from tests.verification.situations.ground import leader_ids, until
 from tests.verification.situations.steps import partition_of
 
@@ -122,14 +122,14 @@ def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path
         desk.reading("KafkaTransactionInconclusive", "Diagnosis") as judge,
         desk.reading("KafkaTransactionExporterCoverageIncomplete") as surveyor,
     ):
-        desk.variables["EXPORTER"] = exporter.url
+        desk.variables[LISTENS] = exporter.url.removeprefix("http://")
         exporter.until(lambda metrics: metrics.get(COMPLETE, {}).get((), 1) == 0)
         judge.pastes("find-hanging", status=4, shows="a partition of __transaction_state has no leader")
         judge.pastes("find-hanging", "json", shows='"inconclusive_reason": "state_partition_offline"')
         judge.pastes("kafka-topics.sh", shows="__transaction_state")
         assert desk.run(ABORT).status == 5
         surveyor.pastes("once", status=4, shows="partitions are unread (no_leader)")
-        surveyor.pastes("curl", shows='kafka_transaction_exporter_unread_partitions{reason="no_leader"}')
+        surveyor.pastes("get", shows='kafka_transaction_exporter_unread_partitions{reason="no_leader"}')
         surveyor.pastes("kafka-topics.sh", shows=topic)
 
         trio.broker(3).start()

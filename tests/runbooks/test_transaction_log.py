@@ -14,7 +14,7 @@ from examples.workload.planting import init_producer_id
 from tests.brokers.second_door import GuardedCluster
 from tests.real_brokers.exporting import Exporter, serving
 from tests.runbooks.desk import Desk
-from tests.runbooks.test_exporter import FreshName, MakeTopic, SettingsFile, about, value
+from tests.runbooks.test_exporter import FreshName, MakeTopic, SettingsFile, about, granted, value
 from tests.verification.situations.ground import open_entries
 from tests.verification.situations.stages.careless import decide
 from tests.verification.situations.steps import Client
@@ -63,10 +63,10 @@ def test_timeouts(
 
         with desk.reading("KafkaTransactionTimeouts") as operator:
             operator.pastes("timeouts", shows=name)
-            operator.pastes("curl", shows='outcome="timeout"')
+            operator.pastes("get", shows='outcome="timeout"')
             operator.pastes("find-hanging", "--all", shows=name)
             operator.pastes("describe", shows="Ongoing")
-            operator.pastes("curl", "timeout", shows=f'outcome="timeout"}} {before + 1:.0f}')
+            operator.pastes("get", "timeout", shows=f'outcome="timeout"}} {before + 1:.0f}')
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ def test_fencing_storm(
         fighting.start()
         try:
             with desk.reading("KafkaTransactionFencingStorm") as operator:
-                operator.pastes("curl", shows=TAKEN)
+                operator.pastes("get", shows=TAKEN)
                 ranked = operator.pastes("kafka-console-consumer.sh").output.split()
                 first = desk.run(
                     "kafka-transaction-exporter describe --bootstrap-server $BOOTSTRAP --transactional-id $TRANSACTIONAL_ID"
@@ -96,7 +96,7 @@ def test_fencing_storm(
                 over.set()
                 fighting.join(30)
                 still = value(exporter.metrics(), TAKEN, "other")
-                operator.pastes("curl", shows=TAKEN)
+                operator.pastes("get", shows=TAKEN)
         finally:
             over.set()
             fighting.join(30)
@@ -128,28 +128,28 @@ def test_markers_slow(
         reading_the_log(settings_file, desk, tmp_path),
         desk.reading("KafkaTransactionMarkersSlow") as operator,
     ):
-        operator.pastes("curl", shows="kafka_transaction_marker_seconds_count")
+        operator.pastes("get", shows="kafka_transaction_marker_seconds_count")
         operator.pastes("list", "--states", shows=name)
         operator.pastes("describe", shows=f"{topic}-0")
         operator.pastes("kafka-topics.sh")
-        operator.pastes("curl", shows='le="1.0"')
+        operator.pastes("get", shows='le="1.0"')
 
 
 @pytest.mark.slow
-def test_log_incomplete(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+def test_log_incomplete(guarded: GuardedCluster, desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
     """A user without READ on the log: nothing of it is read, and after the one grant all of it is."""
     path = settings_file("without-log", LOG)
     with serving(None, tmp_path, config_file=path) as exporter:
-        about(desk, exporter, path, "without-log")
+        about(desk, exporter, path)
         exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_partitions", "unread") > 0)
 
         with desk.reading("KafkaTransactionExporterLogIncomplete") as operator:
-            operator.pastes("curl", shows=f"{LOG_METRICS}_reading 0")
+            operator.pastes("get", shows=f"{LOG_METRICS}_reading 0")
             operator.pastes("once", status=4, shows="TOPIC_AUTHORIZATION_FAILED")
             operator.pastes("kafka-topics.sh", hides="Leader: none")
-            operator.pastes("kafka-acls.sh", "--add", shows="Adding ACLs")
+            granted(desk, guarded, operator.pastes("doctor", status=4))
             exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 1)
-            operator.pastes("curl", "grep -x", shows=f"{LOG_METRICS}_reading 1")
+            operator.pastes("get", "grep -x", shows=f"{LOG_METRICS}_reading 1")
         assert "__transaction_state cannot be read: " in exporter.log
 
 
@@ -171,13 +171,13 @@ def test_log_behind(
                 init_producer_id(guarded.bootstrap, client)
             exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 0)
             with desk.reading("KafkaTransactionExporterLogBehind") as operator:
-                operator.pastes("curl", shows=f"{LOG_METRICS}_records_total")
-                operator.pastes("curl", "cycle_phase", shows='phase="producers"')
+                operator.pastes("get", shows=f"{LOG_METRICS}_records_total")
+                operator.pastes("get", "cycle_phase", shows='phase="producers"')
                 operator.pastes("kafka-configs.sh", shows="consumer_byte_rate=20")
                 assert desk.run(f"{quota} --delete-config consumer_byte_rate").status == 0
                 exporter.until(lambda metrics: value(metrics, TAKEN, "other") >= before + 40)
                 exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_lag_records") == 0)
-                operator.pastes("curl", shows=f"{LOG_METRICS}_lag_records 0")
+                operator.pastes("get", shows=f"{LOG_METRICS}_lag_records 0")
         finally:
             desk.run(f"{quota} --delete-config consumer_byte_rate")
 
@@ -192,12 +192,12 @@ def test_history_not_written(desk: Desk, settings_file: SettingsFile, tmp_path: 
         exporter.until(lambda metrics: value(metrics, WRITING) == 0)
 
         with desk.reading("KafkaTransactionExporterHistoryNotWritten") as operator:
-            operator.pastes("curl", shows=f"{WRITING} 0")
+            operator.pastes("get", shows=f"{WRITING} 0")
             operator.pastes("config dump", shows=str(blocked))
             operator.pastes("config check")
             blocked.unlink()
             exporter.until(lambda metrics: value(metrics, WRITING) == 1)
-            operator.pastes("curl", "grep -x", shows=f"{WRITING} 1")
+            operator.pastes("get", "grep -x", shows=f"{WRITING} 1")
         assert "history cannot be written: " in exporter.log
 
     assert list(blocked.rglob("*.parquet"))

@@ -16,7 +16,7 @@ from exporter.cli import CONFIG_FILE
 from tests.brokers.second_door import GuardedCluster
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_command_line import committed_records
-from tests.runbooks.desk import Desk, Operator
+from tests.runbooks.desk import LISTENS, Desk, Operator
 from tests.verification.situations.ground import open_entries
 from tests.verification.situations.stages.careless import decide
 from tests.verification.situations.steps import Client
@@ -234,14 +234,14 @@ def test_suspects_hidden(
     with serving(None, tmp_path, config_file=path) as exporter:
         proved = ("hanging_not_in_transaction",)
         exporter.until(lambda metrics: metrics.get("kafka_open_transactions", {}).get(proved, 0) == 3)
-        desk.variables |= {"EXPORTER": exporter.url, CONFIG_FILE: str(path)}
+        desk.variables |= {LISTENS: exporter.url.removeprefix("http://"), CONFIG_FILE: str(path)}
         with desk.reading("KafkaTransactionSuspectsHidden") as operator:
-            operator.pastes("curl", shows='kafka_open_transactions{verdict="hanging_not_in_transaction"} 3')
+            operator.pastes("get", shows='kafka_open_transactions{verdict="hanging_not_in_transaction"} 3')
             assert operator.pastes("find-hanging").output.count(topic) >= 3
             settings_file("watcher", "publish.suspects_limit: 50\n")
             operator.pastes("config check")
             exporter.until(lambda metrics: metrics.get("kafka_suspect_transactions_hidden", {}).get((), 1) == 0)
-            operator.pastes("curl", shows="kafka_suspect_transactions_hidden 0")
+            operator.pastes("get", shows="kafka_suspect_transactions_hidden 0")
 
 
 def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTransaction, float]) -> None:
