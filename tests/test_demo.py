@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import re
 import signal
@@ -60,7 +61,7 @@ def blocked_groups(find_hanging: list[str]) -> str:
     ],
 )
 def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Signals, tmp_path: Path) -> None:
-    """Ended once it has said what to try next, the demo exits cleanly with no file and no process left."""
+    """It says what to try next; tried, the hang is cleared, and it says so. Ended, it leaves no file and no process."""
     printed: list[str] = []
     answers: list[subprocess.CompletedProcess[str]] = []
     waiting = ""
@@ -79,6 +80,8 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
                         subprocess.run(words, capture_output=True, text=True, check=False) for words in tried[:2]
                     ]
                     waiting = blocked_groups(tried[0])
+                    answers.append(subprocess.run([*tried[2], "--yes"], capture_output=True, text=True, check=False))
+                if line.startswith(">>> cleared: "):
                     demo.send_signal(ended_by)
                     break
             printed += demo.stdout.readlines()
@@ -89,12 +92,18 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
 
     assert f"http://127.0.0.1:{port}/metrics" in text
     assert f"Kafka is up at 127.0.0.1:{kafka_port}" in text or f"Kafka is up at localhost:{kafka_port}" in text
-    assert [answer.returncode for answer in answers] == [0, 0], answers
+    assert [answer.returncode for answer in answers] == [0, 0, 0], answers
     assert "abandoned-app" in answers[0].stdout
     assert "dry run: nothing is written" in answers[1].stdout
     assert "order-emails (blocked" in waiting
     assert "SUSPECT orders-1 hanging_not_in_transaction: transactional id 'abandoned-app'" in text
     assert re.search(r"cycle 3 .* 0 unread, \d+ with open transactions, 0 late, 1 suspect", text)
+    # A cycle is printed when its result has changed.
+    results = re.findall(
+        r"^cycle .* (\d+ partitions read, \d+ unread), .* (\d+ late, \d+ suspect)$", text, re.MULTILINE
+    )
+    assert len(results) >= 3, text
+    assert all(one != other for one, other in itertools.pairwise(results)), text
     assert "ended: broker, workload and exporter are gone" in text
     assert list(tmp_path.iterdir()) == []
     assert processes_with(str(tmp_path)) == []
@@ -107,13 +116,15 @@ def test_the_bar_is_below_all_lines_of_a_terminal_and_in_no_file(*, is_terminal:
     stream = io.StringIO()
     stream.isatty = lambda: is_terminal  # type: ignore[method-assign]
     progress = Progress(stream)
-    progress.show(0.5, "history: 30 of 60 s")
+    progress.show("history: 30 of 60 s", 0.5)
     progress.clear()
     stream.write("a line\n")
-    progress.show(2, "ends")
+    progress.show("ends", 2)
+    progress.clear()
+    progress.show("cycle 3")
 
     half, whole = "#" * 15 + "." * 15, "#" * 30
-    bars = f"\r\x1b[K[{half}] history: 30 of 60 s\r\x1b[Ka line\n\r\x1b[K[{whole}] ends"
+    bars = f"\r\x1b[K[{half}] history: 30 of 60 s\r\x1b[Ka line\n\r\x1b[K[{whole}] ends\r\x1b[K\r\x1b[Kcycle 3"
     assert stream.getvalue() == (bars if is_terminal else "a line\n")
 
 

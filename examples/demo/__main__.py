@@ -1,6 +1,7 @@
 """`make demo`: a real Kafka, a workload on it, a transaction that nothing will ever close, and the exporter that finds it.
 
-Runs until Ctrl-C or until its terminal is closed, or for DEMO_SECONDS seconds. Leaves no process and no file.
+Runs until Ctrl-C or until its terminal is closed, or for DEMO_SECONDS seconds. A cycle is printed when its result differs
+from the one before. Leaves no process and no file.
 DEMO_PORT is the exporter's port, DEMO_KAFKA_PORT the broker's.
 """
 
@@ -10,8 +11,9 @@ import math
 import sys
 from pathlib import Path
 
-from examples.demo.display import shown
-from examples.demo.stage import number_in, run_demo, stage
+from examples.demo.display import Cycle, shown
+from examples.demo.progress import Progress
+from examples.demo.stage import GROUP, number_in, run_demo, stage
 
 
 def main() -> int:
@@ -21,13 +23,23 @@ def main() -> int:
 
 def _run(port: int, kafka_port: int | None) -> None:
     seconds = number_in("DEMO_SECONDS", math.inf, "a number of seconds")
+    status = Progress(sys.stdout)
+    last: Cycle | None = None
     is_said = False
     with stage(port, kafka_port, {}) as on:
         for number, cycle, planted in on.cycles(seconds):
-            print(shown(number, cycle), flush=True)
+            status.clear()
+            if last is None or cycle.result != last.result:
+                print(shown(number, cycle), flush=True)
             if planted is not None and cycle.suspects and not is_said:
                 print(_now_try(on.bootstrap, on.url, planted.start_offset), flush=True)
                 is_said = True
+            if last is not None and last.suspects and not cycle.suspects:
+                print(f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on\n", flush=True)
+            last = cycle
+            status.show(
+                f"cycle {number}, nothing new: {len(cycle.longest_s)} partitions with open transactions; Ctrl-C ends"
+            )
 
 
 def _now_try(bootstrap: str, url: str, start_offset: int) -> str:

@@ -25,6 +25,11 @@ class Cycle:
     """Topic-partition -> longest duration, of the partitions with an open transaction."""
     suspects: tuple[str, ...]
 
+    @property
+    def result(self) -> tuple[object, ...]:
+        """What is worth a line when it changes; healthy transactions begin and end in every cycle."""
+        return self.read, self.unread, self.late, self.suspects
+
 
 def read_cycle(url: str, *, wait_s: float) -> Cycle | None:
     """What the exporter publishes now; None when it does not answer, or has no snapshot, within `wait_s` seconds."""

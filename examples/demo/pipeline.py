@@ -55,7 +55,7 @@ def _run(port: int, kafka_port: int | None) -> None:
                 if number % SHOWN_EVERY == 0:
                     print(shown(number, cycle), flush=True)
                 passed = time.monotonic() - begun
-                progress.show(passed / seconds, f"history: {passed:.0f} of {seconds:g} s")
+                progress.show(f"history: {passed:.0f} of {seconds:g} s", passed / seconds)
             progress.clear()
         print("\nSpark makes tables, incidents, baselines and the report of it: about a minute ...", flush=True)
         _run_pipeline(history, tables, progress)
@@ -90,13 +90,13 @@ def _follow(process: subprocess.Popen[str], progress: Progress) -> None:
     """Prints its lines until it ends."""
     assert process.stdout is not None
     ended = 0
-    progress.show(0, f"pipeline: {JOBS[0]}")
+    progress.show(f"pipeline: {JOBS[0]}", 0)
     with process.stdout as lines:
         for line in lines:
             progress.clear()
             print(line, end="", flush=True)
             ended = max(ended, JOBS.index(job) + 1 if (job := line.partition(":")[0]) in JOBS else 0)
-            progress.show(ended / len(JOBS), f"pipeline: {JOBS[ended] if ended < len(JOBS) else 'ends'}")
+            progress.show(f"pipeline: {JOBS[ended] if ended < len(JOBS) else 'ends'}", ended / len(JOBS))
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -158,6 +158,7 @@ def _exporter(bootstrap: str, port: int, more: Mapping[str, str]) -> Iterator[su
         "scan.deadline": "2500ms",
         "state.file": "none",
         "log.level": "warning",
+        "cluster.name": "demo",
         **more,
     }
     process = subprocess.Popen(
