@@ -10,8 +10,10 @@ from exporter.commands.report import with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
+from exporter.evaluation.humanize import humanize_duration, humanize_names, printable
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.lookups import describe_id
+from exporter.publication.page.humanize import humanize_instant
 from exporter.snapshot import CoordinatorTransaction
 
 HEADINGS = {
@@ -36,7 +38,8 @@ def run(context: Context, settings: Settings) -> int:
 def _describe(options: argparse.Namespace, collector: Collector) -> int:
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     row = described(transaction, int(time.time() * 1000))
-    print(in_format(options.format, HEADINGS, [row], document=row))
+    flat = {**row, "partitions": ",".join(row["partitions"])}
+    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=in_words(row)))
     return ExitStatus.ANSWERED
 
 
@@ -52,5 +55,22 @@ def described(transaction: CoordinatorTransaction, now_ms: int) -> Row:
         "timeout_ms": transaction.timeout_ms,
         "start_time_ms": transaction.start_time_ms if began else None,
         "duration_ms": max(now_ms - transaction.start_time_ms, 0) if began else None,
-        "partitions": ",".join(f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ())),
+        "partitions": [f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ())],
     }
+
+
+def in_words(row: Row) -> str:
+    """A line for each fact."""
+    state = row["state"]
+    if row["duration_ms"] is not None:
+        state = f"{state}, began {humanize_instant(row['start_time_ms'])}, {humanize_duration(row['duration_ms'])} ago"
+    partitions = row["partitions"]
+    facts = {
+        "Transactional id": row["transactional_id"],
+        "Coordinator": f"broker {row['coordinator']}",
+        "Producer": f"{row['producer_id']}, epoch {row['producer_epoch']}",
+        "State": state,
+        "Time-out": humanize_duration(row["timeout_ms"]),
+        "Partitions": humanize_names(partitions, shown_max=len(partitions)) or "none",
+    }
+    return "\n".join(f"{name + ':':<18}{printable(str(fact))}" for name, fact in facts.items())

@@ -8,13 +8,22 @@ from collections.abc import Iterable
 from exporter.commands.context import Context
 from exporter.commands.names import meant
 from exporter.commands.report import visible_topics, with_collector
-from exporter.commands.rows import Row, in_format
+from exporter.commands.rows import Row, for_people, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.lookups import KafkaRequestError, producers_of
+from exporter.publication.page.humanize import humanize_instant
 from exporter.snapshot import OneEntry
 
+FOR_PEOPLE = {
+    "producer_id": "PRODUCER",
+    "producer_epoch": "EPOCH",
+    "coordinator_epoch": "COORDINATOR EPOCH",
+    "last_sequence": "LAST SEQUENCE",
+    "last_write": "LAST WRITE, BY ITS CLIENT'S CLOCK",
+    "start_offset": "OPEN FROM OFFSET",
+}
 HEADINGS = {
     "producer_id": "ProducerId",
     "producer_epoch": "ProducerEpoch",
@@ -58,8 +67,14 @@ def rows_of(entries: Iterable[OneEntry]) -> list[Row]:
     ]
 
 
-def printed(entries: Iterable[OneEntry], output: str) -> str:
-    """The table in the format of Kafka's own tool, with None if no transaction is open."""
+def printed(entries: Iterable[OneEntry], chosen: str | None) -> str:
+    """Kafka's own columns have None if no transaction is open."""
     rows = rows_of(entries)
-    for_table = [{**row, "start_offset": str(row["start_offset"])} for row in rows]
-    return in_format(output, HEADINGS, rows, for_table=for_table)
+    for_tsv = [{**row, "start_offset": str(row["start_offset"])} for row in rows]
+    in_words = [{**row, "last_write": _instant(row["last_timestamp_ms"])} for row in rows]
+    nothing = "No producer has written to this partition lately."
+    return in_format(chosen, HEADINGS, rows, for_tsv=for_tsv, for_people=for_people(FOR_PEOPLE, in_words, nothing))
+
+
+def _instant(timestamp_ms: int) -> str | None:
+    return humanize_instant(timestamp_ms) if timestamp_ms >= 0 else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.names import meant
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
 from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
-from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, paint_for, plain
+from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, output_format, paint_for, plain
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import with_summary
 from exporter.commands.watch import watch
@@ -56,7 +55,7 @@ def _find_everywhere(context: Context, settings: Settings) -> int:
 
     results = on_each(settings, look)
     rows_of = partial(_rows, options)
-    print(printed_everywhere(results, rows_of, output_format(options), paint_for(context)))
+    print(printed_everywhere(results, rows_of, output_format(options.format), paint_for(context)))
     status = status_everywhere(results)
     found = [row for result in results if result.value is not None for row in rows_of(result.value)]
     is_hanging = any(row.verdict.is_hanging for row in found)
@@ -89,7 +88,7 @@ def _find(context: Context, settings: Settings, collector: Collector) -> int:
     scope, judge = _scope(options), _judge(options, settings, collector, shows_progress=True)
 
     def shown(evaluation: Evaluation) -> str:
-        rows, output = _rows(options, evaluation), output_format(options)
+        rows, output = _rows(options, evaluation), output_format(options.format)
         return printed(evaluation, rows, output, paint_for(context), cluster_name=settings.cluster_name)
 
     if options.watch is not None:
@@ -125,12 +124,6 @@ def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[Transact
         at_least_ms=options.max_transaction_timeout * MINUTE_MS,
         states=options.states,
     )
-
-
-def output_format(options: argparse.Namespace) -> str:
-    """The chosen format; without one, a table for people on a terminal, and Kafka's own columns elsewhere."""
-    chosen: str | None = options.format
-    return chosen or ("table" if sys.stdout.isatty() else "tsv")
 
 
 def selected(

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from exporter.commands.clusters import named, on_each, status_of
 from exporter.commands.context import Context
 from exporter.commands.report import complain_of_gaps
-from exporter.commands.rows import Row, in_format
+from exporter.commands.rows import Row, for_people, in_format
 from exporter.config.settings import Settings
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import describe
 from exporter.kafka.lookups import list_all
 from exporter.snapshot import ACTIVE_STATES, CoordinatorTransaction, TransactionState
 
+FOR_PEOPLE = {
+    "state": "STATE",
+    "producer_id": "PRODUCER",
+    "coordinator": "COORDINATOR",
+    "transactional_id": "TRANSACTIONAL ID",
+}
 HEADINGS = {
     "transactional_id": "TransactionalId",
     "coordinator": "Coordinator",
@@ -42,9 +48,14 @@ def run(context: Context, settings: Settings) -> int:
     ]
     if found:
         headings = {"cluster": "Cluster", **HEADINGS} if settings.clusters else HEADINGS
-        print(in_format(options.format, headings, rows))
+        print(in_format(options.format, headings, rows, for_people=in_words(rows, is_fleet=bool(settings.clusters))))
     missing = [f"{named(cluster)}{gap}" for cluster, _, gaps in found for gap in gaps]
     return status_of(results, is_incomplete=complain_of_gaps(missing))
+
+
+def in_words(rows: Sequence[Row], *, is_fleet: bool) -> str:
+    headings = {"cluster": "CLUSTER", **FOR_PEOPLE} if is_fleet else FOR_PEOPLE
+    return for_people(headings, rows, "No transaction matches these options.")
 
 
 def listed(transactions: Iterable[CoordinatorTransaction]) -> list[Row]:

@@ -366,9 +366,15 @@ def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser, *forms: str, purpose: str = "") -> None:
-    """The first one is the default; without any, those of rows."""
-    choices = forms or ("table", "json", "csv")
-    parser.add_argument("--format", choices=choices, default=choices[0], help=purpose or f"default: {choices[0]}")
+    """The first one is the default; without any, those of rows, as `find-hanging` has them."""
+    if not forms:
+        parser.add_argument(
+            "--format",
+            choices=("table", "json", "csv", "tsv"),
+            help="table: for people. tsv: Kafka's own columns. Default: table on a terminal, tsv elsewhere",
+        )
+        return
+    parser.add_argument("--format", choices=forms, default=forms[0], help=purpose or f"default: {forms[0]}")
 
 
 def add_consent(parser: argparse.ArgumentParser) -> None:

@@ -44,20 +44,34 @@ def by_verdict(row: Row, line: str) -> str:
     return line if colour is None else f"{colour}{line}{RESET}"
 
 
+def output_format(chosen: str | None) -> str:
+    """The chosen format; without one, a table for people on a terminal, and Kafka's own columns elsewhere."""
+    return chosen or ("table" if sys.stdout.isatty() else "tsv")
+
+
 def in_format(
-    output: str,
+    chosen: str | None,
     headings: Mapping[str, str],
     rows: Sequence[Row],
     *,
+    for_people: str,
     document: Row | None = None,
-    for_table: Sequence[Row] | None = None,
+    for_tsv: Sequence[Row] | None = None,
 ) -> str:
-    """`rows` as `table`, `csv` or `json`: JSON is `document` if there is one, a table shows `for_table` instead."""
+    """`rows` in the format of `output_format`: `table` is `for_people`, and JSON is `document` if there is one."""
+    output = output_format(chosen)
+    if output == "table":
+        return for_people
     if output == "json":
         return as_json(rows if document is None else document)
     if output == "csv":
         return as_csv(rows, list(headings))
-    return as_table(headings, rows if for_table is None else for_table)
+    return as_table(headings, rows if for_tsv is None else for_tsv)
+
+
+def for_people(headings: Mapping[str, str], rows: Sequence[Row], nothing: str) -> str:
+    """A table with the headings of `find-hanging`'s, or the sentence that there is nothing."""
+    return as_table(headings, rows, between="  ") if rows else nothing
 
 
 def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain, *, between: str = "\t") -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from exporter.commands.context import Context
 from exporter.commands.report import complain, complain_of_gaps
-from exporter.commands.rows import Row, in_format
+from exporter.commands.rows import Row, for_people, in_format, output_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.humanize import humanize_duration
@@ -25,6 +25,14 @@ FAILING_SECONDS_MAX = 5
 BEGINNINGS_MS = 60 * 60 * 1000
 """Read before the wanted time: a transaction whose beginning was not read may be one that its client aborted."""
 KEYS = ("at_ms", "transactional_id", "outcome", "duration_ms", "timeout_ms", "partitions")
+FOR_PEOPLE = {
+    "at": "ENDED",
+    "outcome": "OUTCOME",
+    "duration": "AFTER",
+    "timeout": "TIME-OUT",
+    "transactional_id": "TRANSACTIONAL ID",
+    "partitions": "PARTITIONS",
+}
 HEADINGS = {
     "at": "Ended",
     "transactional_id": "TransactionalId",
@@ -46,11 +54,10 @@ def run(context: Context, settings: Settings) -> int:
     ended = (transaction for transaction in found.ended if transaction.at_ms >= since_ms)
     recent = sorted(ended, key=lambda transaction: -transaction.at_ms)
     rows = [row(transaction) for transaction in recent]
-    if options.format == "table" and not rows:
-        print(f"No transaction was ended by its coordinator in the last {humanize_duration(options.since)}.")
-    else:
-        headings = HEADINGS if options.format == "table" else dict.fromkeys(KEYS, "")
-        print(in_format(options.format, headings, rows, for_table=in_words(rows)))
+    output, words = output_format(options.format), in_words(rows)
+    nothing = f"No transaction was ended by its coordinator in the last {humanize_duration(options.since)}."
+    headings = HEADINGS if output == "tsv" else dict.fromkeys(KEYS, "")
+    print(in_format(output, headings, rows, for_tsv=words, for_people=for_people(FOR_PEOPLE, words, nothing)))
     return ExitStatus.INCOMPLETE if complain_of_gaps(found.gaps) else ExitStatus.ANSWERED
 
 

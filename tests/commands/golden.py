@@ -16,7 +16,7 @@ from exporter.commands import describe, describe_producers, force_terminate, lis
 from exporter.commands.abort_planned import abort_planned
 from exporter.commands.find_hanging import printed, selected
 from exporter.commands.recover import recover
-from exporter.commands.rows import as_table
+from exporter.commands.rows import Row, as_table
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.recovery.plan import Action
 from exporter.recovery.plan_file import written
@@ -39,24 +39,33 @@ def find_hanging_table() -> str:
     return printed(evaluation, selected(evaluation), "table")
 
 
-def list_() -> str:
+def _listed() -> list[Row]:
     ids = [
         transaction(),
         transaction("CompleteCommit", transactional_id="billing-1", producer_id=40),
         transaction("PrepareAbort", transactional_id=ODD_ID, producer_id=41, coordinator=2),
     ]
-    return as_table(list_transactions.HEADINGS, list_transactions.listed(ids))
+    return list_transactions.listed(ids)
 
 
-def describe_() -> str:
-    described = transaction(transactional_id=ODD_ID, partitions=frozenset({("orders", 1), ("orders", 0), ("bills", 7)}))
-    return as_table(describe.HEADINGS, [describe.described(described, NOW_MS)])
+def list_() -> str:
+    return as_table(list_transactions.HEADINGS, _listed())
 
 
-def describe_producers_() -> str:
+def list_table() -> str:
+    return list_transactions.in_words(_listed(), is_fleet=False)
+
+
+def describe_table(state: str = "Ongoing") -> str:
+    partitions = frozenset({("orders", 1), ("orders", 0), ("bills", 7)} if state == "Ongoing" else ())
+    one = transaction(state, transactional_id=ODD_ID, partitions=partitions)
+    return describe.in_words(describe.described(one, NOW_MS))
+
+
+def describe_producers_(form: str) -> str:
     idle = replace(OPEN, producer_id=7, coordinator_epoch=5, last_sequence=99, current_txn_start_offset=-1)
     entries = [replace(OPEN, last_timestamp=NOW_MS), idle]
-    return describe_producers.printed(entries, "table")
+    return describe_producers.printed(entries, form)
 
 
 def output_of(run: Callable[[Path], int]) -> str:
@@ -101,8 +110,10 @@ GOLDEN: Mapping[str, Callable[[], str]] = {
     "find-hanging-table": find_hanging_table,
     "find-hanging-nothing": lambda: printed(nothing(), (), "table"),
     "list": list_,
-    "describe": describe_,
-    "describe-producers": describe_producers_,
+    "list-table": list_table,
+    "describe-table": lambda: f"{describe_table()}\n\n{describe_table('Empty')}",
+    "describe-producers": lambda: describe_producers_("tsv"),
+    "describe-producers-table": lambda: describe_producers_("table"),
     "abort": lambda: abort(hang()),
     "abort-dry-run": lambda: abort(live(), "--dry-run"),
     "abort-refused": lambda: abort(live()),

@@ -195,7 +195,7 @@ def test_list_and_describe_show_what_the_coordinator_has(
     assert done not in ongoing
     # The protocol's own duration filter would let the finished one through: it ignores the state.
     assert [row["transactional_id"] for row in longer if row["transactional_id"] in {live, done}] == [live]
-    assert (described["state"], described["partitions"], described["timeout_ms"]) == ("Ongoing", f"{topic}-0", 60_000)
+    assert (described["state"], described["partitions"], described["timeout_ms"]) == ("Ongoing", [f"{topic}-0"], 60_000)
     assert missing.returncode == 1
     assert "does not know transactional id" in missing.stderr
 
