@@ -40,9 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     _mend_streams()
     parser = build_parser()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words == ["help"]:
+        words = ["--help"]
+    elif words[0] == "help":
+        words = [*words[1:], "--help"]
     if "_ARGCOMPLETE" in os.environ:
         importlib.import_module("exporter.commands.completion").complete(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(words)
     context = Context(
         options=options,
         state_folder=state_folder(os.environ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from exporter import __version__
@@ -16,17 +17,22 @@ from exporter.config.settings import SETTINGS
 PROGRAM: Final = "kafka-transaction-exporter"
 SHORT: Final = "ktx"
 """The same program under a name to type."""
-WHERE_MORE_IS: Final = "More: docs/commands.md."
-SETTINGS_HELP: Final = "--help-settings shows the settings that are options too."
+DOCUMENTS: Final = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/docs"
+WHERE_MORE_IS: Final = f"More: {DOCUMENTS}/commands.md"
+SETTINGS_HELP: Final = "--help-settings shows the settings that are options too"
 
 
 def build_parser() -> argparse.ArgumentParser:
     shared = Parser(add_help=False)
     add_settings(shared, add_connection(shared))
-    parser = Parser(prog=PROGRAM, description="Finds hanging Kafka transactions and proves them.", epilog=WHERE_MORE_IS)
+    parser = Parser(
+        prog=PROGRAM,
+        description=f"Finds hanging Kafka transactions and proves them.\n\n{_groups()}",
+        epilog=f"{SHORT} help COMMAND shows its options.\n{WHERE_MORE_IS}",
+    )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     add_connection(parser)
-    parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
     for name, command in _COMMANDS.items():
         added = parsers.add_parser(
             name,
@@ -40,15 +46,26 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_options(added)
         if command.has_cluster_options:
             options.add_fleet(added)
+        if command.add_last is not None:
+            command.add_last(added)
         for spelled in (name, *command.aliases):
             parser.commands[spelled] = added
     return parser
 
 
+def _groups() -> str:
+    """The commands by what an operator wants."""
+    lines = []
+    for group in Group:
+        lines.append(f"{group.value}:")
+        lines += [f"  {name:<20} {command.help}" for name, command in _COMMANDS.items() if command.group is group]
+    return "\n".join(lines)
+
+
 def _epilog(command: Command) -> str:
     """Examples, exit statuses, and where the rest is."""
     examples = "".join(f"  {SHORT} {example}\n" for example in command.examples)
-    more = f"{WHERE_MORE_IS} {SETTINGS_HELP}" if command.needs_settings else WHERE_MORE_IS
+    more = f"{WHERE_MORE_IS}\n{SETTINGS_HELP}." if command.needs_settings else WHERE_MORE_IS
     return f"examples:\n{examples}\nexit status: {command.statuses}\n{more}"
 
 
@@ -102,12 +119,24 @@ READS: Final = "0 in full, 1 could not run, 2 wrong usage, 4 incomplete (standar
 WRITES: Final = "0 done, 1 could not run, 2 wrong usage, 5 refused, nothing was written."
 
 
+class Group(Enum):
+    """Headings of the help."""
+
+    SEE = "see what is open, and why"
+    CLEAR = "clear it: writes to Kafka"
+    RUN = "run the exporter"
+    OFFLINE = "without a broker"
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     module: str
     """In exporter/commands, imported when it runs: `once` must not pay for the web server."""
+    group: Group
     help: str
     add_options: Callable[[argparse.ArgumentParser], None]
+    add_last: Callable[[argparse.ArgumentParser], None] | None = None
+    """Options that few need, at the end of the help."""
     aliases: tuple[str, ...] = ()
     writes: bool = False
     """True if an output that nobody reads is a failure: the operator must know what was written."""
@@ -127,13 +156,16 @@ class Command:
 _COMMANDS: Final = {
     "serve": Command(
         "serve",
+        Group.RUN,
         "watch clusters and serve /metrics and a status page",
         options.add_serve,
+        add_last=options.add_spark_engine,
         reads_clusters=True,
         examples=("serve --bootstrap-server kafka:9092", "serve --config.file config.yaml"),
     ),
     "once": Command(
         "once",
+        Group.SEE,
         "run one cycle and print it",
         options.add_once,
         reads_clusters=True,
@@ -142,6 +174,7 @@ _COMMANDS: Final = {
     ),
     "doctor": Command(
         "doctor",
+        Group.RUN,
         "say whether a hang could be proved, and which grants are missing",
         options.add_doctor,
         reads_clusters=True,
@@ -154,6 +187,7 @@ _COMMANDS: Final = {
     ),
     "find-hanging": Command(
         "find_hanging",
+        Group.SEE,
         "list suspects: transactions that need attention, with evidence",
         options.add_find_hanging,
         reads_clusters=True,
@@ -165,6 +199,7 @@ _COMMANDS: Final = {
     ),
     "list": Command(
         "list_transactions",
+        Group.SEE,
         "list transactions as their coordinators do",
         options.add_list,
         reads_clusters=True,
@@ -173,6 +208,7 @@ _COMMANDS: Final = {
     ),
     "describe": Command(
         "describe",
+        Group.SEE,
         "describe one transactional id",
         options.add_describe,
         usage="--transactional-id ID [options]",
@@ -180,6 +216,7 @@ _COMMANDS: Final = {
     ),
     "describe-producers": Command(
         "describe_producers",
+        Group.SEE,
         "list every producer of one partition",
         options.add_describe_producers,
         usage="--topic TOPIC --partition NUMBER [options]",
@@ -187,6 +224,7 @@ _COMMANDS: Final = {
     ),
     "explain": Command(
         "explain",
+        Group.SEE,
         "say why a transaction hangs, or hung, and what prevents the next one",
         options.add_explain,
         usage="(--topic TOPIC --partition NUMBER --start-offset OFFSET | --incident ID) [options]",
@@ -198,7 +236,8 @@ _COMMANDS: Final = {
     ),
     "abort": Command(
         "abort",
-        "write ABORT markers for hanging transactions",
+        Group.CLEAR,
+        "write ABORT markers for hanging transactions; it cannot be undone",
         options.add_abort,
         writes=True,
         usage="(--topic TOPIC --partition NUMBER --start-offset OFFSET | --plan-file FILE) [options]",
@@ -207,7 +246,8 @@ _COMMANDS: Final = {
     ),
     "complete": Command(
         "complete",
-        "write the missing marker of a stuck COMMIT or ABORT",
+        Group.CLEAR,
+        "write the missing marker of a stuck COMMIT or ABORT; it cannot be undone",
         options.add_complete,
         writes=True,
         usage="--topic TOPIC --partition NUMBER --start-offset OFFSET [options]",
@@ -216,6 +256,7 @@ _COMMANDS: Final = {
     ),
     "force-terminate": Command(
         "force_terminate",
+        Group.CLEAR,
         "have the coordinator abort the ongoing transaction of a transactional id",
         options.add_force_terminate,
         aliases=("forceTerminateTransaction",),
@@ -226,6 +267,7 @@ _COMMANDS: Final = {
     ),
     "timeouts": Command(
         "timeouts",
+        Group.SEE,
         "list transactions that their coordinators timed out or fenced",
         options.add_timeouts,
         examples=("timeouts --bootstrap-server kafka:9092 --since 2h",),
@@ -233,6 +275,7 @@ _COMMANDS: Final = {
     ),
     "incident": Command(
         "incident",
+        Group.RUN,
         "print an incident that `serve` on this machine has followed",
         options.add_incident,
         usage="[ID] [options]",
@@ -240,6 +283,7 @@ _COMMANDS: Final = {
     ),
     "get": Command(
         "get",
+        Group.RUN,
         "print /metrics or another page of the running exporter",
         options.add_get,
         needs_only_publish=True,
@@ -248,6 +292,7 @@ _COMMANDS: Final = {
     ),
     "config": Command(
         "config",
+        Group.OFFLINE,
         "check or print the settings",
         options.add_config,
         reads_clusters=True,
@@ -256,6 +301,7 @@ _COMMANDS: Final = {
     ),
     "completion": Command(
         "completion",
+        Group.OFFLINE,
         "print a shell's completion script",
         options.add_completion,
         has_cluster_options=False,
@@ -265,6 +311,7 @@ _COMMANDS: Final = {
     ),
     "pipeline": Command(
         "pipeline",
+        Group.OFFLINE,
         "make tables, incidents, baselines and a report from the history, with Spark",
         options.add_pipeline,
         needs_settings=lambda given: bool(given.job == "transaction-log"),

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-import argcomplete
 from argcomplete.completers import BaseCompleter, FilesCompleter
+from argcomplete.finders import CompletionFinder
 from argcomplete.shell_integration import shellcode
 
 from exporter.commands.arguments import PROGRAM, SHORT
@@ -31,7 +31,16 @@ def run(context: Context, _: Settings | None) -> int:
 
 def complete(parser: argparse.ArgumentParser) -> None:
     """Respond to the shell, which sends its request in environment variables, and exit."""
-    argcomplete.autocomplete(parser, default_completer=_Values(), print_suppressed=True)
+    _Finder()(parser, default_completer=_Values())
+
+
+class _Finder(CompletionFinder):
+    """Offers settings, which are hidden from the help, from their first letter on: 60 of them would hide the options."""
+
+    def _get_option_completions(self, parser: argparse.ArgumentParser, cword_prefix: str) -> list[str]:
+        self.print_suppressed = len(cword_prefix) > len("--")
+        found: list[str] = super()._get_option_completions(parser, cword_prefix)  # type: ignore[no-untyped-call]
+        return found
 
 
 class _Values(BaseCompleter):

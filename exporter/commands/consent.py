@@ -7,13 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from exporter.commands.context import Context
 from exporter.commands.report import complain, with_collector
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
 from exporter.recovery.audit import AuditError, AuditLog
+
+QUESTION: Final = "This cannot be undone. Write it? Type yes: "
 
 
 def audit_log(context: Context) -> AuditLog:
@@ -36,9 +38,7 @@ def with_audited(settings: Settings, command: Callable[[Collector], int]) -> int
     return with_collector(settings, guarded)
 
 
-def agrees(
-    options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any], question: str = "Write it? Type yes: "
-) -> bool:
+def agrees(options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any], question: str = QUESTION) -> bool:
     """True if the operator confirms: by `--yes`, or by typing yes on a terminal. Raises AuditError.
 
     `about` is what the audit log says of what was asked. Ctrl-C is logged as declined too, and raised again as

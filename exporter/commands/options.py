@@ -39,13 +39,18 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help=f"the same as {flag_name('publish.' + name)}",
         )
-    parser.add_argument(
+
+
+def add_spark_engine(parser: argparse.ArgumentParser) -> None:
+    """For fleets that one process cannot read."""
+    group = parser.add_argument_group("clusters read by the executors of Spark")
+    group.add_argument(
         "--engine",
         choices=("embedded", "spark"),
         default="embedded",
         help="embedded: clusters are read by this process. spark: by the executors of a Spark session. Default: embedded",
     )
-    add_spark(parser)
+    add_spark(group)
 
 
 def add_fleet(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +65,7 @@ def add_clusters(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_spark(parser: argparse.ArgumentParser) -> None:
+def add_spark(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--master",
         metavar="URL",
@@ -101,7 +106,12 @@ def add_get(parser: argparse.ArgumentParser) -> None:
 def add_explain(parser: argparse.ArgumentParser) -> None:
     which = parser.add_argument_group("one open transaction, or the transactions of an incident")
     add_scope(which, required=False)
-    which.add_argument("--start-offset", type=number(0, INT64_MAX), metavar="OFFSET")
+    which.add_argument(
+        "--start-offset",
+        type=number(0, INT64_MAX),
+        metavar="OFFSET",
+        help="of its first record, as find-hanging shows it",
+    )
     which.add_argument("--incident", metavar="ID", help="an incident that `serve` on this machine has followed")
     add_format(parser, "text", "markdown", "json")
     parser.add_argument(
@@ -269,7 +279,7 @@ def add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def add_describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--transactional-id", required=True, metavar="ID")
+    parser.add_argument("--transactional-id", required=True, metavar="ID", help="the whole id")
     add_format(parser)
 
 
@@ -288,30 +298,43 @@ def add_describe_producers(parser: argparse.ArgumentParser) -> None:
 def add_abort(parser: argparse.ArgumentParser) -> None:
     add_scope(parser, required=False)
     which = parser.add_argument_group("one transaction", "by its start offset, or by its producer id and both epochs")
-    which.add_argument("--start-offset", type=number(0, INT64_MAX), metavar="OFFSET")
-    which.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID")
-    which.add_argument("--producer-epoch", type=number(0, INT16_MAX), metavar="EPOCH")
-    which.add_argument("--coordinator-epoch", type=number(-1, INT32_MAX), metavar="EPOCH")
+    which.add_argument(
+        "--start-offset",
+        type=number(0, INT64_MAX),
+        metavar="OFFSET",
+        help="of its first record, as find-hanging shows it",
+    )
+    which.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID", help="as kafka-transactions.sh has it")
+    which.add_argument("--producer-epoch", type=number(0, INT16_MAX), metavar="EPOCH", help="needed with a producer id")
+    which.add_argument(
+        "--coordinator-epoch", type=number(-1, INT32_MAX), metavar="EPOCH", help="needed with a producer id"
+    )
     many = parser.add_argument_group("many transactions")
     many.add_argument("--plan-file", metavar=FILE, help="transactions in FILE, written by find-hanging --plan-file")
     many.add_argument(
         "--max-aborts", type=number(1, INT32_MAX), metavar="NUMBER", help="refuse a longer plan file. Default: 10"
     )
+    add_consent(parser)
     parser.add_argument(
         "--force",
         metavar=VERDICT,
         type=verdict,
-        help="abort although the hang is not proved or the outcome was a commit: type the verdict that the plan shows",
+        help="abort although it is not proved or was committed: type the verdict of the plan",
     )
     parser.add_argument(
         "--accept-data-loss", action="store_true", help="needed with --force: committed records may be lost"
     )
-    add_consent(parser)
 
 
 def add_complete(parser: argparse.ArgumentParser) -> None:
     add_scope(parser, required=True)
-    parser.add_argument("--start-offset", type=number(0, INT64_MAX), required=True, metavar="OFFSET")
+    parser.add_argument(
+        "--start-offset",
+        type=number(0, INT64_MAX),
+        required=True,
+        metavar="OFFSET",
+        help="of its first record, as find-hanging shows it",
+    )
     parser.add_argument(
         "--stuck-after",
         type=duration,
@@ -322,7 +345,14 @@ def add_complete(parser: argparse.ArgumentParser) -> None:
 
 
 def add_force_terminate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--transactional-id", "--transactionalId", dest="transactional_id", required=True, metavar="ID")
+    parser.add_argument(
+        "--transactional-id",
+        "--transactionalId",
+        dest="transactional_id",
+        required=True,
+        metavar="ID",
+        help="the whole id",
+    )
     add_consent(parser)
 
 
@@ -361,8 +391,10 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
 
 
 def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
-    parser.add_argument("--topic", required=required, metavar="TOPIC")
-    parser.add_argument("--partition", type=number(0, INT32_MAX), required=required, metavar="NUMBER")
+    parser.add_argument("--topic", required=required, metavar="TOPIC", help="its name")
+    parser.add_argument(
+        "--partition", type=number(0, INT32_MAX), required=required, metavar="NUMBER", help="its number"
+    )
 
 
 def add_format(parser: argparse.ArgumentParser, *forms: str, purpose: str = "") -> None:

@@ -67,7 +67,7 @@ class HelpSettings(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Print and exit."""
-        lines = ["Each setting is also a YAML key and an environment variable (docs/configuration.md).\n"]
+        lines = ["Each setting is also a YAML key and an environment variable.\n"]
         for setting in SETTINGS:
             if not setting.is_secret:
                 default = "" if setting.default is None else f" Default: {setting.default}."

@@ -52,6 +52,7 @@ def completed(folder: Path, script: str, line: str) -> set[str]:
     [
         ("find", {"find-hanging"}),
         ("find-hanging --st", {"--states", "--stuck-after", "--state.file"}),
+        ("completion --", {"--help"}),
         ("find-hanging --format ", {"table", "tsv", "json", "csv"}),
         ("find-hanging --format=j", {"json"}),
         ("abort --force hanging_n", {"hanging_no_transactional_id", "hanging_not_in_transaction"}),
@@ -66,6 +67,16 @@ def test_bash_offers_what_fits(
 ) -> None:
     """Commands, options of the command, values of the option, files."""
     assert completed(tmp_path, script_for("bash", capsys), line) == offered
+
+
+@pytest.mark.programs
+def test_settings_are_offered_from_their_first_letter_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before it, 60 of them would hide the options of the command."""
+    script = script_for("bash", capsys)
+    own = completed(tmp_path, script, "abort --")
+    assert {"--topic", "--dry-run", "--config.file", "--help-settings"} <= own
+    assert not {word for word in own if word.startswith(("--scan.", "--kafka."))}
+    assert "--scan.interval" in completed(tmp_path, script, "abort --sc")
 
 
 @pytest.mark.programs

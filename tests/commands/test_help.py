@@ -8,7 +8,8 @@ import shlex
 import pytest
 
 from exporter.__main__ import main as start
-from exporter.commands.arguments import COMMANDS, SHORT, build_parser
+from exporter.cli import main
+from exporter.commands.arguments import COMMANDS, SHORT, Group, build_parser
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 from tests.each import each
@@ -46,6 +47,27 @@ def test_examples_are_accepted(command: str) -> None:
         assert build_parser().parse_args(words).command == words[0]
 
 
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [([], ["--help"]), (["help"], ["--help"]), (["help", "abort"], ["abort", "--help"])],
+    ids=["nothing", "help", "help of a command"],
+)
+def test_help_is_a_word_and_what_nothing_gets(
+    words: list[str], same: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 0
+    assert capsys.readouterr().out == printed(capsys, *same)[1]
+
+
+def test_every_command_is_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = printed(capsys, "--help")
+    for command in set(COMMANDS.values()):
+        assert out.count(f"  {command.help}\n") == 1
+    assert [f"{group.value}:\n" in out for group in Group] == [True] * len(Group)
+
+
 def test_settings_are_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = printed(capsys, "once", "--help-settings")
 
@@ -65,7 +87,7 @@ def test_settings_are_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
         (["once", "--zzz"], "once: unrecognized arguments: --zzz"),
         (["list", "--format", "jsn"], "list: argument --format: there is no 'jsn': did you mean json?"),
         (["describe"], "describe: the following arguments are required: --transactional-id"),
-        ([], "the following arguments are required: COMMAND"),
+        (["--config.file", "x"], "the following arguments are required: COMMAND"),
     ],
 )
 def test_a_wrong_word_costs_two_lines(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from exporter.commands import abort as abort_command
-from exporter.commands.consent import agrees, audit_log, with_audited
+from exporter.commands.consent import QUESTION, agrees, audit_log, with_audited
 from exporter.commands.examine import policy
 from exporter.commands.recover import Means, recover
 from exporter.commands.status import ExitStatus
@@ -66,7 +66,7 @@ def test_yes_on_a_terminal_is_consent(monkeypatch: pytest.MonkeyPatch, tmp_path:
     status, written_to = abort(tmp_path, hang())
 
     assert (status, len(written_to)) == (0, 1)
-    assert terminal.getvalue() == "Write it? Type yes: "
+    assert terminal.getvalue() == QUESTION
     assert steps(tmp_path)[:3] == [("planned", None), ("confirmed", "terminal"), ("sending", None)]
 
 
