@@ -77,6 +77,6 @@ def _section(name: str, settings: Iterable[Setting]) -> str:
 
 def _row(setting: Setting) -> str:
     written = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
-    default = "none" if written is None else f"`{written}`"
+    default = "" if written is None else f"`{written}`"
     marks = (" *Secret.*" if setting.is_secret else "") + (" *Restart.*" if setting.needs_restart else "")
     return f"| `{setting.name}` | {default} | {setting.help}{marks} |"
