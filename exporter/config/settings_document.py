@@ -28,12 +28,12 @@ Secrets have no flag: every user of a machine can read its command lines. Where 
 `--clusters` and `--command-config`, the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and
 `KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two: the chart sets them in its pod.
 
-`${{file:/run/secrets/password}}` and `${{env:PASSWORD}}` in a value are replaced by that file and that variable (`$${{` is
-`${{`). A secret can also be in a file of its own, which the setting with its name and `_file` names. These files are read
-again when they change, like the YAML file and the certificates (`reload.watch_interval`); SIGHUP reads everything again
-at once. A reload applies all settings or none: after an error the old settings stay, a log line has the error, and the
-gauge of the last reload in [metrics.md](metrics.md) is 0. Settings marked *restart* take effect at the next start;
-a log line names them when they change.
+`${{file:/run/secrets/password}}` and `${{env:PASSWORD}}` in a value are replaced by that file and that variable
+(`$${{` is `${{`). Each setting that is a *secret* below has another one, with `_file` after its name, that names a
+file with the secret. These files are read again when they change, like the YAML file and the certificates
+(`reload.watch_interval`); SIGHUP reads everything again at once. A reload applies all settings or none: after an
+error the old settings stay, a log line has the error, and the gauge of the last reload in [metrics.md](metrics.md) is
+0. Settings marked *restart* take effect at the next start; a log line names them when they change.
 
 `config check` prints all errors with file and line, variable or flag, and exits with 1; `config dump` prints every
 setting and its origin, without secrets. [examples/config.yaml](../examples/config.yaml) has every setting, and
@@ -58,8 +58,13 @@ _SECTIONS = {
 }
 
 
+_OF_SECRETS = frozenset(f"{setting.name}_file" for setting in SETTINGS if setting.is_secret)
+"""Settings that the introduction explains for all secrets."""
+
+
 def settings_document() -> str:
-    sections = groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0])
+    shown = (setting for setting in SETTINGS if setting.name not in _OF_SECRETS)
+    sections = groupby(shown, key=lambda setting: setting.name.split(".", 1)[0])
     return "\n".join([_INTRODUCTION, *(_section(name, settings) for name, settings in sections)])
 
 
