@@ -32,8 +32,9 @@ Secrets have no flag: every user of a machine can read its command lines. Where 
 (`$${{` is `${{`). Each setting that is a *secret* below has another one, with `_file` after its name, that names a
 file with the secret. These files are read again when they change, like the YAML file and the certificates
 (`reload.watch_interval`); SIGHUP reads everything again at once. A reload applies all settings or none: after an
-error the old settings stay, a log line has the error, and the gauge of the last reload in [metrics.md](metrics.md) is
-0. Settings marked *restart* take effect at the next start; a log line names them when they change.
+error the old settings stay, a log line has the error, and the gauge of the last reload is 0
+([metrics.md](metrics.md)). Settings marked *restart* take effect at the next start; a log line names them when they
+change.
 
 `config check` prints all errors with file and line, variable or flag, and exits with 1; `config dump` prints every
 setting and its origin, without secrets. [examples/config.yaml](../examples/config.yaml) has every setting, and

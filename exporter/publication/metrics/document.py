@@ -15,6 +15,7 @@ All values are made once per cycle and cached: a scrape never causes a request t
 old, the series of the first five sections end and those of the others stay: alert on missing series and on
 `time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, never on the presence alone.
 A partition that could not be read has no series: a missing series is unknown, a 0 was measured.
+Names with `_total` are counters, histograms are marked, all others are gauges.
 *The transaction log* needs `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* needs
 `history.directory`, *The baseline* needs `baseline.file` ([pipeline.md](pipeline.md)).
 In a fleet ([fleet.md](fleet.md)), every metric has `cluster` as its first label, except those about the process: the
@@ -39,15 +40,18 @@ def metrics_document() -> str:
 
 
 def _table(metrics: Iterable[Metric[Any]]) -> str:
-    lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels)} | {_meaning(metric.help)} |"
-        for metric in metrics
-    ]
+    lines = ["| metric and labels | meaning |", "|---|---|"]
+    lines += [f"| `{metric.name}`{_labels(metric)} | {_meaning(metric)} |" for metric in metrics]
     return "\n".join(lines) + "\n"
 
 
-def _meaning(help_text: str) -> str:
+def _labels(metric: Metric[Any]) -> str:
+    return f" {{{', '.join(metric.labels)}}}" if metric.labels else ""
+
+
+def _meaning(metric: Metric[Any]) -> str:
+    """Its HELP, without what the introduction says, and its type where the name does not show it."""
+    text = metric.help
     for said in _SAID_ONCE:
-        help_text = help_text.replace(said, "")
-    return help_text
+        text = text.replace(said, "")
+    return f"Histogram: {text[0].lower()}{text[1:]}" if metric.kind == "histogram" else text
