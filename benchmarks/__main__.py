@@ -1,7 +1,7 @@
 """`make bench` and `make bench-all`: measures the parts named, or the short ones, and keeps each as JSON.
 
-Ends with status 1 where nothing could be measured. What the figures mean, and the goals, is in `docs/performance.md`.
-`python -m benchmarks.document` takes into it what was measured last.
+Ends with status 1 where nothing could be measured. What the figures mean is in `docs/performance.md`; `python -m
+benchmarks.document` takes into it what was measured last, and `python -m benchmarks.goals` compares it with the goals.
 """
 
 from __future__ import annotations

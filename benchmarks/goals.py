@@ -1,11 +1,15 @@
-"""The goals, what was measured of each, and what limits those that are not reached."""
+"""The goals, what was measured of each, and what limits those that are not reached: `python -m benchmarks.goals`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.scan import EXPORTER
+
+FIGURES: Final = Path(__file__).parents[1] / "docs" / "performance.json"
 
 FLOOR_RATIO_MAX: Final = 1.25
 CPU_SHARES_MAX: Final = {"kadm": 1 / 8, "Java AdminClient": 1 / 10, "kafka-python": 1 / 50}
@@ -120,4 +124,14 @@ def _at_most(what: str, measured: float, at_most: float, unit: str, limit: str) 
 
 
 def _verdict(*, kept: bool, by: float) -> str:
-    return "kept" if kept else f"**missed by {by:.1f} times**"
+    return "kept" if kept else f"missed: {by:.2f} times the goal"
+
+
+def main() -> None:
+    """Print one line for each goal."""
+    for what, goal, measured, verdict, limit in goals(json.loads(FIGURES.read_text())):
+        print(f"{what}: {measured}, {goal}: {verdict}" + (f" ({limit})" if limit else ""))
+
+
+if __name__ == "__main__":
+    main()

@@ -23,7 +23,7 @@ helm install transactions ./helm/kafka-transaction-exporter --namespace kafka \\
 helm test transactions --namespace kafka --logs
 ```
 
-The second command runs one cycle, and fails with the reason if the exporter is not authorized to read the whole cluster. It
+The second command runs `doctor`, and fails with the reason if the exporter is not authorized to read the whole cluster. It
 needs READ on every topic, DESCRIBE on every transactional id, and some optional grants:
 [Minimum ACLs]({_PROJECT}#minimum-acls).
 

@@ -137,7 +137,11 @@ def test_a_dead_link_fails_the_build(pages: list[str], tmp_path: Path) -> None:
     """To a page, a heading, a file or a picture; and so does a page that no menu has."""
     pytest.importorskip("sphinx", reason="`make docs` brings Sphinx")
     source = tmp_path / "source"
-    others = [*(ROOT / "docs").glob("*/*.*"), *(ROOT / "examples").rglob("*.yaml")]
+    others = [
+        *(ROOT / "docs").glob("*/*.*"),
+        *(ROOT / "examples").rglob("*.yaml"),
+        *(ROOT / "examples").rglob("*.service"),
+    ]
     for page in [*pages, *(str(path.relative_to(ROOT)) for path in others)]:
         (source / page).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / page, source / page)

@@ -231,5 +231,8 @@ def table() -> str:
         "| taken away | `doctor` can prove | page, where nothing hangs | coverage | a hang of an unknown id | its abort |",
         "|---|---|---|---|---|---|",
     ]
-    lines += [f"| {fact.name} | {' | '.join(words_without(fact))} |" for fact in FACTS]
+    for fact in FACTS:
+        words = words_without(fact)
+        colour, _, _ = words.page.partition(":")
+        lines.append(f"| {fact.name} | {' | '.join(words._replace(page=colour))} |")
     return "\n".join(lines) + "\n"

@@ -9,33 +9,38 @@ from exporter.config.loading import environment_name, flag_name
 from exporter.config.settings import SETTINGS
 from exporter.config.table import Setting
 
-_INTRODUCTION = """\
+_INTRODUCTION = f"""\
 # Configuration
 
-Generated from the settings that `exporter/config` declares: change those and run `make generate`.
-A test compares the two.
-
 A setting is read from four places; a later one overrides an earlier one: its default, the YAML file that
-`--config.file` names, its environment variable, its flag. Where a command has none of `--config.file`, `--clusters` and
-`--command-config`, the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and
-`KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two: the chart sets them in its pod. `kafka: {sasl: {username:
-me}}` and `kafka.sasl.username: me` are the same in YAML. All errors are reported at once, with file and line, variable
-or flag: an unknown name, a value of the wrong kind, a setting that would be ignored, two settings that cannot work
-together.
+`--config.file` names, its environment variable, its flag. The variable is
+`KAFKA_TRANSACTION_EXPORTER__SECTION__KEY`, in capitals, with an underscore for each dot of the key; the flag has
+hyphens for underscores:
 
-`${file:/run/secrets/password}` and `${env:PASSWORD}` in a value are replaced by that file and that variable (`$${` is
-`${`). A secret can also be in a file of its own, which the setting with its name and `_file` names. These files are read
-again when they change, like the YAML file and the certificates (`reload.watch_interval`); SIGHUP reads everything again
-at once. A reload applies all settings or none: after an error the old settings stay, a log line has the error, and the
-gauge of the last reload in [metrics.md](metrics.md) is 0. Settings marked *restart* below take effect at the next start;
-a log line names them when they change.
+| YAML | variable | flag |
+|---|---|---|
+| `{{scan: {{topics.include: orders}}}}` or `scan.topics.include: orders` | `{environment_name("scan.topics.include")}` | \
+`{flag_name("scan.topics.include")}` |
+| `kafka.sasl.password_file: /run/secrets/password` | `{environment_name("kafka.sasl.password_file")}` | \
+`{flag_name("kafka.sasl.password_file")}` |
 
-`config check` prints all errors and exits with 1; `config dump` prints every setting and its origin, without secrets.
-[examples/config.yaml](../examples/config.yaml) has every setting, and
-[schema/config.schema.json](schema/config.schema.json) is the schema for editors.
+Secrets have no flag: every user of a machine can read its command lines. Where a command has none of `--config.file`,
+`--clusters` and `--command-config`, the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and
+`KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two: the chart sets them in its pod.
+
+`${{file:/run/secrets/password}}` and `${{env:PASSWORD}}` in a value are replaced by that file and that variable
+(`$${{` is `${{`). Each setting that is a *secret* below has another one, with `_file` after its name, that names a
+file with the secret. These files are read again when they change, like the YAML file and the certificates
+(`reload.watch_interval`); SIGHUP reads everything again at once. A reload applies all settings or none: after an
+error the old settings stay, a log line has the error, and the gauge of the last reload is 0
+([metrics.md](metrics.md)). Settings marked *restart* take effect at the next start; a log line names them when they
+change.
+
+`config check` prints all errors with file and line, variable or flag, and exits with 1; `config dump` prints every
+setting and its origin, without secrets. [examples/config.yaml](../examples/config.yaml) has every setting, and
+[schema/config.schema.json](schema/config.schema.json) is the schema for editors. This page is generated (`make generate`).
 
 Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`, or a number of seconds.
-Passwords have no flag: every user of a machine can read its command lines.
 """
 
 _SECTIONS = {
@@ -54,8 +59,13 @@ _SECTIONS = {
 }
 
 
+_OF_SECRETS = frozenset(f"{setting.name}_file" for setting in SETTINGS if setting.is_secret)
+"""Settings that the introduction explains for all secrets."""
+
+
 def settings_document() -> str:
-    sections = groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0])
+    shown = (setting for setting in SETTINGS if setting.name not in _OF_SECRETS)
+    sections = groupby(shown, key=lambda setting: setting.name.split(".", 1)[0])
     return "\n".join([_INTRODUCTION, *(_section(name, settings) for name, settings in sections)])
 
 
@@ -65,15 +75,14 @@ def _section(name: str, settings: Iterable[Setting]) -> str:
         "",
         _SECTIONS[name],
         "",
-        "| setting | default | meaning | variable | flag |",
-        "|---|---|---|---|---|",
+        "| setting | default | meaning |",
+        "|---|---|---|",
     ]
     return "\n".join([*lines, *(_row(setting) for setting in settings)]) + "\n"
 
 
 def _row(setting: Setting) -> str:
     written = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
-    default = "none" if written is None else f"`{written}`"
-    flag = "none: it is a secret" if setting.is_secret else f"`{flag_name(setting.name)}`"
-    meaning = f"{setting.help} *Restart.*" if setting.needs_restart else setting.help
-    return f"| `{setting.name}` | {default} | {meaning} | `{environment_name(setting.name)}` | {flag} |"
+    default = "" if written is None else f"`{written}`"
+    marks = (" *Secret.*" if setting.is_secret else "") + (" *Restart.*" if setting.needs_restart else "")
+    return f"| `{setting.name}` | {default} | {setting.help}{marks} |"

@@ -28,7 +28,7 @@ def test_each_column_is_documented_with_its_type(name: str) -> None:
     rows = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in table]
 
     assert [(row[0].strip("`"), row[1]) for row in rows] == [(field.name, _type(field)) for field in DOCUMENTED[name]]
-    assert all(len(row) == 4 and row[2] for row in rows)
+    assert all(len(row) == 3 and row[2] for row in rows)
 
 
 def _type(field: Any) -> str:

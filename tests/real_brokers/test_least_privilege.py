@@ -18,6 +18,7 @@ from tests.marks import starts
 from tests.real_brokers.exporting import called
 from tests.real_brokers.log_reading import reading
 from tests.verification.privileges import (
+    ACLS,
     BEGINNING,
     DOCUMENT,
     FULL,
@@ -52,7 +53,7 @@ def client(cluster: GuardedCluster) -> dict[str, str | int | float | bool]:
 
 def test_the_document_names_these_grants_and_no_others() -> None:
     """A row of its table for each."""
-    text = DOCUMENT.read_text().split("## Minimum ACLs")[1].split("\n## ")[0]
+    text = ACLS.read_text().split("## Minimum ACLs")[1].split("\n## ")[0]
     rows = re.findall(r"^\| ([A-Z_]+) \| (.+?) \|", text, re.MULTILINE)
 
     words = {"every topic": "topics", "every transactional id": "transactional ids", "the cluster": "the cluster"}

@@ -1,4 +1,4 @@
-"""Measures what each grant is for: `python -m tests.verification.privileges` writes the table of `docs/security.md`.
+"""Measures what each grant is for: `python -m tests.verification.privileges` writes the table of README.md.
 
 One broker with the StandardAuthorizer, one user for each row: all minimum ACLs but one.
 """
@@ -33,7 +33,8 @@ from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.verification.situations.play import Watch
 from tests.waiting import until
 
-DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "security.md"
+ACLS: Final = Path(__file__).parents[2] / "docs" / "security.md"
+DOCUMENT: Final = Path(__file__).with_name("README.md")
 BEGINNING: Final = "<!-- From here on made by `python -m tests.verification.privileges`. -->\n"
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 FULL: Final = "everything"

@@ -11,18 +11,19 @@ from exporter.publication.metrics.table import SECTIONS
 _INTRODUCTION = """\
 # Metrics
 
-Generated from the rows in `exporter/publication/metrics/`: change those and run `make generate`.
-A test compares the two.
-
 All values are made once per cycle and cached: a scrape never causes a request to Kafka. When the newest snapshot is too
 old, the series of the first five sections end and those of the others stay: alert on missing series and on
 `time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, never on the presence alone.
 A partition that could not be read has no series: a missing series is unknown, a 0 was measured.
+Names with `_total` are counters, histograms are marked, all others are gauges.
 *The transaction log* needs `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* needs
 `history.directory`, *The baseline* needs `baseline.file` ([pipeline.md](pipeline.md)).
 In a fleet ([fleet.md](fleet.md)), every metric has `cluster` as its first label, except those about the process: the
-reload of its settings, the history, the baseline, and `process_*`.
+reload of its settings, the history, the baseline, and `process_*`. This page is generated (`make generate`).
 """
+
+_SAID_ONCE = (" Cached once per cycle.", "; only with transaction_log.enabled")
+"""Parts of HELP texts that the introduction says for all metrics, or for a section."""
 
 _CONCLUSION = """\
 ## The process
@@ -39,9 +40,18 @@ def metrics_document() -> str:
 
 
 def _table(metrics: Iterable[Metric[Any]]) -> str:
-    lines = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
-    lines += [
-        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels) or 'none'} | {metric.help} |"
-        for metric in metrics
-    ]
+    lines = ["| metric and labels | meaning |", "|---|---|"]
+    lines += [f"| `{metric.name}`{_labels(metric)} | {_meaning(metric)} |" for metric in metrics]
     return "\n".join(lines) + "\n"
+
+
+def _labels(metric: Metric[Any]) -> str:
+    return f" {{{', '.join(metric.labels)}}}" if metric.labels else ""
+
+
+def _meaning(metric: Metric[Any]) -> str:
+    """Its HELP, without what the introduction says, and its type where the name does not show it."""
+    text = metric.help
+    for said in _SAID_ONCE:
+        text = text.replace(said, "")
+    return f"Histogram: {text[0].lower()}{text[1:]}" if metric.kind == "histogram" else text

@@ -16,7 +16,7 @@ from tests.real_brokers.exporting import ended
 from tests.verification.causes.scenes import SCENES, Made
 
 NO_CAUSE = "no cause"
-DOCUMENT = Path(__file__).parents[3] / "docs" / "causes.md"
+DOCUMENT = Path(__file__).with_name("README.md")
 START, END = "<!-- causes: made by `python -m tests.verification.causes --write` -->\n", "<!-- end of causes -->"
 
 
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--kafka", nargs="*", default=["4.3.1", "3.9.1"])
     parser.add_argument("--only", nargs="*", default=list(SCENES), choices=list(SCENES))
     parser.add_argument("--repetitions", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="write the table into docs/causes.md")
+    parser.add_argument("--write", action="store_true", help="write the table into README.md")
     parser.add_argument("--show", action="store_true", help="print each explanation")
     options = parser.parse_args()
     counts: Counter[tuple[str, str, str]] = Counter()

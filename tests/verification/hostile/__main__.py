@@ -1,4 +1,4 @@
-"""`make hostile`: writes the tables of brokers and web clients, in large sizes, into `docs/reliability.md`.
+"""`make hostile`: writes the tables of brokers and web clients, in large sizes, into README.md.
 
 Status 1 where a bound is passed or something untrue is said.
 """
@@ -21,7 +21,7 @@ from tests.verification.hostile.peer import Peer
 from tests.verification.hostile.shapes import SHAPES
 from tests.verification.hostile.web import CROWDS, TOPICS, besieged, opened
 
-DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "reliability.md"
+DOCUMENT: Final = Path(__file__).with_name("README.md")
 BEGINNING: Final = "<!-- Made by `python -m tests.verification.hostile`. -->\n"
 END: Final = "<!-- Until here. -->\n"
 HEAD: Final = ("brokers send", "size", "CPU s", "bound", "MB more", "bound", "requests", "bound", "status")

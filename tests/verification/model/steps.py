@@ -206,4 +206,4 @@ REDUNDANT: tuple[Defect, ...] = (
         Lie("", "a leader that has changed is believed", "leaders move", _MOVES, OWNED),
     ),
 )
-"""Steps that others cover (docs/proof.md, *Redundant steps*)."""
+"""Steps that others cover (README.md, redundant steps)."""

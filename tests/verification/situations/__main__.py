@@ -1,6 +1,6 @@
-"""Runs the situations on real brokers and writes the end of `docs/verdicts.md`.
+"""Runs the situations on real brokers, writes the tables of README.md, and the numbers in `docs/verdicts.md`.
 
-With `--kafka` or `--stage` only a part is played, and nothing is written: the document needs all of them.
+With `--kafka` or `--stage` only a part is played, and nothing is written: the documents need all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 
 from tests.verification.situations.scene import score_ours
 from tests.verification.situations.stages import STAGES, VERSIONS
-from tests.verification.situations.table import DOCUMENT, document
+from tests.verification.situations.table import DOCUMENT, VERDICTS, document, with_summary
 
 
 def main() -> int:
@@ -41,6 +41,7 @@ def main() -> int:
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     before = DOCUMENT.read_text(encoding="utf-8")
     DOCUMENT.write_text(document(before, performances, today.isoformat()), encoding="utf-8")
+    VERDICTS.write_text(with_summary(VERDICTS.read_text(encoding="utf-8"), performances), encoding="utf-8")
     return 0
 
 

@@ -1,4 +1,7 @@
-"""Makes the situations part of `docs/verdicts.md`: truth, the exporter's verdict, and the result of Kafka's own tool."""
+"""Makes the tables of situations: truth, the exporter's verdict, and the result of Kafka's own tool.
+
+README.md has every situation, `docs/verdicts.md` the numbers alone.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from tests.verification.situations.play import Performance
 from tests.verification.situations.scene import Scene, score_java, score_ours
 from tests.verification.situations.stages import STAGES, VERSIONS, Stage
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "verdicts.md"
+DOCUMENT = Path(__file__).with_name("README.md")
+VERDICTS = Path(__file__).parents[3] / "docs" / "verdicts.md"
+SUMMARY = "<!-- situations: made by `python -m tests.verification.situations` -->\n"
+END_OF_SUMMARY = "<!-- end of situations -->\n"
 BEGINNING = "<!-- From here on made by `python -m tests.verification.situations`. -->\n"
 IN_THIS_RUN = "in this run: "
 NOT_THERE = "–"  # noqa: RUF001 - the dash of an empty cell
@@ -22,8 +28,6 @@ Performances = Mapping[tuple[str, str], Performance]
 """By stage and version."""
 
 PREAMBLE = """\
-## Situations
-
 Every situation below was planted on real brokers. Its truth was read from them with raw DescribeProducers, \
 DescribeTransactions and ListTransactions before and after the scans, if the situation allows both. \
 *Our verdict* is the verdict of the last cycle for each transaction; *`find-hanging`* is the result of \
@@ -44,10 +48,24 @@ Run on {date} on Apache Kafka {versions}. If the versions differ, both results a
 
 
 def document(before: str, performances: Performances, date: str) -> str:
-    """The document `before`, with new situations."""
+    """The README `before`, with new situations."""
     by_hand, mark, _ = before.partition(BEGINNING)
     assert mark, f"{DOCUMENT} lacks the line {BEGINNING}"
     return f"{by_hand}{mark}\n{_situations(performances, date)}"
+
+
+def with_summary(before: str, performances: Performances) -> str:
+    """The page of verdicts `before`, with new numbers."""
+    by_hand, begun, rest = before.partition(SUMMARY)
+    _, ended, after = rest.partition(END_OF_SUMMARY)
+    assert begun, f"{VERDICTS} lacks the line {SUMMARY}"
+    assert ended, f"{VERDICTS} lacks the line {END_OF_SUMMARY}"
+    return f"{by_hand}{begun}{_summary(performances)}{ended}{after}"
+
+
+def summary_of(text: str) -> list[str]:
+    """The lines with the numbers of each version of Kafka."""
+    return [line for line in text.splitlines() if re.match(r"\| \d+\.\d+\.\d+ \| \d+ \|", line)]
 
 
 def _situations(performances: Performances, date: str) -> str:
@@ -57,7 +75,7 @@ def _situations(performances: Performances, date: str) -> str:
         _summary(performances),
     ]
     for stage in STAGES:
-        parts.append(f"### {stage.title}\n\n{stage.sentence}\n")
+        parts.append(f"## {stage.title}\n\n{stage.sentence}\n")
         parts.append(_table(HEADING, [_row(stage, name, performances) for name in names(stage)]))
     return "\n".join(parts)
 
