@@ -19,6 +19,7 @@ _HEAD: Final = f"""\
 
 ```sh
 helm install transactions ./helm/kafka-transaction-exporter --namespace kafka \\
+  --set image.registry=registry.example.org \\
   --set-json 'kafka.bootstrapServers=["kafka-bootstrap:9092"]'
 helm test transactions --namespace kafka --logs
 ```

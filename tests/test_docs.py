@@ -89,7 +89,7 @@ def test_the_commands_of_the_first_pages_are_commands(document: str) -> None:
             case ["docker", "run", "--rm", "--publish", "9814:9814", name, *arguments]:
                 assert name == image
                 assert parses(arguments)
-            case ["helm", "install", _, chart, "--set", _]:
+            case ["helm", "install", _, chart, "--set", _, "--set", _]:
                 assert (ROOT / chart / "Chart.yaml").is_file()
             case ["helm", "test", release, "--logs"]:
                 assert f"helm install {release} " in README

@@ -1033,7 +1033,7 @@
               },
               "annotations": {
                 "summary": "An exporter reads Kafka's transaction log more slowly than it is written.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are unread, and not fewer than ten minutes ago. Transactions by outcome are counted late.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are unread, and the number has not fallen for ten minutes. Transactions by outcome are counted late.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogBehind.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
