@@ -199,6 +199,24 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- dict "settings" $settings "mounts" $mounts | toYaml }}
 {{- end }}
 
+{{/* A duration in milliseconds; empty for a reference or what the schema refuses. */}}
+{{- define "kafka-transaction-exporter.milliseconds" -}}
+{{- $text := toString . }}
+{{- if regexMatch "^[0-9]+([.][0-9]+)?(ms|s|m|h|d)?$" $text }}
+{{- $unit := get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000) (default "s" (regexFind "[a-z]+$" $text)) }}
+{{- mulf (regexFind "^[0-9.]+" $text | float64) $unit }}
+{{- end }}
+{{- end }}
+
+{{/* The pod would refuse it, and restart for ever. `of` is where the settings stand in the values. */}}
+{{- define "kafka-transaction-exporter.checkDeadline" -}}
+{{- $interval := include "kafka-transaction-exporter.milliseconds" (get .settings "scan.interval" | default "30s") }}
+{{- $deadline := include "kafka-transaction-exporter.milliseconds" (get .settings "scan.deadline" | default "") }}
+{{- if and $interval $deadline (ge (float64 $deadline) (float64 $interval)) }}
+{{- fail (printf "%s: scan.deadline must be shorter than scan.interval, or cycles would be missed" .of) }}
+{{- end }}
+{{- end }}
+
 {{/* All settings of the ConfigMap by name, as YAML; nothing with an existing configuration. */}}
 {{- define "kafka-transaction-exporter.settings" -}}
 {{- $fromKafka := (include "kafka-transaction-exporter.kafka" . | fromYaml).settings }}
@@ -215,6 +233,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- fail (printf "config: %s is set by the chart, see %s" $name $value) }}
 {{- end }}
 {{- end }}
+{{- include "kafka-transaction-exporter.checkDeadline" (dict "of" "config" "settings" $settings) }}
 {{- if and (hasKey $settings "history.directory") (include "kafka-transaction-exporter.hasHistory" .) }}
 {{- fail "config: the chart sets history.directory with history.enabled and with the pipeline" }}
 {{- end }}
@@ -236,6 +255,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- $flat := dict }}
 {{- include "kafka-transaction-exporter.flatten" (dict "of" (print "clusters." $name) "value" $cluster "prefix" "" "into" $flat) }}
 {{- $_ := required (printf "clusters.%s: kafka.bootstrap.servers is missing" $name) (get $flat "kafka.bootstrap.servers") }}
+{{- include "kafka-transaction-exporter.checkDeadline" (dict "of" (print "clusters." $name) "settings" (merge (dict) $flat $settings)) }}
 {{- end }}
 {{- else }}
 {{- $_ := required "kafka.bootstrapServers is missing: the brokers to ask first, for instance [kafka-bootstrap:9092]" $servers }}
