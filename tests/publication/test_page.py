@@ -86,6 +86,19 @@ def test_a_hang_goes_before_all_else() -> None:
     )
 
 
+def test_several_hangs_have_one_plan() -> None:
+    """The commands of the plan file stand above the suspects; a hang that is alone has its own command only."""
+    two = [hanging(), hanging(producer_id=4001, start_offset=9)]
+    publication = replace(three_hangs(), evaluation=evaluation([Partition()], two), bootstrap="kafka-1:9092")
+    server, file = "--bootstrap-server kafka-1:9092", "--plan-file hanging.json"
+    text = _text(publication)
+    assert "2 hang: all in one plan (dry run)" in text
+    assert f"kafka-transaction-exporter find-hanging {server} {file}" in text
+    assert f"kafka-transaction-exporter abort {server} {file} --dry-run" in text
+    one = replace(publication, evaluation=evaluation([Partition()], two[:1]))
+    assert "--plan-file" not in _text(one)
+
+
 def test_a_suspect_is_a_warning() -> None:
     """An unproved suspect is not red, and never green."""
     summary = summarize(evaluation([Partition()], [inconclusive()]), status())

@@ -52,11 +52,26 @@ def runbook_url(verdict: Verdict, base: str | None) -> str:
     return f"{base or RUNBOOKS}/{advice_of(verdict).runbook}.md"
 
 
+PLAN_FILE = "hanging.json"
+
+
+def plan_commands(bootstrap: str) -> tuple[str, str]:
+    """For several hangs: write all into one file, and print the plan of their aborts."""
+    server = _server(bootstrap)
+    return (
+        f"{PROGRAM} find-hanging --bootstrap-server {server} --plan-file {PLAN_FILE}",
+        f"{PROGRAM} abort --bootstrap-server {server} --plan-file {PLAN_FILE} --dry-run",
+    )
+
+
+def _server(bootstrap: str) -> str:
+    return shlex.quote(bootstrap) if bootstrap else BOOTSTRAP_UNKNOWN
+
+
 def next_command(row: Suspected, bootstrap: str) -> str:
     """A line for a shell. It has no text that a client can choose freely: topic names are quoted where they need it."""
     command = advice_of(row.verdict).command
-    server = shlex.quote(bootstrap) if bootstrap else BOOTSTRAP_UNKNOWN
-    words = [PROGRAM, command, "--bootstrap-server", server, "--topic", shlex.quote(row.topic)]
+    words = [PROGRAM, command, "--bootstrap-server", _server(bootstrap), "--topic", shlex.quote(row.topic)]
     words += ["--partition", str(row.partition)]
     if command != "find-hanging":
         words += ["--start-offset", str(row.start_offset), "--dry-run"]

@@ -17,7 +17,7 @@ from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot, head
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.page.summary import Level
-from exporter.publication.page.suspects import next_step
+from exporter.publication.page.suspects import all_at_once, next_step
 from exporter.publication.paths import INCIDENTS, below, path_of, url_of
 
 _NAMES_SHOWN_MAX: Final = 5
@@ -133,7 +133,10 @@ def _page(shown: Incident, bootstrap: str, runbooks: str | None, interval_ms: in
         head(f"Incident {shown.id}", heading, interval_ms, _links(cluster)),
         f'<div class="banner {_level(shown).value}" id="headline" role="status">{headline}</div>',
         "<h2>Suspect transactions</h2>",
-        f'<section id="suspects">{"".join(_suspect(one, bootstrap, runbooks) for one in shown.suspects)}</section>',
+        '<section id="suspects">',
+        all_at_once((one for one in shown.suspects if one.ended_at_ms is None), bootstrap),
+        *(_suspect(one, bootstrap, runbooks) for one in shown.suspects),
+        "</section>",
     ]
     if shown.more_suspects:
         parts.append(f'<p id="hidden">{humanize_count(shown.more_suspects, "more suspect")} not followed.</p>')

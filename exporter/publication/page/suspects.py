@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
-from exporter.publication.page.advice import Suspected, advice_of, next_command, runbook_url
+from exporter.publication.page.advice import Suspected, advice_of, next_command, plan_commands, runbook_url
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.sections import breakable, table
 from exporter.publication.page.summary import Level
@@ -43,8 +44,17 @@ def suspects_section(publication: Publication) -> str:
     order = "worst first, " if evaluation.suspect_count > 1 else ""
     return (
         f'<section id="suspects"><h2>{title} <span class="quiet">({order}ages as of {when})</span></h2>\n'
-        f"{shown}</section>{rest}"
+        f"{all_at_once(suspects, publication.bootstrap)}{shown}</section>{rest}"
     )
+
+
+def all_at_once(suspects: Iterable[Suspected], bootstrap: str) -> str:
+    """The commands for all hangs together, if there are several."""
+    count = sum(row.verdict.is_hanging for row in suspects)
+    if count <= 1:
+        return ""
+    lines = "".join(f'<code class="command">{_command(line)}</code>' for line in plan_commands(bootstrap))
+    return f'<p class="next"><span class="quiet">{count} hang: all in one plan (dry run)</span>{lines}</p>\n'
 
 
 def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
@@ -78,13 +88,15 @@ def _pairs(pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
 
 def next_step(row: Suspected, bootstrap: str, runbooks: str | None) -> str:
     """The next command, which prints only, and the runbook. A line never ends within the name of an option."""
-    words = next_command(row, bootstrap).split(" ")
-    command = " ".join(f"<span>{_e(word)}</span>" if word.startswith("--") else _e(word) for word in words)
     return (
         f'<p class="next"><span class="quiet">next ({advice_of(row.verdict).purpose})</span> '
         f'<a href="{_e(runbook_url(row.verdict, runbooks))}" rel="noreferrer">runbook</a>'
-        f'<code class="command">{command}</code></p>'
+        f'<code class="command">{_command(next_command(row, bootstrap))}</code></p>'
     )
+
+
+def _command(line: str) -> str:
+    return " ".join(f"<span>{_e(word)}</span>" if word.startswith("--") else _e(word) for word in line.split(" "))
 
 
 def _unusual(row: TransactionRow) -> tuple[tuple[str, str], ...]:
