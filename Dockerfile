@@ -21,6 +21,9 @@ RUN python3 -m venv --without-pip /opt/kafka-transaction-exporter && \
 # metadata in this folder that some versions of Python let pip take for an installed package.
 COPY pyproject.toml README.md LICENSE ./
 COPY exporter exporter
+# exporter/artifacts has links to these.
+COPY alerts alerts
+COPY grafana grafana
 RUN sed -n '/^setuptools==/,/^ *#/p' constraints/dev.txt > /src/build-requirements.txt && \
     python3 -m venv --without-pip /src/build-environment && \
     python3 -m pip --python /src/build-environment/bin/python install --no-cache-dir --disable-pip-version-check --no-deps \

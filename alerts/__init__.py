@@ -2,3 +2,8 @@
 
 The YAML files are the source: they load as they are. Nothing here is part of the exporter.
 """
+
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path(__file__).parent

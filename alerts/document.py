@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from alerts.rules import ALERTS, load, rules_of
+from exporter.artifacts.rules import ALERTS, load, rules_of
 
 PROGRAM: Final = "kafka-transaction-exporter"
 

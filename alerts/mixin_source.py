@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from alerts.rules import FOLDER, RUNBOOK_BASE, Group, Rule, dashboard_path, thresholds, with_thresholds
+from alerts import FOLDER
+from exporter.artifacts import DASHBOARDS
+from exporter.artifacts.rules import RUNBOOK_BASE, Group, Rule, dashboard_path, thresholds, with_thresholds
 
 MIXIN: Final = FOLDER / "mixin" / "mixin.libsonnet"
-DASHBOARDS: Final = ("overview", "partition", "fleet")
-"""Files of grafana/ that the mixin hands on; jsonnet reads one only where it is asked for."""
 
 HEAD: Final = "// Made from recording.yaml and alerts.yaml by `make generate`: change those."
 

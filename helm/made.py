@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import yaml
 
-from alerts.rules import FOLDER as ALERTS
-from alerts.rules import rule_groups, thresholds
+from alerts import FOLDER as ALERTS
+from exporter.artifacts.rules import rule_groups, thresholds
 from helm.readme import readme
 from helm.schema import values_schema
 from helm.values import read_values

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from alerts.rules import key_of, rule_groups, rules_of, thresholds
+from exporter.artifacts.rules import key_of, rule_groups, rules_of, thresholds
 from exporter.config.fleet import OF_THE_PROCESS, SECTIONS
 from exporter.config.settings import SETTINGS
 from exporter.config.settings_schema import settings_schema

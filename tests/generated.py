@@ -14,10 +14,11 @@ from typing import Final
 import yaml
 
 import alerts.document
+from alerts import FOLDER
 from alerts.mixin_source import MIXIN, mixin
-from alerts.rules import ALERTS, FOLDER, RECORDING, load
 from benchmarks.document import DOCUMENT, FIGURES
 from benchmarks.document import document as performance_document
+from exporter.artifacts.rules import ALERTS, RECORDING, load
 from exporter.config.example_file import example_file
 from exporter.config.settings_document import settings_document
 from exporter.config.settings_schema import settings_schema

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Final
 
 from exporter import __version__
-from exporter.commands import options
+from exporter.commands import offline_options, options
 from exporter.commands.parser import HelpSettings, Parser
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
@@ -299,11 +299,32 @@ _COMMANDS: Final = {
         usage="(check | dump) [options]",
         examples=("config check --config.file config.yaml",),
     ),
+    "rules": Command(
+        "rules",
+        Group.OFFLINE,
+        "print the alerting rules for Prometheus",
+        offline_options.add_rules,
+        has_cluster_options=False,
+        needs_settings=None,
+        examples=("rules > kafka-transactions.yaml", "rules --format prometheus-rule --threshold fresh_cycles=7"),
+        statuses=ANSWERED,
+    ),
+    "dashboards": Command(
+        "dashboards",
+        Group.OFFLINE,
+        "print or write the dashboards for Grafana",
+        offline_options.add_dashboards,
+        has_cluster_options=False,
+        needs_settings=None,
+        usage="(NAME | --output DIRECTORY)",
+        examples=("dashboards overview > overview.json", "dashboards --output dashboards"),
+        statuses=ANSWERED,
+    ),
     "completion": Command(
         "completion",
         Group.OFFLINE,
         "print a shell's completion script",
-        options.add_completion,
+        offline_options.add_completion,
         has_cluster_options=False,
         needs_settings=None,
         usage="(bash | zsh | fish)",
@@ -313,7 +334,7 @@ _COMMANDS: Final = {
         "pipeline",
         Group.OFFLINE,
         "make tables, incidents, baselines and a report from the history, with Spark",
-        options.add_pipeline,
+        offline_options.add_pipeline,
         needs_settings=lambda given: bool(given.job == "transaction-log"),
         usage="JOB --tables DIRECTORY [options]",
         examples=("pipeline run --history history --tables tables",),

@@ -78,3 +78,21 @@ def verdict(text: str) -> Verdict:
         if known.label == text:
             return known
     raise argparse.ArgumentTypeError("must be a verdict: " + ", ".join(known.label for known in Verdict))
+
+
+def threshold(text: str) -> tuple[str, str]:
+    """`NAME=NUMBER`, of an alerting rule."""
+    name, _, value = text.partition("=")
+    try:
+        float(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER") from error
+    return name, value
+
+
+def label(text: str) -> tuple[str, str]:
+    """`NAME=VALUE` with a name that Prometheus accepts for a label."""
+    name, separator, value = text.partition("=")
+    if not separator or not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with the name of a label")
+    return name, value

@@ -356,40 +356,6 @@ def add_force_terminate(parser: argparse.ArgumentParser) -> None:
     add_consent(parser)
 
 
-def add_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
-
-
-def add_pipeline(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "job",
-        choices=("transactions", "incidents", "outcomes", "baselines", "report", "compact", "run", "transaction-log"),
-        help="run: all jobs but transaction-log. transaction-log: reads the transaction log; only it uses the settings",
-    )
-    parser.add_argument(
-        "--history",
-        metavar=DIRECTORY,
-        help="history.directory of the exporter, a path or a URI such as s3://BUCKET/KEY; required except for "
-        "transaction-log",
-    )
-    parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, a path or a URI")
-    parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
-    parser.add_argument("--groups", metavar="JSON", help="the value of transaction_log.groups")
-    parser.add_argument(
-        "--jars",
-        metavar=DIRECTORY,
-        help="jars of Spark's connectors (Kafka, S3); by default those of PySpark's folder, else from Maven",
-    )
-    parser.add_argument(
-        "--retention",
-        type=duration,
-        default="90d",
-        metavar="DURATION",
-        help="age at which rows of the tables are removed. Default: 90d",
-    )
-    add_spark(parser)
-
-
 def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
     parser.add_argument("--topic", required=required, metavar="TOPIC", help="its name")
     parser.add_argument(

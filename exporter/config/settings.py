@@ -127,7 +127,7 @@ class PublishSettings:
         "publish.runbook_url",
         values.PAGE_URL,
         "Where the runbooks are, such as https://wiki.example.org/runbooks: the pages link to NAME.md below it. The "
-        "project's own when left out.",
+        "exporter's own pages, /runbooks/NAME.md, when left out.",
         needs_restart=True,
     )
     partition_series: Literal["all", "open"] = setting(

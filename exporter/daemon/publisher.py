@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from exporter.artifacts import runbooks
 from exporter.daemon.watched_cluster import Rendered
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_overview
 from exporter.publication.page.incidents import render_list
 from exporter.publication.page.page import Page
+from exporter.publication.page.runbooks import render_runbooks
 from exporter.publication.paths import INCIDENTS, requested_below
 from exporter.status import ProcessStatus
 from exporter.web.routes import Routes
@@ -34,6 +36,7 @@ class Publisher:
         self._process_status = process_status
         self._clock = clock
         self._renderer = Renderer()
+        self._runbooks = render_runbooks(runbooks())
         self._condition = threading.Condition()
         self._publishing = threading.Lock()
         self._parts: dict[str | None, Rendered | None] = {}
@@ -93,7 +96,7 @@ class Publisher:
             exposition = self._renderer.joined([part.families for part in parts.values()], self._process_status())
             publications = [part.families.publication for part in parts.values()]
             is_ready = any(publication.status.has_succeeded for publication in publications)
-            self._routes.publish(exposition, _pages(parts), is_ready=is_ready)
+            self._routes.publish(exposition, {**self._runbooks, **_pages(parts)}, is_ready=is_ready)
 
 
 def _pages(parts: Mapping[str | None, Rendered]) -> dict[str, Page]:

@@ -1,4 +1,4 @@
-"""Where the pages are: `/` and `/incidents` of one cluster, and the same below `/clusters/NAME` in a fleet."""
+"""Where the pages are: `/` and `/incidents` of one cluster, the same below `/clusters/NAME` in a fleet, and `/runbooks`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import urllib.parse
 from typing import Final
 
 INCIDENTS: Final = "/incidents"
+RUNBOOKS: Final = "/runbooks"
 _CLUSTERS: Final = "/clusters"
 
 

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import yaml
 
-from alerts.rules import FOLDER, Group
+from alerts import FOLDER
+from exporter.artifacts.rules import Group
 from tests.brokers.ports import free_ports
 from tests.brokers.process import JavaProcess
 from tests.waiting import until

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from alerts.rules import ALERTS, Choices, Group, Rule, load, page_of, rule_groups, rules_of
+from exporter.artifacts.rules import ALERTS, Choices, Group, Rule, load, page_of, rule_groups, rules_of
 from tests.alerts.timeline import seconds, unit_tests
 
 TIMELINES: Final = Path(__file__).parent / "timelines"

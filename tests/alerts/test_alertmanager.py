@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 import yaml
 
-from alerts.rules import ALERTS, FOLDER, load, rules_of
+from alerts import FOLDER
+from exporter.artifacts.rules import ALERTS, load, rules_of
 from tests.alerts.monitoring import alerting, alerts_at, post_alerts
 from tests.waiting import until
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
-from alerts.mixin_source import DASHBOARDS, MIXIN
-from alerts.rules import (
+from alerts.mixin_source import MIXIN
+from exporter.artifacts import DASHBOARDS
+from exporter.artifacts.rules import (
     ALERTS,
     RECORDING,
     Choices,
@@ -23,6 +23,7 @@ from alerts.rules import (
     rules_of,
     thresholds,
 )
+from exporter.cli import main
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -130,12 +131,11 @@ def test_a_choice_that_names_nothing_is_refused(choices: Choices) -> None:
         rule_groups(choices)
 
 
-def test_the_command_prints_a_prometheus_rule() -> None:
+def test_the_command_prints_a_prometheus_rule(capsys: pytest.CaptureFixture[str]) -> None:
     """It holds what the files hold, but for what is chosen."""
-    command = [sys.executable, "-m", "alerts", "prometheus-rule", "--name", "kafka", "--threshold", "fresh_cycles=7"]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert main(["rules", "--format", "prometheus-rule", "--name", "kafka", "--threshold", "fresh_cycles=7"]) == 0
 
-    assert yaml.safe_load(run.stdout) == {
+    assert yaml.safe_load(capsys.readouterr().out) == {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {"name": "kafka"},
@@ -143,9 +143,34 @@ def test_the_command_prints_a_prometheus_rule() -> None:
     }
 
 
-def test_the_command_refuses_an_unknown_name() -> None:
-    command = [sys.executable, "-m", "alerts", "prometheus-rule", "--disable", "KafkaTransactionHangs"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+@pytest.mark.programs
+def test_the_command_prints_a_file_that_prometheus_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a label of one's own on every alert, which does not replace the alert's."""
+    assert main(["rules", "--label", "team=streams", "--label", "severity=none"]) == 0
+    path = tmp_path / "rules.yaml"
+    path.write_text(capsys.readouterr().out)
+    alerts = [rule for rule in rules_of(yaml.safe_load(path.read_text())["groups"]) if "alert" in rule]
+    own = [rule for rule in rules_of(load(ALERTS)) if "alert" in rule]
 
-    assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr == "no rule has this alert: KafkaTransactionHangs\n"
+    assert {rule["labels"]["team"] for rule in alerts} == {"streams"}
+    assert [rule["labels"]["severity"] for rule in alerts] == [rule["labels"]["severity"] for rule in own]
+    run = subprocess.run(["promtool", "check", "rules", path], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("choice", ["--disable=KafkaTransactionHangs", "--threshold=fresh=7"])
+def test_the_command_refuses_an_unknown_name(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", choice]) == 2
+    assert "no rule has this" in capsys.readouterr().err
+
+
+def test_dashboards_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As they are in grafana/."""
+    assert main(["dashboards", "fleet"]) == 0
+    assert capsys.readouterr().out == (ROOT / "grafana" / "fleet.json").read_text()
+    assert main(["dashboards", "--output", str(tmp_path / "new")]) == 0
+    written = {path.name: path.read_text() for path in (tmp_path / "new").iterdir()}
+    assert written == {
+        f"kafka-transactions-{name}.json": (ROOT / "grafana" / f"{name}.json").read_text() for name in DASHBOARDS
+    }
+    assert main(["dashboards"]) == 2

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from alerts.rules import Group, Rule, key_of, page_of, rules_of
+from exporter.artifacts.rules import Group, Rule, key_of, page_of, rules_of
 from tests.alerts.promtool import play, shipped_rules
 from tests.alerts.timeline import seconds
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from alerts.rules import ALERTS, RECORDING
+from exporter.artifacts.rules import ALERTS, RECORDING
 from tests.alerts.promtool import TIMELINES, play, shipped_rules
 from tests.marks import starts
 from tests.tools import ToolUnavailable, newest_promtool

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from alerts.rules import Choices, Group, key_of, rule_groups, rules_of
 from examples.workload.planting import PlantedTransaction, plant_hang, write_marker
 from examples.workload.producers import run_transaction
+from exporter.artifacts.rules import Choices, Group, key_of, rule_groups, rules_of
 from tests.alerts.monitoring import EXTERNAL_CLUSTER, Alert, Monitoring, Notification, monitoring
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.exporting import Exporter, ended, serving

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from alerts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, page_of, rules_of, thresholds
+from exporter.artifacts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, page_of, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics.table import METRICS

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from alerts.document import PROGRAM
-from alerts.rules import WITHOUT_POD, Choices, key_of, page_of, rules_of
-from alerts.rules import rule_groups as groups_of
+from exporter.artifacts.rules import WITHOUT_POD, Choices, key_of, page_of, rules_of
+from exporter.artifacts.rules import rule_groups as groups_of
 from exporter.commands.arguments import build_parser
 from exporter.web.routes import _PATHS
 from helm.made import ROOT

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerts.rules import FOLDER, RUNBOOK_BASE
+from alerts import FOLDER
 from exporter.commands.arguments import build_parser
 from exporter.evaluation.verdicts import Verdict
-from exporter.publication.page.advice import RUNBOOKS, advice_of, next_command, runbook_url, variables
+from exporter.publication.page.advice import advice_of, next_command, runbook_url, variables
 from grafana.suspects import ADVICE
 from tests.publication.builders import hanging, transaction
 
@@ -58,8 +58,7 @@ def test_without_brokers_the_command_has_the_variable_of_the_runbooks() -> None:
 def test_page_alerts_and_dashboard_give_the_same_advice(verdict: Verdict) -> None:
     """The same runbook, which exists, and the same command."""
     (dashboard,) = (advice for advice in ADVICE if re.fullmatch(advice.verdicts, verdict.label))
-    assert RUNBOOKS == RUNBOOK_BASE
-    assert runbook_url(verdict, None) == f"{RUNBOOK_BASE}/{dashboard.runbook}.md"
+    assert runbook_url(verdict, None) == f"/runbooks/{dashboard.runbook}.md"
     assert runbook_url(verdict, "https://wiki/x") == f"https://wiki/x/{dashboard.runbook}.md"
     assert (Path(FOLDER) / "runbooks" / f"{dashboard.runbook}.md").is_file()
     assert dashboard.command[0].split()[1] == advice_of(verdict).command

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from alerts.document import first_block
-from alerts.rules import ALERTS, RECORDING, load, page_of, rules_of, thresholds
+from exporter.artifacts.rules import ALERTS, RECORDING, load, page_of, rules_of, thresholds
 from exporter.cli import CONFIG_FILE
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS

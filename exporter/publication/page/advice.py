@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.incidents.incident import Suspect
+from exporter.publication.paths import RUNBOOKS
 
 PROGRAM = "kafka-transaction-exporter"
-RUNBOOKS = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
 BOOTSTRAP_UNKNOWN = "$BOOTSTRAP"
 
 
@@ -48,7 +48,7 @@ def advice_of(verdict: Verdict) -> Advice:
 
 
 def runbook_url(verdict: Verdict, base: str | None) -> str:
-    """The address below `base`, or below the project's own."""
+    """The address below `base`, or the exporter's own page."""
     return f"{base or RUNBOOKS}/{advice_of(verdict).runbook}.md"
 
 

@@ -47,7 +47,7 @@ a{color:var(--link)}nav{display:flex;flex-wrap:wrap;gap:0 1rem}
 ol.events{list-style:none;margin:0;padding:0}ol.events li{padding:.3rem 0;border-bottom:1px solid var(--line)}
 time{color:var(--quiet);white-space:nowrap;margin-right:.8rem}
 code,td.number{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.92em}
-code,td{overflow-wrap:anywhere}td.word{overflow-wrap:normal}
+code,td,pre{overflow-wrap:anywhere}pre{white-space:pre-wrap;max-width:100ch}td.word{overflow-wrap:normal}
 .quiet{color:var(--quiet)}
 .banner{margin:.9rem 0;padding:.75rem 1rem;border-left:.5rem solid;border-radius:.25rem}
 .banner strong{display:block;font-size:1.3rem;line-height:1.3}

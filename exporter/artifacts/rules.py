@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import yaml
 
-FOLDER: Final = Path(__file__).parent
-RECORDING: Final = FOLDER / "recording.yaml"
-ALERTS: Final = FOLDER / "alerts.yaml"
+RECORDING: Final = Path(__file__).parent / "recording.yaml"
+ALERTS: Final = Path(__file__).parent / "alerts.yaml"
+"""Links to the files of `alerts/`."""
 RUNBOOK_BASE: Final = (
     "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
 )
@@ -35,6 +35,8 @@ THRESHOLD: Final = re.compile(r"(?P<value>\S+) # threshold: (?P<name>\w+)")
 class Choices:
     """What may differ from the files. Everything is text that ends up in a rule, so a template may stand in its place."""
 
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Added to each alert; its own labels stay."""
     disabled: frozenset[str] = frozenset()
     """Names of alerts to leave out."""
     thresholds: Mapping[str, str] = field(default_factory=dict)
@@ -130,6 +132,7 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
     changed["expr"] = with_thresholds(rule["expr"], choices.thresholds.get)
     if "alert" in rule:
         changed.update(choices.durations.get(key_of(rule), {}))
+        changed["labels"] = {**choices.labels, **rule["labels"]}
         changed["annotations"]["runbook_url"] = f"{choices.runbook_base.rstrip('/')}/{page_of(rule)}.md"
         if choices.function and rule["alert"] not in WITHOUT_POD:
             line = changed["annotations"].get("variables")

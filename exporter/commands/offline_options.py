@@ -1,0 +1,70 @@
+"""Declares the options of commands that need no broker."""
+
+from __future__ import annotations
+
+import argparse
+
+from exporter.artifacts import DASHBOARDS
+from exporter.artifacts.rules import RUNBOOK_BASE
+from exporter.commands.option_types import duration, interval, label, threshold, web_address
+from exporter.commands.options import DIRECTORY, add_spark
+
+
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
+
+
+def add_pipeline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "job",
+        choices=("transactions", "incidents", "outcomes", "baselines", "report", "compact", "run", "transaction-log"),
+        help="run: all jobs but transaction-log. transaction-log: reads the transaction log; only it uses the settings",
+    )
+    parser.add_argument(
+        "--history",
+        metavar=DIRECTORY,
+        help="history.directory of the exporter, a path or a URI such as s3://BUCKET/KEY; required except for "
+        "transaction-log",
+    )
+    parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, a path or a URI")
+    parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
+    parser.add_argument("--groups", metavar="JSON", help="the value of transaction_log.groups")
+    parser.add_argument(
+        "--jars",
+        metavar=DIRECTORY,
+        help="jars of Spark's connectors (Kafka, S3); by default those of PySpark's folder, else from Maven",
+    )
+    parser.add_argument(
+        "--retention",
+        type=duration,
+        default="90d",
+        metavar="DURATION",
+        help="age at which rows of the tables are removed. Default: 90d",
+    )
+    add_spark(parser)
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format",
+        choices=("prometheus", "prometheus-rule"),
+        default="prometheus",
+        help="prometheus: a rule file. prometheus-rule: a manifest for the operator. Default: prometheus",
+    )
+    parser.add_argument("--name", default="kafka-transaction-exporter", help="of the manifest. Default: %(default)s")
+    parser.add_argument(
+        "--runbook-base", default=RUNBOOK_BASE, type=web_address, metavar="URL", help="where the runbooks are"
+    )
+    parser.add_argument("--grafana-url", type=web_address, metavar="URL", help="where Grafana is, for links in alerts")
+    parser.add_argument("--disable", action="append", default=[], metavar="ALERT", help="leave it out; repeatable")
+    parser.add_argument(
+        "--threshold", action="append", default=[], type=threshold, metavar="NAME=VALUE", help="set one; repeatable"
+    )
+    parser.add_argument(
+        "--label", action="append", default=[], type=label, metavar="NAME=VALUE", help="of every alert; repeatable"
+    )
+
+
+def add_dashboards(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", choices=DASHBOARDS, help="print this one")
+    parser.add_argument("--output", metavar=DIRECTORY, help="write all of them into this directory")
