@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from grafana.fields import drawn, fixed
+from grafana.fields import Shade, drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import HOURS, graph
 from grafana.queries import EXPORTER, OF_PROCESS, series
@@ -25,6 +25,7 @@ def unusually_long(topics: str) -> Json:
         "Open for longer than the threshold in the baseline of their transactional id, group or topic "
         "(baseline.file). This is a warning, not a verdict. Only partitions with an open transaction.",
         {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({counted}))"},
+        shade=Shade.ATTENTION,
         unit="short",
         no_value=NO_BASELINE,
         beside=True,
@@ -43,6 +44,7 @@ def age_of_baselines() -> Json:
             "{{cluster}} {{instance}}": f"(time() - max by ({EXPORTER}) ({made})) / 3600",
             "exporters without": f"sum(1 - {used})",
         },
+        shade=Shade.NEUTRAL,
         unit=HOURS,
         no_value=NO_BASELINE,
         overrides=[

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from grafana.fields import DOUBTFUL, NEUTRAL, STATE_TEXTS, UNKNOWN, WRONG, State, column, missing, texts, thresholds
+from grafana.fields import (
+    DOUBTFUL,
+    NEUTRAL,
+    STATE_TEXTS,
+    UNKNOWN,
+    WRONG,
+    Shade,
+    State,
+    column,
+    missing,
+    texts,
+    thresholds,
+)
 from grafana.links import FLEET, to_exporter
 from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import IN_WORDS, SECONDS, graph, stat, table
@@ -144,6 +156,7 @@ def hanging() -> Json:
         "Hanging transactions, by exporter",
         "By recording rule; a gap where there was no fresh snapshot.",
         {NAMED: _sum(series("instance:kafka_open_transactions:fresh", PROVED))},
+        shade=Shade.HANGING,
         unit="short",
         no_value="not read",
         beside=True,
@@ -155,6 +168,7 @@ def held_back() -> Json:
         "Offsets held back by suspects, by exporter",
         "Records that read_committed consumers cannot see, on partitions with a suspect; by recording rule.",
         {NAMED: _sum(series("partition:kafka_partition_last_stable_offset_lag:suspect"))},
+        shade=Shade.ATTENTION,
         unit="short",
         no_value="No suspect, or not read",
         beside=True,
@@ -168,6 +182,7 @@ def coverage() -> Json:
         "Share of partitions read",
         "Below 100% a part is unread; a gap where nothing was read.",
         {NAMED: f"{_sum(read)} / ({_sum(partitions)} > 0)"},
+        shade=Shade.NEUTRAL,
         unit="percentunit",
         no_value="not read",
         calcs=("lastNotNull", "min"),
@@ -180,6 +195,7 @@ def ages() -> Json:
         "Age of the newest snapshot, by exporter",
         "Age at the scrape.",
         {NAMED: snapshot_age()},
+        shade=Shade.NEUTRAL,
         unit=SECONDS,
         no_value="No snapshot",
         beside=True,

@@ -8,7 +8,7 @@ from typing import Final
 from grafana.baseline import what_is_unusual
 from grafana.blocked import blocked_groups
 from grafana.coverage import coverage
-from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, drawn, fixed, texts, verdict_lines
+from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, Shade, drawn, fixed, texts, verdict_lines
 from grafana.firing import alerts
 from grafana.links import OVERVIEW, from_alert, to_partition
 from grafana.page import Heading, Json, Line, dashboard
@@ -156,6 +156,7 @@ def open_by_verdict() -> Json:
         "Red is proved hanging, orange and yellow need attention, purple is inconclusive, blue is normal. A verdict "
         f"without a transaction has no line. {WHOLE_CLUSTER} {BY_SIGNAL}",
         {"{{verdict}}": f"sum by (verdict) ({series('instance:kafka_open_transactions:fresh')}) > 0"},
+        shade=Shade.UNKNOWN,
         unit="short",
         no_value="No open transaction, or not read",
         overrides=verdict_lines(),
@@ -171,6 +172,7 @@ def held_back_by_partition() -> Json:
         "Offsets held back, worst ten partitions with a suspect",
         f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. {BY_SIGNAL}",
         {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"},
+        shade=Shade.ATTENTION,
         unit="short",
         no_value="No partition with a suspect, or not read",
         beside=True,
@@ -188,6 +190,7 @@ def oldest_suspects() -> Json:
             "{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({age})) / 60",
             "transaction.max.timeout.ms": f"max({limit}) / 60",
         },
+        shade=Shade.ATTENTION,
         unit=MINUTES,
         no_value=NOT_READ,
         overrides=[limit_line()],
@@ -201,6 +204,7 @@ def idle_longest() -> Json:
         "Time since the timestamp of the last write of any open transaction. Clients set it: replays of old events look "
         "very old. Only partitions with an open transaction.",
         {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({idle})) / 60"},
+        shade=Shade.NEUTRAL,
         unit=MINUTES,
         no_value="No open transaction, or not read",
     )
@@ -215,6 +219,7 @@ def late() -> Json:
             "transactions": f"sum({series('kafka_late_transactions')})",
             "partitions": f"sum({series('kafka_partitions_with_late_transactions')})",
         },
+        shade=Shade.ATTENTION,
         unit="short",
         no_value=NOT_READ,
         overrides=[
@@ -230,6 +235,7 @@ def unread_partitions() -> Json:
         "Unread partitions, by reason",
         f"Unread partitions are unknown, not healthy. Only reasons that occur have a line. {WHOLE_CLUSTER}",
         {"{{reason}}": f"sum by (reason) ({reasons})"},
+        shade=Shade.UNKNOWN,
         unit="short",
         no_value="All partitions read, or no snapshot",
         stacked=True,
@@ -242,6 +248,7 @@ def inconclusive() -> Json:
         "Inconclusive transactions, by reason",
         f"Open transactions for which part of the proof is missing. {WHOLE_CLUSTER} {BY_SIGNAL}",
         {"{{reason}}": f"sum by (reason) ({reasons}) > 0"},
+        shade=Shade.UNKNOWN,
         unit="short",
         no_value="No such transaction, or not read",
         stacked=True,
@@ -254,6 +261,7 @@ def ages() -> Json:
         "Age of the newest snapshot",
         "Age at the scrape. The dashed line is the cycle interval; a snapshot is fresh for five intervals.",
         {"{{cluster}} {{instance}}": snapshot_age(), "interval": f"max({interval})"},
+        shade=Shade.NEUTRAL,
         unit=SECONDS,
         no_value="No snapshot",
         overrides=[limit_line("^interval$")],
@@ -267,6 +275,7 @@ def phases() -> Json:
         "Duration of a cycle, by phase",
         "Of the last cycle; the slowest of the chosen exporters.",
         {"{{phase}}": f"1000 * max by (phase) ({phase})", "whole cycle": f"1000 * max({whole})"},
+        shade=Shade.NEUTRAL,
         unit=MILLISECONDS,
         no_value="No cycle",
         overrides=[limit_line("^whole cycle$")],
@@ -288,6 +297,7 @@ def lost_cycles() -> Json:
             "missed": f"60 * sum(rate({missed}[$__rate_interval]))",
             "share lost": f"max({ratio} >= 0)",
         },
+        shade=Shade.ATTENTION,
         unit="short",
         no_value="No exporter",
         overrides=[
@@ -308,6 +318,7 @@ def requests() -> Json:
         "Requests to Kafka",
         "Per minute, by API. Only cycles send requests, scrapes never do.",
         {"{{api}}": f"60 * sum by (api) (rate({asked}[$__rate_interval]))"},
+        shade=Shade.NEUTRAL,
         unit="short",
         no_value="No exporter",
         stacked=True,
@@ -320,6 +331,7 @@ def failures() -> Json:
         "Failed requests",
         "Per minute: refused, lost, timed out or not decoded, by API. Only an API with a failure has a line.",
         {"{{api}}": f"60 * sum by (api) (rate({failed}[$__rate_interval])) > 0"},
+        shade=Shade.ATTENTION,
         unit="short",
         no_value="No request failed, or no exporter",
         stacked=True,
@@ -332,6 +344,7 @@ def latencies() -> Json:
         "Request latency, 99th percentile",
         "By API; a gap where no request was sent.",
         {"{{api}}": f"1000 * histogram_quantile(0.99, sum by (le, api) (rate({buckets}[$__rate_interval]))) >= 0"},
+        shade=Shade.NEUTRAL,
         unit=MILLISECONDS,
         no_value="No response",
     )
@@ -343,6 +356,7 @@ def partitions_read() -> Json:
         "Partitions by result",
         "Read, not authorized for lack of READ, unavailable, or excluded by scan.topics.",
         {"{{answer}}": f"sum by (answer) ({partitions})"},
+        shade=Shade.UNKNOWN,
         unit="short",
         no_value=NOT_READ,
         stacked=True,
@@ -360,6 +374,7 @@ def memory() -> Json:
         "Resident memory",
         "Memory of the exporter's process in its last cycle.",
         {"{{cluster}} {{instance}}": series("process_resident_memory_bytes", narrowed_by=OF_PROCESS)},
+        shade=Shade.NEUTRAL,
         unit="bytes",
         no_value="No exporter",
     )
@@ -371,6 +386,7 @@ def processor() -> Json:
         "Processor time",
         "Share of one core that the exporter's process uses.",
         {"{{cluster}} {{instance}}": f"rate({spent}[$__rate_interval])"},
+        shade=Shade.NEUTRAL,
         unit="percentunit",
         no_value="No exporter",
     )
@@ -389,6 +405,7 @@ def history_written() -> Json:
             "dropped": f"60 * sum(rate({lost}[$__rate_interval]))",
             "exporters that cannot write": f"sum(1 - {writing})",
         },
+        shade=Shade.NEUTRAL,
         unit="short",
         no_value=NO_HISTORY,
         overrides=[
@@ -404,6 +421,7 @@ def history_waiting() -> Json:
         "History: observations in memory",
         "Written with the next file, every history.rotate_interval. A kill loses them.",
         {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_rows_waiting", narrowed_by=OF_PROCESS)},
+        shade=Shade.NEUTRAL,
         unit="short",
         no_value=NO_HISTORY,
     )
@@ -414,6 +432,7 @@ def history_size() -> Json:
         "History: size on disk",
         "All files of the directory, up to history.retention_size.",
         {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_size_bytes", narrowed_by=OF_PROCESS)},
+        shade=Shade.NEUTRAL,
         unit="bytes",
         no_value=NO_HISTORY,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from grafana.fields import NEUTRAL, missing, override, thresholds
+from grafana.fields import NEUTRAL, Shade, missing, override, shades, thresholds
 from grafana.page import DATASOURCE, Json
 
 SECONDS: Final = "suffix: s"
@@ -128,6 +128,7 @@ def graph(
     description: str,
     lines: Mapping[str, str],
     *,
+    shade: Shade,
     unit: str,
     no_value: str,
     overrides: Sequence[Json] = (),
@@ -137,7 +138,7 @@ def graph(
 ) -> Json:
     """Lines over time: {legend: expression}. A gap stays a gap.
 
-    `beside`: the legend of many lines stands beside them.
+    `beside`: the legend is at the right of the lines, not below them.
     """
     return {
         "type": "timeseries",
@@ -161,7 +162,7 @@ def graph(
                 "unit": unit,
                 **({"decimals": 1} if unit in {MINUTES, HOURS} else {}),
                 "noValue": no_value,
-                "color": {"mode": "palette-classic"},
+                "color": shades(shade),
                 "mappings": [],
                 "min": 0,
                 "custom": {

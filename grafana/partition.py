@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from grafana.blocked import blocked_groups
-from grafana.fields import WRONG, drawn, fixed
+from grafana.fields import WRONG, Shade, drawn, fixed
 from grafana.firing import alerts
 from grafana.links import PARTITION
 from grafana.overview import limit_line
@@ -140,6 +140,7 @@ def durations() -> Json:
             "late": f"max({late}) / 60",
             "transaction.max.timeout.ms": f"max({series('kafka_transaction_max_timeout_seconds')}) / 60",
         },
+        shade=Shade.NEUTRAL,
         unit=MINUTES,
         no_value=NOT_READ,
         overrides=[
@@ -158,6 +159,7 @@ def held_back() -> Json:
         "High watermark minus last stable offset, orange while a suspect is open (by a recording rule). Only while a "
         "transaction is open.",
         {"held back": f"max({lag})", "behind a suspect": f"max({behind})"},
+        shade=Shade.NEUTRAL,
         unit="short",
         no_value=NOTHING_OPEN,
         overrides=[
@@ -172,6 +174,7 @@ def idle() -> Json:
         "Longest idle transaction over time",
         "Since the last write of any open transaction, by the client's clock. Only while a transaction is open.",
         {"idle": f"max({series('kafka_partition_max_transaction_idle_seconds', HERE)}) / 60"},
+        shade=Shade.NEUTRAL,
         unit=MINUTES,
         no_value=NOTHING_OPEN,
         overrides=[drawn("^idle$", {"color": fixed("blue")})],
@@ -186,6 +189,7 @@ def counts() -> Json:
             "open": f"max({series('kafka_partition_open_transactions', HERE)})",
             "late": f"max({series('kafka_partition_late_transactions', HERE)})",
         },
+        shade=Shade.NEUTRAL,
         unit="short",
         no_value=NOTHING_OPEN,
         overrides=[drawn("^open$", {"color": fixed("blue")}), drawn("^late$", {"color": fixed("red")})],

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from grafana.fields import drawn, fixed
+from grafana.fields import Shade, drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import graph
 from grafana.queries import EXPORTER, series
@@ -37,6 +37,7 @@ def outcomes() -> Json:
         "Committed, aborted, timed out (aborted by their coordinator), fenced (aborted for a newer producer of the "
         "same id). With TransactionVersion 2 a fenced transaction counts as abort.",
         {"{{outcome}}": f"60 * sum by (outcome) (rate({completed}[$__rate_interval]))"},
+        shade=Shade.NEUTRAL,
         unit="short",
         no_value=NO_LOG,
         stacked=True,
@@ -54,6 +55,7 @@ def timeouts() -> Json:
         "Timed out within 15 minutes, by group",
         f"Transactions that were open for longer than their transaction.timeout.ms. {GROUPS} {BY_SIGNAL}",
         {"{{group}}": f"sum by (group) ({TIMED_OUT})"},
+        shade=Shade.ATTENTION,
         unit="short",
         no_value=NO_LOG,
     )
@@ -64,6 +66,7 @@ def timeouts_share() -> Json:
         "Share of transactions that timed out, by group",
         f"Of those that completed within 15 minutes; a gap where none did. {BY_SIGNAL}",
         {"{{group}}": f"sum by (group) ({TIMED_OUT}) / (sum by (group) ({ENDED}) > 0)"},
+        shade=Shade.ATTENTION,
         unit="percentunit",
         no_value=NO_LOG,
     )
@@ -80,6 +83,7 @@ def durations() -> Json:
             f"{{{{group}}}} {name}": f"histogram_quantile({quantile}, {by_group}) >= 0"
             for name, quantile in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
         },
+        shade=Shade.NEUTRAL,
         unit="s",
         no_value=NO_LOG,
         beside=True,
@@ -94,6 +98,7 @@ def markers() -> Json:
         "its transaction is a suspect, stuck_completing. "
         f"{BY_SIGNAL}",
         {"{{group}}": f"max by (group) ({series('group:kafka_transaction_marker_seconds:p99_5m')})"},
+        shade=Shade.NEUTRAL,
         unit="s",
         no_value=NO_LOG,
     )
@@ -107,6 +112,7 @@ def initializations() -> Json:
         "fence each other. "
         f"{BY_SIGNAL}",
         {"{{group}}": f"60 * sum by (group) ({taken})"},
+        shade=Shade.NEUTRAL,
         unit="short",
         no_value=NO_LOG,
     )
@@ -120,6 +126,7 @@ def left_to_read(title: str = "Transaction log: unread records", *, beside: bool
         "is near 0. "
         f"{BY_SIGNAL}",
         {NAMED: f"max by ({EXPORTER}) ({lag})"},
+        shade=Shade.UNKNOWN,
         unit="short",
         no_value=NO_LOG,
         beside=beside,
@@ -132,6 +139,7 @@ def partitions() -> Json:
         "Transaction log: partitions by state",
         f"Read to their end (current), not yet (behind), or without a responding leader (unread). {BY_SIGNAL}",
         {"{{answer}}": f"sum by (answer) ({answers})"},
+        shade=Shade.UNKNOWN,
         unit="short",
         no_value=NO_LOG,
         stacked=True,
@@ -150,6 +158,7 @@ def trouble() -> Json:
         "Transaction log: read and decode failures",
         f"Exporters that do not read all of it, and records that could not be decoded within 15 minutes. {BY_SIGNAL}",
         {"exporters not reading": f"sum(1 - {reading})", "{{reason}}": f"sum by (reason) ({failures})"},
+        shade=Shade.UNKNOWN,
         unit="short",
         no_value=NO_LOG,
     )
@@ -160,6 +169,7 @@ def timeouts_of_exporters() -> Json:
         "Timed out within 15 minutes, by exporter",
         f"Transactions that were open for longer than their transaction.timeout.ms, where the log is read. {BY_SIGNAL}",
         {NAMED: f"sum by ({EXPORTER}) ({TIMED_OUT})"},
+        shade=Shade.ATTENTION,
         unit="short",
         no_value=NO_LOG,
         beside=True,

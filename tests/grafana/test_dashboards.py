@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 import yaml
@@ -13,10 +14,11 @@ import yaml
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.dashboards import DASHBOARDS, text_of
-from grafana.fields import DOUBTFUL, FINE, STATE_TEXTS, UNKNOWN, VERDICT_COLOURS, WRONG, State
+from grafana.fields import DOUBTFUL, FINE, STATE_TEXTS, UNKNOWN, VERDICT_COLOURS, WRONG, Shade, State, shades
 from grafana.queries import FRESH_CYCLES
 from grafana.suspects import ADVICE, NOT_READ, PARTLY_READ
 from tests.each import each
+from tests.grafana.colours import is_green
 from tests.grafana.promql import selectors
 from tests.grafana.reading import COMMITTED, Json, Target, chosen_on, expanded, filled, panels, targets
 from tests.grafana.recorded import ROOT
@@ -141,12 +143,35 @@ def test_words_on_a_state_can_be_read(background: str) -> None:
     assert (lighter + 0.05) / (darker + 0.05) >= 4.5
 
 
+def colours_in(value: Any) -> Iterator[Json]:
+    """Every colour setting in a part of a dashboard: a dictionary with the mode of the colour."""
+    if isinstance(value, dict):
+        if str(value.get("mode")).startswith(("fixed", "shades", "thresholds", "palette", "continuous")):
+            yield value
+        for part in value.values():
+            yield from colours_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from colours_in(part)
+
+
 @every_dashboard
-def test_lines_have_distinct_colours(name: str) -> None:
-    """Severity colours are for states: a line without a meaning of its own has one of many colours."""
+def test_no_line_can_be_green(name: str) -> None:
+    """Grafana's palettes contain green: a line has a shade of its panel's colour, or a colour of its own."""
     for panel in panels(COMMITTED[name]):
+        colours = list(colours_in(panel.get("fieldConfig")))
+        modes = {colour["mode"] for colour in colours}
+        assert modes <= {"fixed", "shades", "thresholds"}, panel["title"]
+        assert not any(is_green(colour.get("fixedColor", "")) for colour in colours), panel["title"]
         if panel["type"] == "timeseries":
-            assert panel["fieldConfig"]["defaults"]["color"] == {"mode": "palette-classic"}
+            lines = panel["fieldConfig"]["defaults"]["color"]
+            assert lines == shades(Shade(lines["fixedColor"])), panel["title"]
+
+
+@each({*Shade, *VERDICT_COLOURS.values(), UNKNOWN, WRONG, DOUBTFUL, FINE})
+def test_only_fine_is_green(colour: Shade | str) -> None:
+    """No colour with another meaning has a green hue, whatever it is called."""
+    assert is_green(colour.value if isinstance(colour, Shade) else colour) == (colour == FINE)
 
 
 def test_what_a_default_installation_lacks_is_collapsed() -> None:

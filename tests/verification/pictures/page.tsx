@@ -126,8 +126,11 @@ function table(panel: Loose, frames: Loose[], drawn: Drawn): (size: Size) => Rea
     noHeader={false} structureRev={1} fieldConfig={panel.fieldConfig} timeRange={undefined} getActions={() => []} />;
 }
 
-function graph(panel: Loose, frames: Loose[], config: Config): (size: Size) => React.ReactNode {
+function graph(panel: Loose, frames: Loose[], config: Config, drawn: Drawn): (size: Size) => React.ReactNode {
   for (const field of frames.flatMap((frame) => frame.fields)) { field.config.custom = { ...panel.fieldConfig.defaults.custom, ...field.config.custom }; }
+  for (const field of frames.flatMap((frame) => frame.fields.filter((it: Loose) => it.type === data.FieldType.number))) {
+    drawn.colours.push(data.getFieldSeriesColor(field, theme).color);
+  }
   const range = { from: data.dateTime(config.from * 1000), to: data.dateTime(config.to * 1000), raw: { from: 'now-1h', to: 'now' } };
   return ({ width, height }) => <ui.TimeSeries width={width} height={height} frames={frames} timeRange={range} timeZone="utc" legend={panel.options.legend}
     options={{ tooltip: panel.options.tooltip }} />;
@@ -142,7 +145,7 @@ async function bodyOf(panel: Loose, config: Config, drawn: Drawn): Promise<(size
   if (panel.type === 'stat') { return stats(panel, frames, drawn, config); }
   if (drawn.empty) { drawn.texts.push(panel.fieldConfig.defaults.noValue); return words(panel.fieldConfig.defaults.noValue); }
   if (panel.type === 'table') { return table(panel, frames, drawn); }
-  if (panel.type === 'timeseries') { return graph(panel, frames, config); }
+  if (panel.type === 'timeseries') { return graph(panel, frames, config, drawn); }
   throw new Error(`a panel of type ${panel.type} is not drawn here`);
 }
 
