@@ -24,6 +24,10 @@ DOUBTFUL: Final = "#FFB357"
 FINE: Final = "#2C7A3F"
 
 
+NOT_READ, PARTLY_READ = "nothing read", "partly read"
+"""In the first column of a table, where unread parts may have rows."""
+
+
 class State(IntEnum):
     """The state of a cluster by its exporter, as a number that a panel can colour."""
 

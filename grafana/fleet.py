@@ -115,7 +115,6 @@ def unknown() -> Json:
 
 def exporters() -> Json:
     to_overview = [to_exporter()]
-    read = series("instance:kafka_open_transactions:fresh")
     return table(
         "Exporters, worst first",
         "Green: a fresh snapshot has read everything and has no suspect. `unknown`: the exporter has no fresh "
@@ -125,7 +124,7 @@ def exporters() -> Json:
             _sum(series("instance:kafka_open_transactions:fresh", PROVED)),
             _sum(series("instance:kafka_open_transactions:fresh", NOT_PROVED)),
             _sum(now(series("kafka_late_transactions"))),
-            f"{_sum(series('partition:kafka_partition_last_stable_offset_lag:suspect'))} or 0 * {_sum(read)}",
+            _held_back(),
             _sum(series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!~"read|excluded"')),
             snapshot_age(),
             f"max by ({EXPORTER}, cluster_id) ({now(series('kafka_transaction_exporter_cluster_info'))})",
@@ -166,11 +165,12 @@ def hanging() -> Json:
 def held_back() -> Json:
     return graph(
         "Offsets held back by suspects, by exporter",
-        "Records that read_committed consumers cannot see, on partitions with a suspect; by recording rule.",
-        {NAMED: _sum(series("partition:kafka_partition_last_stable_offset_lag:suspect"))},
+        "Records that read_committed consumers cannot see, on partitions with a suspect; 0 without one; a gap where "
+        "there was no fresh snapshot; by recording rule.",
+        {NAMED: _held_back()},
         shade=Shade.ATTENTION,
         unit="short",
-        no_value="No suspect, or not read",
+        no_value="not read",
         beside=True,
     )
 
@@ -210,6 +210,11 @@ def _number(alarm: str = NEUTRAL) -> Json:
         "thresholds": thresholds(NEUTRAL, {1: alarm}),
         "custom.cellOptions": {"type": "color-background", "mode": "basic"},
     }
+
+
+def _held_back() -> str:
+    behind = series("partition:kafka_partition_last_stable_offset_lag:suspect")
+    return f"{_sum(behind)} or 0 * {_sum(series('instance:kafka_open_transactions:fresh'))}"
 
 
 def _sum(selected: str) -> str:

@@ -14,13 +14,15 @@ from grafana.links import OVERVIEW, from_alert, to_partition
 from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import MILLISECONDS, MINUTES, SECONDS, graph, stat
 from grafana.protection import clients, features, protection
-from grafana.queries import EXPORTER, NOT_PROVED, OF_PROCESS, PROVED, series, snapshot_age, state
+from grafana.queries import EXPORTER, NOT_PROVED, OF_PROCESS, PROVED, none_of, series, snapshot_age, state
 from grafana.suspects import suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
 from grafana.variables import of_exporters, of_words, topics
 
 NOT_READ: Final = "not read"
 NO_HISTORY: Final = "No history is recorded"
+OPEN: Final = series("instance:kafka_open_transactions:fresh")
+"""The number of open transactions by verdict: every verdict has a value while there is a fresh snapshot."""
 IN_TOPIC: Final = 'topic=~"$topic"'
 WHOLE_CLUSTER: Final = "In all chosen clusters and all their topics."
 BY_SIGNAL: Final = "Not read: no fresh snapshot, or the recording rules are not loaded."
@@ -151,14 +153,16 @@ def unread() -> Json:
 
 
 def open_by_verdict() -> Json:
+    by_verdict = f"sum by (verdict) ({OPEN}) > 0"
     return graph(
         "Open transactions by verdict",
         "Red is proved hanging, orange and yellow need attention, purple is inconclusive, blue is normal. A verdict "
         f"without a transaction has no line. {WHOLE_CLUSTER} {BY_SIGNAL}",
-        {"{{verdict}}": f"sum by (verdict) ({series('instance:kafka_open_transactions:fresh')}) > 0"},
+        {"{{verdict}}": by_verdict},
+        nothing={"no open transaction": none_of(by_verdict, read=OPEN)},
         shade=Shade.UNKNOWN,
         unit="short",
-        no_value="No open transaction, or not read",
+        no_value=NOT_READ,
         overrides=verdict_lines(),
         stacked=True,
         calcs=("lastNotNull",),
@@ -168,28 +172,32 @@ def open_by_verdict() -> Json:
 
 def held_back_by_partition() -> Json:
     lag = series("partition:kafka_partition_last_stable_offset_lag:suspect", IN_TOPIC)
+    worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"
     return graph(
         "Offsets held back, worst ten partitions with a suspect",
         f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. {BY_SIGNAL}",
-        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"},
+        {"{{cluster}} {{topic}}-{{partition}}": worst},
+        nothing={"no suspect": none_of(worst, read=OPEN)},
         shade=Shade.ATTENTION,
         unit="short",
-        no_value="No partition with a suspect, or not read",
+        no_value=NOT_READ,
         beside=True,
     )
 
 
 def oldest_suspects() -> Json:
     age = series("transaction:kafka_suspect_transaction_start_timestamp_seconds:age", IN_TOPIC)
+    worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({age})) / 60"
     limit = series("kafka_transaction_max_timeout_seconds")
     return graph(
         "Age of suspects, worst ten partitions",
         "Time since the start of the oldest suspect on the partition. The dashed line is transaction.max.timeout.ms. "
         f"{BY_SIGNAL}",
         {
-            "{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({age})) / 60",
+            "{{cluster}} {{topic}}-{{partition}}": worst,
             "transaction.max.timeout.ms": f"max({limit}) / 60",
         },
+        nothing={"no suspect": none_of(worst, read=OPEN)},
         shade=Shade.ATTENTION,
         unit=MINUTES,
         no_value=NOT_READ,
@@ -199,14 +207,16 @@ def oldest_suspects() -> Json:
 
 def idle_longest() -> Json:
     idle = series("kafka_partition_max_transaction_idle_seconds", IN_TOPIC)
+    worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({idle})) / 60"
     return graph(
         "Longest idle transactions, worst ten partitions",
         "Time since the timestamp of the last write of any open transaction. Clients set it: replays of old events look "
         "very old. Only partitions with an open transaction.",
-        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({idle})) / 60"},
+        {"{{cluster}} {{topic}}-{{partition}}": worst},
+        nothing={"no open transaction": none_of(worst, read=series("kafka_open_transactions"))},
         shade=Shade.NEUTRAL,
         unit=MINUTES,
-        no_value="No open transaction, or not read",
+        no_value=NOT_READ,
     )
 
 
@@ -230,27 +240,30 @@ def late() -> Json:
 
 
 def unread_partitions() -> Json:
-    reasons = series("kafka_transaction_exporter_unread_partitions")
+    reasons = f"sum by (reason) ({series('kafka_transaction_exporter_unread_partitions')})"
     return graph(
         "Unread partitions, by reason",
         f"Unread partitions are unknown, not healthy. Only reasons that occur have a line. {WHOLE_CLUSTER}",
-        {"{{reason}}": f"sum by (reason) ({reasons})"},
+        {"{{reason}}": reasons},
+        nothing={"no unread partition": none_of(reasons, read=series("kafka_transaction_exporter_partitions"))},
         shade=Shade.UNKNOWN,
         unit="short",
-        no_value="All partitions read, or no snapshot",
+        no_value="No snapshot",
         stacked=True,
     )
 
 
 def inconclusive() -> Json:
-    reasons = series("instance:kafka_transaction_exporter_inconclusive_transactions:fresh")
+    inconclusive = series("instance:kafka_transaction_exporter_inconclusive_transactions:fresh")
+    reasons = f"sum by (reason) ({inconclusive}) > 0"
     return graph(
         "Inconclusive transactions, by reason",
         f"Open transactions for which part of the proof is missing. {WHOLE_CLUSTER} {BY_SIGNAL}",
-        {"{{reason}}": f"sum by (reason) ({reasons}) > 0"},
+        {"{{reason}}": reasons},
+        nothing={"no inconclusive transaction": none_of(reasons, read=OPEN)},
         shade=Shade.UNKNOWN,
         unit="short",
-        no_value="No such transaction, or not read",
+        no_value=NOT_READ,
         stacked=True,
     )
 
@@ -326,14 +339,17 @@ def requests() -> Json:
 
 
 def failures() -> Json:
-    failed = series("kafka_transaction_exporter_request_failures_total")
+    asked = series("kafka_transaction_exporter_requests_total")
+    counted = series("kafka_transaction_exporter_request_failures_total")
+    failed = f"60 * sum by (api) (rate({counted}[$__rate_interval])) > 0"
     return graph(
         "Failed requests",
         "Per minute: refused, lost, timed out or not decoded, by API. Only an API with a failure has a line.",
-        {"{{api}}": f"60 * sum by (api) (rate({failed}[$__rate_interval])) > 0"},
+        {"{{api}}": failed},
+        nothing={"no failed request": none_of(failed, read=f"rate({asked}[$__rate_interval])")},
         shade=Shade.ATTENTION,
         unit="short",
-        no_value="No request failed, or no exporter",
+        no_value="No exporter",
         stacked=True,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from grafana.fields import NEUTRAL, Shade, missing, override, shades, thresholds
+from grafana.fields import NEUTRAL, Shade, drawn, fixed, missing, override, shades, thresholds
 from grafana.page import DATASOURCE, Json
 
 SECONDS: Final = "suffix: s"
@@ -131,6 +131,7 @@ def graph(
     shade: Shade,
     unit: str,
     no_value: str,
+    nothing: Mapping[str, str] | None = None,
     overrides: Sequence[Json] = (),
     stacked: bool = False,
     calcs: Sequence[str] = ("lastNotNull", "max"),
@@ -138,8 +139,11 @@ def graph(
 ) -> Json:
     """Lines over time: {legend: expression}. A gap stays a gap.
 
+    `nothing`: {legend: expression} of the neutral line at 0 while the other lines have nothing to show. Without one, no
+    line has only one reason, `no_value`.
     `beside`: the legend is at the right of the lines, not below them.
     """
+    nothing = nothing or {}
     return {
         "type": "timeseries",
         "title": title,
@@ -155,7 +159,7 @@ def graph(
                 "range": True,
                 "instant": False,
             }
-            for number, (legend, expression) in enumerate(lines.items())
+            for number, (legend, expression) in enumerate({**lines, **nothing}.items())
         ],
         "fieldConfig": {
             "defaults": {
@@ -178,7 +182,10 @@ def graph(
                     "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
                 },
             },
-            "overrides": list(overrides),
+            "overrides": [
+                *overrides,
+                *(drawn(f"^{legend}$", {"color": fixed(Shade.NEUTRAL.value)}) for legend in nothing),
+            ],
         },
         "options": {
             "legend": {

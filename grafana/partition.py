@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from grafana.blocked import blocked_groups
@@ -20,7 +20,6 @@ PLACE: Final = ("topic", "partition")
 """Columns that would say the same in every row."""
 HERE: Final = 'topic="$topic", partition="$partition"'
 NOT_READ: Final = "not read"
-NOTHING_OPEN: Final = "Nothing open, or not read"
 READ_ONLY_THEN: Final = "Not read: the partition has no series, so its state is unknown."
 
 BY_HAND: Final = """\
@@ -87,7 +86,7 @@ def open_now() -> Json:
     return stat(
         "Open transactions",
         f"Now. {READ_ONLY_THEN}",
-        _or_none_open(_most("kafka_partition_open_transactions")),
+        _or_none_open("kafka_partition_open_transactions", _most),
         unit="locale",
         no_value=NOT_READ,
     )
@@ -97,7 +96,7 @@ def late_now() -> Json:
     return stat(
         "Late transactions",
         f"Open for longer than transaction.max.timeout.ms plus padding. {READ_ONLY_THEN}",
-        _or_none_open(_most("kafka_partition_late_transactions")),
+        _or_none_open("kafka_partition_late_transactions", _most),
         unit="locale",
         no_value=NOT_READ,
         steps={1: WRONG},
@@ -108,7 +107,7 @@ def idle_now() -> Json:
     return stat(
         "Longest idle transaction",
         f"Since the last write of any open transaction, by the client's clock; 0 when none is open. {READ_ONLY_THEN}",
-        _or_none_open(_most("kafka_partition_max_transaction_idle_seconds")),
+        _or_none_open("kafka_partition_max_transaction_idle_seconds", _most),
         unit="s",
         no_value=NOT_READ,
     )
@@ -121,8 +120,9 @@ def held_back_now() -> Json:
         "transaction is open. "
         f"{READ_ONLY_THEN} Also not read: a transaction is open and the offsets could not be read.",
         _or_none_open(
-            _most("kafka_partition_last_stable_offset_lag"),
-            unless=_most("kafka_partition_open_transactions"),
+            "kafka_partition_last_stable_offset_lag",
+            _most,
+            unless="kafka_partition_open_transactions",
         ),
         unit="locale",
         no_value=NOT_READ,
@@ -152,16 +152,18 @@ def durations() -> Json:
 
 
 def held_back() -> Json:
-    lag = series("kafka_partition_last_stable_offset_lag", HERE)
+    lag = _or_none_open(
+        "kafka_partition_last_stable_offset_lag", _over_time, unless="kafka_partition_open_transactions"
+    )
     behind = series("partition:kafka_partition_last_stable_offset_lag:suspect", HERE)
     return graph(
         "Offsets held back over time",
-        "High watermark minus last stable offset, orange while a suspect is open (by a recording rule). Only while a "
-        "transaction is open.",
-        {"held back": f"max({lag})", "behind a suspect": f"max({behind})"},
+        "High watermark minus last stable offset, orange while a suspect is open (by a recording rule); 0 when none is "
+        "open; a gap where the partition was not read.",
+        {"held back": lag, "behind a suspect": f"max({behind})"},
         shade=Shade.NEUTRAL,
         unit="short",
-        no_value=NOTHING_OPEN,
+        no_value=NOT_READ,
         overrides=[
             drawn("^held back$", {"color": fixed("blue")}),
             drawn("^behind a suspect$", {"color": fixed("orange")}),
@@ -172,11 +174,12 @@ def held_back() -> Json:
 def idle() -> Json:
     return graph(
         "Longest idle transaction over time",
-        "Since the last write of any open transaction, by the client's clock. Only while a transaction is open.",
-        {"idle": f"max({series('kafka_partition_max_transaction_idle_seconds', HERE)}) / 60"},
+        "Since the last write of any open transaction, by the client's clock; 0 when none is open; a gap where the "
+        "partition was not read.",
+        {"idle": f"({_or_none_open('kafka_partition_max_transaction_idle_seconds', _over_time)}) / 60"},
         shade=Shade.NEUTRAL,
         unit=MINUTES,
-        no_value=NOTHING_OPEN,
+        no_value=NOT_READ,
         overrides=[drawn("^idle$", {"color": fixed("blue")})],
     )
 
@@ -184,16 +187,21 @@ def idle() -> Json:
 def counts() -> Json:
     return graph(
         "Open and late transactions over time",
-        "Only while a transaction is open.",
+        "0 when none is open; a gap where the partition was not read.",
         {
-            "open": f"max({series('kafka_partition_open_transactions', HERE)})",
-            "late": f"max({series('kafka_partition_late_transactions', HERE)})",
+            "open": _or_none_open("kafka_partition_open_transactions", _over_time),
+            "late": _or_none_open("kafka_partition_late_transactions", _over_time),
         },
         shade=Shade.NEUTRAL,
         unit="short",
-        no_value=NOTHING_OPEN,
+        no_value=NOT_READ,
         overrides=[drawn("^open$", {"color": fixed("blue")}), drawn("^late$", {"color": fixed("red")})],
     )
+
+
+def _over_time(metric: str) -> str:
+    """The values on this partition; the largest if several exporters read the same cluster."""
+    return f"max({series(metric, HERE)})"
 
 
 def _most(metric: str) -> str:
@@ -201,7 +209,7 @@ def _most(metric: str) -> str:
     return f"max({now(series(metric, HERE))})"
 
 
-def _or_none_open(expression: str, *, unless: str = "") -> str:
-    """0 where the partition was read and `expression` has no series because nothing is open."""
-    read = f"0 * {_most(DURATIONS)}"
-    return f"{expression} or ({read} unless {unless})" if unless else f"{expression} or {read}"
+def _or_none_open(metric: str, of: Callable[[str], str], *, unless: str = "") -> str:
+    """0 where the partition was read and `metric` has no series because nothing is open."""
+    read = f"0 * {of(DURATIONS)}"
+    return f"{of(metric)} or ({read} unless {of(unless)})" if unless else f"{of(metric)} or {read}"

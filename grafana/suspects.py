@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grafana.fields import NEUTRAL, UNKNOWN, VERDICT_COLOURS, any_text, column, texts
+from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, any_text, column, texts
 from grafana.page import Json
 from grafana.panels import IN_WORDS, table
 from grafana.queries import (
@@ -29,8 +29,6 @@ from grafana.queries import (
 PROGRAM: Final = "kafka-transaction-exporter"
 TRANSACTION: Final = f"{PARTITION}, producer_id, producer_epoch, start_offset, transactional_id, verdict"
 ADVISED: Final = f"{TRANSACTION}, rank, certainty, runbook, command"
-NOT_READ, PARTLY_READ = "nothing read", "partly read"
-"""In the column of verdicts where unread parts may have suspects."""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,21 @@ import yaml
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.dashboards import DASHBOARDS, text_of
-from grafana.fields import DOUBTFUL, FINE, STATE_TEXTS, UNKNOWN, VERDICT_COLOURS, WRONG, Shade, State, shades
+from grafana.fields import (
+    DOUBTFUL,
+    FINE,
+    NOT_READ,
+    PARTLY_READ,
+    STATE_TEXTS,
+    UNKNOWN,
+    VERDICT_COLOURS,
+    WRONG,
+    Shade,
+    State,
+    shades,
+)
 from grafana.queries import FRESH_CYCLES
-from grafana.suspects import ADVICE, NOT_READ, PARTLY_READ
+from grafana.suspects import ADVICE
 from tests.each import each
 from tests.grafana.colours import is_green
 from tests.grafana.promql import selectors
@@ -153,6 +165,21 @@ def colours_in(value: Any) -> Iterator[Json]:
     elif isinstance(value, list):
         for part in value:
             yield from colours_in(part)
+
+
+@every_dashboard
+def test_an_empty_panel_has_one_reason(name: str) -> None:
+    """A text for missing data never joins a healthy reason with an unknown one: one of them has a row or line instead."""
+    for panel in panels(COMMITTED[name]):
+        config = panel.get("fieldConfig", {})
+        found = [config["defaults"]["noValue"]] if config else []
+        found += [
+            each["value"]
+            for rule in config.get("overrides", [])
+            for each in rule["properties"]
+            if each["id"] == "noValue"
+        ]
+        assert not any(" or " in text for text in found), panel["title"]
 
 
 @every_dashboard

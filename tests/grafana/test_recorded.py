@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -13,11 +14,11 @@ import pytest
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.coverage import EVERYTHING, NO_GAP
-from grafana.fields import State
-from grafana.suspects import NOT_READ, PARTLY_READ
+from grafana.fields import NOT_READ, PARTLY_READ, State
+from grafana.firing import NO_RULES, WATCHDOG
 from tests.grafana.expected import EMPTY, UNREAD, is_empty
 from tests.grafana.reading import Target, chosen_on, filled, targets
-from tests.grafana.recorded import Prometheus, ends_s, recorded
+from tests.grafana.recorded import APART_MS, Prometheus, ends_s, recorded
 from tests.grafana.scenarios import ADDRESS, SCENARIOS, SHOWN_S
 from tests.marks import starts
 
@@ -37,6 +38,7 @@ STATES: Final[Mapping[str, list[State]]] = {
     "transaction_log": [State.FINE],
     "fleet": [State.FINE, State.SILENT, State.PARTLY_READ, State.HANGING],
     "one_process": [State.FINE, State.HANGING],
+    "idle": [State.FINE],
 }
 
 
@@ -286,7 +288,58 @@ def test_of_many_clusters_in_one_process_one_is_shown(prometheus: Prometheus) ->
 
 def test_another_job_has_nothing(prometheus: Prometheus) -> None:
     """Every query selects the job; without that it would include other scraped programs."""
-    assert [target.name for target in targets() if ask(prometheus, target, "fleet", job="other")] == []
+    found = {target.name: ask(prometheus, target, "fleet", job="other") for target in targets()}
+    rows = [row["metric"] for name, answer in found.items() if "Firing alerts" in name for row in answer]
+
+    assert {name for name, answer in found.items() if answer and "Firing alerts" not in name} == set()
+    assert {(row["alertname"], row["severity"]) for row in rows} == {(WATCHDOG, NO_RULES)}
+
+
+@pytest.mark.parametrize("title", ["overview: Firing alerts", "partition: Firing alerts for this partition"])
+def test_no_alert_fires_only_where_alerts_are_evaluated(prometheus: Prometheus, title: str) -> None:
+    """Without alerting rules the table has a row; with them, and nothing wrong, it is empty."""
+    target = the(*title.split(": "))
+    expression = filled(target.expression, chosen_on(target.dashboard))
+    (row,) = prometheus.instant(expression, ends_s("healthy") + APART_MS / 2000)
+
+    assert (row["metric"]["alertname"], row["metric"]["severity"]) == (WATCHDOG, NO_RULES)
+    assert prometheus.instant(expression, ends_s("healthy")) == []
+
+
+def test_a_cluster_without_transactions_is_read(prometheus: Prometheus) -> None:
+    """A graph that could be empty because there is nothing has a line at 0, and no other line contradicts it."""
+    lines = {
+        (target.dashboard, target.panel["title"]): values(ask(prometheus, target, "idle"))
+        for target in targets()
+        if re.match("no [a-z]", target.target["legendFormat"])
+    }
+
+    assert len(lines) == 15
+    assert {place: set(points) for place, points in lines.items()} == {place: {0} for place in lines}
+
+
+def test_a_graph_is_empty_only_where_something_is_unknown(prometheus: Prometheus) -> None:
+    """Where all was read and all is switched on, each graph has a line, if only one at 0."""
+    graphs = {(target.dashboard, target.panel["title"]) for target in targets() if not target.is_instant}
+    drawn = {
+        (target.dashboard, target.panel["title"])
+        for target in targets()
+        if not target.is_instant and ask(prometheus, target, "transaction_log")
+    }
+
+    assert graphs - drawn == set()
+
+
+@every_scenario
+def test_no_group_is_blocked_only_where_all_was_read(prometheus: Prometheus, scenario: str) -> None:
+    """An exporter with unread partitions has a row that says so, in the table of groups as in the table of suspects."""
+    suspects = ask(prometheus, the("overview", "Suspect transactions"), scenario)
+    groups = ask(prometheus, the("overview", "Blocked consumer groups"), scenario)
+    gaps = {NOT_READ, PARTLY_READ}
+
+    assert sorted(row["metric"]["group"] for row in groups if row["metric"]["group"] in gaps) == sorted(
+        row["metric"]["verdict"] for row in suspects if row["metric"]["verdict"] in gaps
+    )
 
 
 def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:

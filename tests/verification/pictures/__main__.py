@@ -37,7 +37,8 @@ PAGE: Final = (
     '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css">'
     '<body style="margin:0"><div id="root"></div><script src="page.js"></script>'
 )
-GREENS: Final = dict.fromkeys(product(("overview", "fleet"), ("healthy", "transaction_log", "fleet")), 1)
+ALL_READ: Final = ("healthy", "transaction_log", "fleet", "one_process", "idle")
+GREENS: Final = dict.fromkeys(product(("overview", "fleet"), ALL_READ), 1)
 """How many values and lines are green: an exporter that has read everything and found nothing. Everywhere else none is."""
 
 
