@@ -104,11 +104,6 @@ def texts(known: Mapping[Any, tuple[str, str]]) -> Json:
     }
 
 
-def any_text(text: str) -> Json:
-    """One text instead of every value."""
-    return {"type": "regex", "options": {"pattern": ".+", "result": {"text": text, "index": 0}}}
-
-
 def column(name: str, title: str, properties: Mapping[str, Any] | None = None) -> Json:
     """The properties of one column of a table."""
     return override({"id": "byName", "options": name}, {"displayName": title, **(properties or {})})

@@ -21,6 +21,12 @@ IN_WORDS: Final = {"unit": "dtdurations", "decimals": 0}
 """A duration in a cell: 59 minutes."""
 
 
+_HIDDEN: Final[Json] = {"custom.hideFrom": {"viz": True, "legend": False, "tooltip": False}, "custom.hidden": True}
+"""A column that is not drawn: by its name since Grafana 12.2, and by the one before. A column that a transformation removes
+is unknown to links.
+"""
+
+
 def stat(
     title: str,
     description: str,
@@ -76,7 +82,7 @@ def table(
 
     A column is text unless it has a unit: Grafana would write the producer 4004 as 4.00 K. `no_cell` is what an empty cell
     says, where otherwise each would say `no_value`. `sorted_by`: {field: whether the largest comes first}, the last
-    is the first that counts; it may be a hidden one.
+    is the first that counts; it may be a hidden one. A link of a cell can use hidden columns.
     """
     order = [rule["matcher"]["options"] for rule in columns]
     return {
@@ -97,7 +103,7 @@ def table(
             {
                 "id": "organize",
                 "options": {
-                    "excludeByName": dict.fromkeys(["Time", *hidden], True),
+                    "excludeByName": {"Time": True},
                     "indexByName": {name: index for index, name in enumerate(order)},
                     "renameByName": {},
                 },
@@ -112,7 +118,11 @@ def table(
                 "mappings": [],
                 "custom": {"align": "left", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True},
             },
-            "overrides": [override({"id": "byRegexp", "options": ".*"}, {"noValue": no_cell}), *columns],
+            "overrides": [
+                override({"id": "byRegexp", "options": ".*"}, {"noValue": no_cell}),
+                *columns,
+                *(override({"id": "byName", "options": name}, _HIDDEN) for name in hidden),
+            ],
         },
         "options": {
             "showHeader": True,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, any_text, column, texts
+from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
 from grafana.page import Json
 from grafana.panels import IN_WORDS, table
 from grafana.queries import (
@@ -29,6 +29,10 @@ from grafana.queries import (
 PROGRAM: Final = "kafka-transaction-exporter"
 TRANSACTION: Final = f"{PARTITION}, producer_id, producer_epoch, start_offset, transactional_id, verdict"
 ADVISED: Final = f"{TRANSACTION}, rank, certainty, runbook, command"
+
+
+OPEN: Final = "open"
+"""The text of a cell with a link. The link has its address from a hidden column: Grafana would give it a mapped text."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def suspects(title: str, description: str, matchers: str, links: Sequence[Json],
         no_value="No suspect. Clusters without an exporter are unknown.",
         no_cell="-",
         columns=_columns(links),
-        hidden=("job", "linked_cluster", "rank", "producer_epoch", *hidden),
+        hidden=("job", "linked_cluster", "rank", "producer_epoch", "runbook", "url", *hidden),
         sorted_by={"Value #A": True, "rank": False},
     )
 
@@ -111,9 +115,10 @@ def _ages(matchers: str) -> str:
     starts = either(advised(advice, matchers) for advice in ADVICE)
     ages = f"clamp_min(time() - ({now(f'({starts})')}), 0)"
     addresses = f"max by ({EXPORTER}, url) ({series('kafka_transaction_exporter_page_info')})"
-    with_address = f"({ages}) * on ({EXPORTER}) group_left (url) {addresses}"
+    linking = labelled(addresses, incident_link=OPEN)
+    with_address = f"({ages}) * on ({EXPORTER}) group_left (url, incident_link) {linking}"
     without = f"{ages} unless on ({EXPORTER}) {addresses}"
-    return linked(f"({either((with_address, without, *_gaps()))})")
+    return linked(labelled(f"({either((with_address, without, *_gaps()))})", runbook_link=OPEN))
 
 
 def _gaps() -> Iterator[str]:
@@ -164,8 +169,8 @@ def _columns(links: Sequence[Json]) -> Sequence[Json]:
         column("Value #A", "Age", {**IN_WORDS, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95}),
         column("Value #C", "Held back", {"unit": "locale", "custom.width": 80}),
         column("command", "Next command", {**wrapped, "custom.minWidth": 300}),
-        column("runbook", "Runbook", {"mappings": [any_text("open")], "links": [runbook], "custom.width": 70}),
-        column("url", "Incident", {"mappings": [any_text("open")], "links": [incidents], "custom.width": 70}),
+        column("runbook_link", "Runbook", {"links": [runbook], "custom.width": 70}),
+        column("incident_link", "Incident", {"links": [incidents], "custom.width": 70}),
         column("transactional_id", "Transactional id", {"custom.width": 120}),
         column("producer_id", "Producer id", {"custom.width": 90}),
         column("start_offset", "Start offset", {"custom.width": 90}),

@@ -247,9 +247,30 @@ def test_overrides_and_hidden_columns_name_columns_that_can_be_there(name: str) 
             known = words | {"Time"} | (numbers if len(numbers) > 1 else {"Value"})
             rules = panel["fieldConfig"]["overrides"]
             named = {rule["matcher"]["options"] for rule in rules if rule["matcher"]["id"] == "byName"}
-            hidden = set(panel["transformations"][-1]["options"]["excludeByName"])
-            assert named | hidden <= known
-            assert not {"cluster", "instance"} & hidden
+            excluded = set(panel["transformations"][-1]["options"]["excludeByName"])
+            assert named | excluded <= known
+            assert not {"cluster", "instance"} & (excluded | hidden_in(panel))
+
+
+def hidden_in(panel: Json) -> set[str]:
+    """The columns of a table that are there and not drawn."""
+    return {
+        rule["matcher"]["options"]
+        for rule in panel["fieldConfig"]["overrides"]
+        if {"id": "custom.hidden", "value": True} in rule["properties"]
+    }
+
+
+@every_dashboard
+def test_a_link_has_the_values_of_its_row(name: str) -> None:
+    """A column that a transformation removed is unknown to a link, and a mapped one gives it the text of the mapping."""
+    for panel in panels(COMMITTED[name]):
+        if panel["type"] == "table":
+            used = set(re.findall(r"__data\.fields\.(\w+)", json.dumps(panel["fieldConfig"])))
+            assert not used & set(panel["transformations"][-1]["options"]["excludeByName"]), panel["title"]
+            for rule in panel["fieldConfig"]["overrides"]:
+                if rule["matcher"]["options"] in used:
+                    assert not [option for option in rule["properties"] if option["id"] == "mappings"], panel["title"]
 
 
 def variables_of(dashboard: Json) -> set[str]:
