@@ -7,7 +7,7 @@ from typing import Final
 
 from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, column, texts
 from grafana.page import Json
-from grafana.panels import IN_WORDS, table
+from grafana.panels import DURATION, table
 from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, linked, now, series
 
 _GROUP: Final = f"{EXPORTER}, group, topic, partition"
@@ -22,15 +22,17 @@ def blocked_groups(matchers: str, links: Sequence[Json], hidden: Sequence[str] =
         no_value="No group is blocked that the exporter can describe.",
         no_cell="-",
         columns=(
-            column("group", "Group", {"mappings": [_unread()], **_BACKGROUND, "custom.minWidth": 180}),
-            column("topic", "Topic", {"links": list(links), "custom.width": 160}),
-            column("partition", "Partition", {"links": list(links), "custom.width": 80}),
+            column("group", "Group", {"mappings": [_unread()], **_BACKGROUND, "custom.minWidth": 120}),
+            column("topic", "Topic", {"links": list(links), "custom.width": 120}),
+            column("partition", "Partition", {"links": list(links), "custom.width": 70}),
             column(
-                "Value #A", "Blocked for", {**IN_WORDS, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 110}
+                "Value #A",
+                "Blocked for",
+                {**DURATION, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 100},
             ),
-            column("Value #B", "Records", {"unit": "locale", "custom.width": 90}),
+            column("Value #B", "Records", {"unit": "locale", "custom.width": 80}),
             column("cluster", "Cluster", {"custom.width": 100}),
-            column("instance", "Exporter", {"custom.width": 140}),
+            column("instance", "Exporter", {"custom.width": 110}),
         ),
         hidden=("job", "linked_cluster", *hidden),
         sorted_by={"Value #B": True},

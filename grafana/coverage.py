@@ -22,9 +22,9 @@ def coverage() -> Json:
         no_value="No exporter is known, and no cluster is read.",
         no_cell="-",
         columns=(
-            column("what", "Part", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 225}),
-            column("reason", "Reason", {"custom.minWidth": 250}),
-            column("Value", "Number", {"unit": "locale", "custom.width": 90}),
+            column("what", "Part", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 185}),
+            column("reason", "Reason", {"custom.minWidth": 200}),
+            column("Value", "Number", {"unit": "locale", "custom.width": 70}),
             column("cluster", "Cluster", {"custom.width": 100}),
             column("instance", "Exporter", {"custom.width": 140}),
         ),

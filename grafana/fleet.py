@@ -12,7 +12,6 @@ from grafana.fields import (
     UNKNOWN,
     WRONG,
     Shade,
-    State,
     column,
     missing,
     texts,
@@ -20,12 +19,12 @@ from grafana.fields import (
 )
 from grafana.links import FLEET, to_exporter
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import IN_WORDS, SECONDS, graph, stat, table
+from grafana.panels import DURATION, SECONDS, graph, stat, table
 from grafana.queries import (
     EXPORTER,
     NOT_PROVED,
     PROVED,
-    exporters_between,
+    fresh,
     known_exporters,
     linked,
     now,
@@ -60,7 +59,7 @@ def fleet() -> Json:
 
 def _now() -> Iterator[Line]:
     yield Line(4, [(6, known()), (6, in_trouble()), (6, doubtful()), (6, unknown())])
-    yield Line(10, [(24, exporters())])
+    yield Line(8, [(24, exporters())])
 
 
 def _trends() -> Iterator[Line]:
@@ -82,8 +81,8 @@ def known() -> Json:
 def in_trouble() -> Json:
     return stat(
         "With a proved hang",
-        "Exporters with a proved hanging transaction in their fresh snapshot.",
-        exporters_between(State.HANGING, State.HANGING),
+        "Exporters whose fresh snapshot has a transaction that is proved to hang.",
+        _number_of(f"{_sum(now(series('kafka_open_transactions', PROVED)))} > 0"),
         unit="locale",
         no_value=NO_EXPORTER,
         steps={1: WRONG},
@@ -93,8 +92,8 @@ def in_trouble() -> Json:
 def doubtful() -> Json:
     return stat(
         "With other suspects",
-        "Exporters with a suspect and without a proved hang in their fresh snapshot.",
-        exporters_between(State.SUSPECT, State.SUSPECT),
+        "Exporters whose fresh snapshot has a suspect that is not proved to hang.",
+        _number_of(f"{_sum(now(series('kafka_open_transactions', NOT_PROVED)))} > 0"),
         unit="locale",
         no_value=NO_EXPORTER,
         steps={1: DOUBTFUL},
@@ -102,11 +101,12 @@ def doubtful() -> Json:
 
 
 def unknown() -> Json:
+    succeeded = f"max by ({EXPORTER}) ({series('kafka_transaction_exporter_last_cycle_success')})"
     return stat(
         "Not fully read",
-        "Exporters without a suspect that could not read everything: not responding, without a fresh snapshot, "
-        "failing, or with unread parts.",
-        exporters_between(State.SILENT, State.PARTLY_READ),
+        "Exporters that could not read everything, with suspects in the rest or without: not responding, without a "
+        "fresh snapshot, with a failed last cycle, or with unread parts.",
+        _number_of(f"{known_exporters()} unless on ({EXPORTER}) ({fresh()} == 1 and on ({EXPORTER}) {succeeded} == 1)"),
         unit="locale",
         no_value=NO_EXPORTER,
         steps={1: UNKNOWN},
@@ -141,7 +141,7 @@ def exporters() -> Json:
             column("Value #D", "Late", _number()),
             column("Value #E", "Held back", _number()),
             column("Value #F", "Unread partitions", _number(UNKNOWN)),
-            column("Value #G", "Snapshot age", {**_number(), **IN_WORDS}),
+            column("Value #G", "Snapshot age", {**_number(), **DURATION}),
             column("cluster_id", "Cluster id", {"custom.width": 230}),
             column("version", "Version"),
         ),
@@ -159,6 +159,7 @@ def hanging() -> Json:
         unit="short",
         no_value="not read",
         beside=True,
+        is_neutral_at_zero=True,
     )
 
 
@@ -172,6 +173,7 @@ def held_back() -> Json:
         unit="short",
         no_value="not read",
         beside=True,
+        is_neutral_at_zero=True,
     )
 
 
@@ -210,6 +212,10 @@ def _number(alarm: str = NEUTRAL) -> Json:
         "thresholds": thresholds(NEUTRAL, {1: alarm}),
         "custom.cellOptions": {"type": "color-background", "mode": "basic"},
     }
+
+
+def _number_of(exporters: str) -> str:
+    return f"count({exporters})\nor 0 * count({known_exporters()})"
 
 
 def _held_back() -> str:

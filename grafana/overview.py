@@ -54,9 +54,9 @@ def overview() -> Json:
 
 
 def _now() -> Iterator[Line]:
-    yield Line(5, [(7, state_of_exporters()), (4, hanging()), (4, others()), (5, held_back()), (4, unread())])
+    yield Line(4, [(7, state_of_exporters()), (4, hanging()), (4, others()), (5, held_back()), (4, unread())])
     yield Line(
-        8,
+        9,
         [
             (
                 24,
@@ -72,11 +72,11 @@ def _now() -> Iterator[Line]:
     yield Line(
         6,
         [
-            (12, blocked_groups(IN_TOPIC, [to_partition()])),
-            (12, alerts("Firing alerts", "Kafka transaction alerts of all chosen clusters.", links=[from_alert()])),
+            (8, blocked_groups(IN_TOPIC, [to_partition()])),
+            (9, alerts("Firing alerts", "Kafka transaction alerts of all chosen clusters.", links=[from_alert()])),
+            (7, coverage()),
         ],
     )
-    yield Line(5, [(24, coverage())])
 
 
 def _trends() -> Iterator[Line]:

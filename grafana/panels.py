@@ -17,8 +17,10 @@ MINUTES: Final = "suffix: min"
 HOURS: Final = "suffix: h"
 MILLISECONDS: Final = "suffix: ms"
 """Units of an axis: Grafana's own change along it, as from 50 s to 8.33 mins."""
-IN_WORDS: Final = {"unit": "dtdurations", "decimals": 0}
-"""A duration in a cell: 59 minutes."""
+IN_WORDS: Final = "dtdurations"
+"""A duration in words: 59 minutes."""
+DURATION: Final[Json] = {"unit": IN_WORDS, "decimals": 0}
+"""The properties of such a cell; a number has the same."""
 
 
 _HIDDEN: Final[Json] = {"custom.hideFrom": {"viz": True, "legend": False, "tooltip": False}, "custom.hidden": True}
@@ -48,6 +50,7 @@ def stat(
         "fieldConfig": {
             "defaults": {
                 "unit": unit,
+                **({"decimals": 0} if unit == IN_WORDS else {}),
                 "noValue": no_value,
                 "color": {"mode": "thresholds"},
                 "thresholds": thresholds(NEUTRAL, steps or {}),
@@ -146,11 +149,12 @@ def graph(
     stacked: bool = False,
     calcs: Sequence[str] = ("lastNotNull", "max"),
     beside: bool = False,
+    is_neutral_at_zero: bool = False,
 ) -> Json:
     """Lines over time: {legend: expression}. A gap stays a gap.
 
     `nothing`: {legend: expression} of the neutral line at 0 while the other lines have nothing to show. Without one, no
-    line has only one reason, `no_value`.
+    line has only one reason, `no_value`. `is_neutral_at_zero`: a line that never has 1 or more has the neutral colour.
     `beside`: the legend is at the right of the lines, not below them.
     """
     nothing = nothing or {}
@@ -176,7 +180,8 @@ def graph(
                 "unit": unit,
                 **({"decimals": 1} if unit in {MINUTES, HOURS} else {}),
                 "noValue": no_value,
-                "color": shades(shade),
+                "color": {"mode": "thresholds", "seriesBy": "max"} if is_neutral_at_zero else shades(shade),
+                "thresholds": thresholds(Shade.NEUTRAL.value, {1: shade.value}),
                 "mappings": [],
                 "min": 0,
                 "custom": {

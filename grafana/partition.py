@@ -11,7 +11,7 @@ from grafana.firing import alerts
 from grafana.links import PARTITION
 from grafana.overview import limit_line
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import MINUTES, graph, stat, text
+from grafana.panels import IN_WORDS, MINUTES, graph, stat, text
 from grafana.queries import now, series
 from grafana.suspects import suspects
 from grafana.variables import DURATIONS, of_exporters, of_words, one_partition
@@ -22,14 +22,13 @@ HERE: Final = 'topic="$topic", partition="$partition"'
 NOT_READ: Final = "not read"
 READ_ONLY_THEN: Final = "Not read: the partition has no series, so its state is unknown."
 
-BY_HAND: Final = """\
+_OPTIONS: Final = "--bootstrap-server ${bootstrap_server} --topic ${topic} --partition ${partition}"
+BY_HAND: Final = f"""\
 The exporter's last snapshot is above. Check the cluster itself before you write anything:
 
 ```
-kafka-transaction-exporter find-hanging --bootstrap-server ${bootstrap_server} --all \\
-  --topic ${topic} --partition ${partition}
-kafka-transaction-exporter describe-producers --bootstrap-server ${bootstrap_server} \\
-  --topic ${topic} --partition ${partition}
+kafka-transaction-exporter find-hanging {_OPTIONS} --all
+kafka-transaction-exporter describe-producers {_OPTIONS}
 ```
 """
 
@@ -48,13 +47,16 @@ def _now() -> Iterator[Line]:
     yield Line(4, [(5, longest()), (4, open_now()), (4, late_now()), (5, idle_now()), (6, held_back_now())])
     yield Line(6, [(24, suspects_here())])
     yield Line(
-        7,
+        6,
         [
-            (8, blocked_groups(HERE, links=(), hidden=PLACE)),
-            (8, alerts("Firing alerts for this partition", "Those with this topic and partition.", HERE, hidden=PLACE)),
-            (8, text("Commands", "Read-only commands for this partition.", BY_HAND)),
+            (12, blocked_groups(HERE, links=(), hidden=PLACE)),
+            (
+                12,
+                alerts("Firing alerts for this partition", "Those with this topic and partition.", HERE, hidden=PLACE),
+            ),
         ],
     )
+    yield Line(5, [(24, text("Commands", "Read-only commands for this partition.", BY_HAND))])
 
 
 def _trends() -> Iterator[Line]:
@@ -69,6 +71,7 @@ def suspects_here() -> Json:
         HERE,
         links=(),
         hidden=PLACE,
+        has_starts=True,
     )
 
 
@@ -77,7 +80,7 @@ def longest() -> Json:
         "Longest open transaction",
         f"Since its start; 0 when none is open. {READ_ONLY_THEN}",
         _most(DURATIONS),
-        unit="s",
+        unit=IN_WORDS,
         no_value=NOT_READ,
     )
 
@@ -108,7 +111,7 @@ def idle_now() -> Json:
         "Longest idle transaction",
         f"Since the last write of any open transaction, by the client's clock; 0 when none is open. {READ_ONLY_THEN}",
         _or_none_open("kafka_partition_max_transaction_idle_seconds", _most),
-        unit="s",
+        unit=IN_WORDS,
         no_value=NOT_READ,
     )
 

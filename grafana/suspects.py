@@ -12,7 +12,7 @@ from typing import Final
 
 from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
 from grafana.page import Json
-from grafana.panels import IN_WORDS, table
+from grafana.panels import DURATION, table
 from grafana.queries import (
     EXPORTER,
     HANGING_VERDICTS,
@@ -77,16 +77,27 @@ ADVICE: Final = (
 )
 
 
-def suspects(title: str, description: str, matchers: str, links: Sequence[Json], hidden: Sequence[str] = ()) -> Json:
-    """The table of suspects that `matchers` select; `links` lead from a topic or partition to more about it."""
+def suspects(
+    title: str,
+    description: str,
+    matchers: str,
+    links: Sequence[Json],
+    *,
+    hidden: Sequence[str] = (),
+    has_starts: bool = False,
+) -> Json:
+    """The table of suspects that `matchers` select; `links` lead from a topic or partition to more about it.
+
+    `has_starts`: the instant of the start, too. Without that column the commands fit on two lines.
+    """
     return table(
         title,
         f"{description} Age counts from the start of the transaction; in a row without a topic, from the newest snapshot. "
         "The command only prints a plan or a list; copy it as it is.",
-        [_ages(matchers), _starts(matchers), _held_back(matchers)],
+        [_ages(matchers), _held_back(matchers), *([_starts(matchers)] if has_starts else [])],
         no_value="No suspect. Clusters without an exporter are unknown.",
         no_cell="-",
-        columns=_columns(links),
+        columns=_columns(links, has_starts=has_starts),
         hidden=("job", "linked_cluster", "rank", "producer_epoch", "runbook", "url", *hidden),
         sorted_by={"Value #A": True, "rank": False},
     )
@@ -151,7 +162,7 @@ def _held_back(matchers: str) -> str:
     return f"0 * ({_chosen(matchers)})\n+ on ({PARTITION}) group_left () max by ({PARTITION}) ({lag})"
 
 
-def _columns(links: Sequence[Json]) -> Sequence[Json]:
+def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.runbook}.md", "targetBlank": True}
     incidents = {"title": "Open the incidents", "url": "${__data.fields.url:raw}/incidents", "targetBlank": True}
     # Grafana 13 has moved `wrapText` out of the cell's options.
@@ -166,15 +177,19 @@ def _columns(links: Sequence[Json]) -> Sequence[Json]:
         column("cluster", "Cluster", {"custom.width": 90}),
         column("topic", "Topic", {"links": list(links), "custom.width": 130}),
         column("partition", "Partition", {"links": list(links), "custom.width": 75}),
-        column("Value #A", "Age", {**IN_WORDS, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95}),
-        column("Value #C", "Held back", {"unit": "locale", "custom.width": 80}),
+        column(
+            "Value #A",
+            "Age",
+            {**DURATION, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95},
+        ),
+        column("Value #B", "Held back", {"unit": "locale", "custom.width": 80}),
         column("command", "Next command", {**wrapped, "custom.minWidth": 300}),
         column("runbook_link", "Runbook", {"links": [runbook], "custom.width": 70}),
         column("incident_link", "Incident", {"links": [incidents], "custom.width": 70}),
         column("transactional_id", "Transactional id", {"custom.width": 120}),
         column("producer_id", "Producer id", {"custom.width": 90}),
         column("start_offset", "Start offset", {"custom.width": 90}),
-        column("Value #B", "Began", {"unit": "dateTimeAsIso", "custom.width": 160}),
+        *([column("Value #C", "Began", {"unit": "dateTimeAsIso", "custom.width": 160})] if has_starts else []),
         column("instance", "Exporter", {"custom.width": 125}),
     )
 

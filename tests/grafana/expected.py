@@ -32,7 +32,6 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Unread partitions: A": UNREAD,
     "overview: Suspect transactions: A": ALL_READ,
     "overview: Suspect transactions: B": NO_SUSPECT_NOW,
-    "overview: Suspect transactions: C": NO_SUSPECT_NOW,
     "overview: Blocked consumer groups: A": ALL_READ,
     "overview: Blocked consumer groups: B": NO_SUSPECT_NOW,
     "overview: Firing alerts: A": ALL_READ - TROUBLED,

@@ -93,6 +93,14 @@ def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
     ]
 
 
+def test_four_suspects_are_seen_before_any_scrolling() -> None:
+    """In a panel of 1824 pixels a command takes two lines: measured in the picture of the overview while it hangs."""
+    cell, gap, title, heading, row = 38, 8, 40, 36, 58
+    (panel,) = [panel for panel in panels(COMMITTED["overview"]) if panel["title"] == "Suspect transactions"]
+
+    assert panel["gridPos"]["h"] * cell - gap >= title + heading + 4 * row
+
+
 def test_the_first_screen_needs_no_recording_rule_to_say_what_is_wrong() -> None:
     """State, suspects and gaps are made of the exporter's own series; only counts and alerts need rules."""
     for target in targets():
@@ -191,8 +199,10 @@ def test_no_line_can_be_green(name: str) -> None:
         assert modes <= {"fixed", "shades", "thresholds"}, panel["title"]
         assert not any(is_green(colour.get("fixedColor", "")) for colour in colours), panel["title"]
         if panel["type"] == "timeseries":
-            lines = panel["fieldConfig"]["defaults"]["color"]
-            assert lines == shades(Shade(lines["fixedColor"])), panel["title"]
+            defaults = panel["fieldConfig"]["defaults"]
+            neutral, counted = (Shade(step["color"]) for step in defaults["thresholds"]["steps"])
+            assert neutral is Shade.NEUTRAL, panel["title"]
+            assert defaults["color"] in ({"mode": "thresholds", "seriesBy": "max"}, shades(counted)), panel["title"]
 
 
 @each({*Shade, *VERDICT_COLOURS.values(), UNKNOWN, WRONG, DOUBTFUL, FINE})
