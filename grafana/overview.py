@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from grafana import blocked
 from grafana.baseline import what_is_unusual
 from grafana.blocked import blocked_groups
 from grafana.coverage import coverage
 from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, Shade, drawn, fixed, texts, verdict_lines
 from grafana.firing import alerts
 from grafana.links import OVERVIEW, from_alert, to_partition
+from grafana.owners import CHOSEN_ID, SUSPECTS, with_both, with_group
 from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import MILLISECONDS, MINUTES, SECONDS, graph, stat
 from grafana.protection import clients, features, protection
 from grafana.queries import EXPORTER, NOT_PROVED, OF_PROCESS, PROVED, none_of, series, snapshot_age, state
-from grafana.suspects import suspects
+from grafana.suspects import of_owner, suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
-from grafana.variables import of_exporters, of_words, topics
+from grafana.variables import of_exporters, of_owners, of_words, topics
 
 NOT_READ: Final = "not read"
 NO_HISTORY: Final = "No history is recorded"
@@ -33,7 +35,7 @@ def overview() -> Json:
         uid=OVERVIEW,
         title="Kafka transactions: overview",
         description="Hanging and suspect Kafka transactions: present state, unread parts, trends.",
-        variables=[*of_exporters(), topics(), *of_words()],
+        variables=[*of_exporters(), topics(), *of_owners(), *of_words()],
         lines=[
             *_now(),
             Heading("Trends"),
@@ -62,9 +64,11 @@ def _now() -> Iterator[Line]:
                 24,
                 suspects(
                     "Suspect transactions",
-                    "Open transactions that need attention, in the chosen topics, up to publish.suspects_limit.",
+                    "Open transactions that need attention, in the chosen topics, of the chosen transactional ids, "
+                    "blocking the chosen groups, up to publish.suspects_limit.",
                     IN_TOPIC,
                     [to_partition()],
+                    select=of_owner,
                 ),
             )
         ],
@@ -72,8 +76,16 @@ def _now() -> Iterator[Line]:
     yield Line(
         6,
         [
-            (8, blocked_groups(IN_TOPIC, [to_partition()])),
-            (9, alerts("Firing alerts", "Kafka transaction alerts of all chosen clusters.", links=[from_alert()])),
+            (8, blocked_groups(IN_TOPIC, [to_partition()], select=blocked.of_owner)),
+            (
+                9,
+                alerts(
+                    "Firing alerts",
+                    "Kafka transaction alerts of all chosen clusters; of alerts about a consumer group, the chosen ones.",
+                    'group=~"$group|"',
+                    links=[from_alert()],
+                ),
+            ),
             (7, coverage()),
         ],
     )
@@ -171,11 +183,12 @@ def open_by_verdict() -> Json:
 
 
 def held_back_by_partition() -> Json:
-    lag = series("partition:kafka_partition_last_stable_offset_lag:suspect", IN_TOPIC)
+    lag = with_both("partition:kafka_partition_last_stable_offset_lag:suspect", IN_TOPIC)
     worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"
     return graph(
         "Offsets held back, worst ten partitions with a suspect",
-        f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. {BY_SIGNAL}",
+        f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. Of the "
+        f"chosen groups and transactional ids. {BY_SIGNAL}",
         {"{{cluster}} {{topic}}-{{partition}}": worst},
         nothing={"no suspect": none_of(worst, read=OPEN)},
         shade=Shade.ATTENTION,
@@ -186,12 +199,13 @@ def held_back_by_partition() -> Json:
 
 
 def oldest_suspects() -> Json:
-    age = series("transaction:kafka_suspect_transaction_start_timestamp_seconds:age", IN_TOPIC)
+    age = with_group(f"transaction:{SUSPECTS}:age", f"{IN_TOPIC}, {CHOSEN_ID}")
     worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({age})) / 60"
     limit = series("kafka_transaction_max_timeout_seconds")
     return graph(
         "Age of suspects, worst ten partitions",
-        "Time since the start of the oldest suspect on the partition. The dashed line is transaction.max.timeout.ms. "
+        "Time since the start of the oldest suspect on the partition. Of the chosen groups and transactional ids. "
+        "The dashed line is transaction.max.timeout.ms. "
         f"{BY_SIGNAL}",
         {
             "{{cluster}} {{topic}}-{{partition}}": worst,

@@ -13,7 +13,7 @@ from grafana.overview import limit_line
 from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import IN_WORDS, MINUTES, graph, stat, text
 from grafana.queries import now, series
-from grafana.suspects import suspects
+from grafana.suspects import of_any_owner, suspects
 from grafana.variables import DURATIONS, of_exporters, of_words, one_partition
 
 PLACE: Final = ("topic", "partition")
@@ -49,7 +49,7 @@ def _now() -> Iterator[Line]:
     yield Line(
         6,
         [
-            (12, blocked_groups(HERE, links=(), hidden=PLACE)),
+            (12, blocked_groups(HERE, links=(), select=series, hidden=PLACE)),
             (
                 12,
                 alerts("Firing alerts for this partition", "Those with this topic and partition.", HERE, hidden=PLACE),
@@ -71,6 +71,7 @@ def suspects_here() -> Json:
         HERE,
         links=(),
         hidden=PLACE,
+        select=of_any_owner,
         has_starts=True,
     )
 

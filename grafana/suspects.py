@@ -6,11 +6,12 @@ with that: it is never empty without a reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
+from grafana.owners import CHOSEN_ID, SUSPECTS, with_group
 from grafana.page import Json
 from grafana.panels import DURATION, table
 from grafana.queries import (
@@ -25,6 +26,9 @@ from grafana.queries import (
     now,
     series,
 )
+
+Selection = Callable[[str], str]
+"""From matchers to the series of suspects."""
 
 PROGRAM: Final = "kafka-transaction-exporter"
 TRANSACTION: Final = f"{PARTITION}, producer_id, producer_epoch, start_offset, transactional_id, verdict"
@@ -83,18 +87,24 @@ def suspects(
     matchers: str,
     links: Sequence[Json],
     *,
+    select: Selection,
     hidden: Sequence[str] = (),
     has_starts: bool = False,
 ) -> Json:
-    """The table of suspects that `matchers` select; `links` lead from a topic or partition to more about it.
+    """The table of suspects that `select` takes of those with `matchers`.
 
+    `links` lead from a topic or partition to more about it.
     `has_starts`: the instant of the start, too. Without that column the commands fit on two lines.
     """
     return table(
         title,
         f"{description} Age counts from the start of the transaction; in a row without a topic, from the newest snapshot. "
         "The command only prints a plan or a list; copy it as it is.",
-        [_ages(matchers), _held_back(matchers), *([_starts(matchers)] if has_starts else [])],
+        [
+            _ages(matchers, select),
+            _held_back(matchers, select),
+            *([_starts(matchers, select)] if has_starts else []),
+        ],
         no_value="No suspect. Clusters without an exporter are unknown.",
         no_cell="-",
         columns=_columns(links, has_starts=has_starts),
@@ -103,12 +113,19 @@ def suspects(
     )
 
 
-def advised(advice: Advice, matchers: str) -> str:
+def of_any_owner(matchers: str) -> str:
+    """All suspects that `matchers` select."""
+    return series(SUSPECTS, matchers)
+
+
+def of_owner(matchers: str) -> str:
+    """Of these, the chosen transactional ids, where they block the chosen consumer groups."""
+    return with_group(SUSPECTS, f"{matchers}, {CHOSEN_ID}")
+
+
+def advised(advice: Advice, matchers: str, select: Selection) -> str:
     """The start of each fresh suspect, labelled with the advice for its verdict."""
-    chosen = series(
-        "kafka_suspect_transaction_start_timestamp_seconds",
-        ", ".join(part for part in (f'verdict=~"{advice.verdicts}"', matchers) if part),
-    )
+    chosen = select(", ".join(part for part in (f'verdict=~"{advice.verdicts}"', matchers) if part))
     words = {f"words_{number}": words for number, words in enumerate(advice.command)}
     spoken = [name for pair in zip(words, ("topic", "partition", "start_offset", ""), strict=False) for name in pair]
     joined = ", ".join(f'"{name}"' for name in spoken if name)
@@ -117,13 +134,12 @@ def advised(advice: Advice, matchers: str) -> str:
     return f'max by ({ADVISED}) (label_join({said}, "command", " ", {joined}))'
 
 
-def _chosen(matchers: str) -> str:
-    all_of_them = series("kafka_suspect_transaction_start_timestamp_seconds", matchers)
-    return now(f"max by ({TRANSACTION}) ({all_of_them})")
+def _chosen(matchers: str, select: Selection) -> str:
+    return now(f"max by ({TRANSACTION}) ({select(matchers)})")
 
 
-def _ages(matchers: str) -> str:
-    starts = either(advised(advice, matchers) for advice in ADVICE)
+def _ages(matchers: str, select: Selection) -> str:
+    starts = either(advised(advice, matchers, select) for advice in ADVICE)
     ages = f"clamp_min(time() - ({now(f'({starts})')}), 0)"
     addresses = f"max by ({EXPORTER}, url) ({series('kafka_transaction_exporter_page_info')})"
     linking = labelled(addresses, incident_link=OPEN)
@@ -153,13 +169,13 @@ def _gaps() -> Iterator[str]:
         )
 
 
-def _starts(matchers: str) -> str:
-    return f"1000 * ({_chosen(matchers)})"
+def _starts(matchers: str, select: Selection) -> str:
+    return f"1000 * ({_chosen(matchers, select)})"
 
 
-def _held_back(matchers: str) -> str:
+def _held_back(matchers: str, select: Selection) -> str:
     lag = series("kafka_partition_last_stable_offset_lag", matchers)
-    return f"0 * ({_chosen(matchers)})\n+ on ({PARTITION}) group_left () max by ({PARTITION}) ({lag})"
+    return f"0 * ({_chosen(matchers, select)})\n+ on ({PARTITION}) group_left () max by ({PARTITION}) ({lag})"
 
 
 def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:

@@ -375,6 +375,62 @@ def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
     }
 
 
+OF_OWNERS: Final = (
+    "Suspect transactions",
+    "Blocked consumer groups",
+    "Offsets held back, worst ten partitions with a suspect",
+    "Age of suspects, worst ten partitions",
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"group": "invoices"}, [{"4001"}, {"invoices"}, {"orders"}, {"orders"}]),
+        ({"group": "ledger"}, [{"4002"}, {"ledger"}, {"payments"}, {"payments"}]),
+        ({"group": "invoices|ledger"}, [{"4001", "4002"}, {"invoices", "ledger"}, *2 * [{"orders", "payments"}]]),
+        ({"transactional_id": "payments-7"}, [{"4002"}, {"ledger"}, {"payments"}, {"payments"}]),
+        ({"transactional_id": "nightly-report"}, [{"4003"}, set(), {"payments"}, {"payments"}]),
+        ({"group": "ledger", "transactional_id": "payments-7"}, [{"4002"}, {"ledger"}, {"payments"}, {"payments"}]),
+        ({"group": "invoices", "transactional_id": "payments-7"}, 4 * [set()]),
+        ({"group": "somebody-else"}, 4 * [set()]),
+    ],
+    ids=str,
+)
+def test_an_owner_sees_what_is_his(prometheus: Prometheus, chosen: dict[str, str], expected: list[set[str]]) -> None:
+    """A group selects the suspects that block it, an id its own suspects and the groups behind them."""
+    labels = ("producer_id", "group", "topic", "topic")
+    found = [
+        {row["metric"][label] for row in ask(prometheus, the("overview", title), "hanging", **chosen)}
+        for title, label in zip(OF_OWNERS, labels, strict=True)
+    ]
+
+    assert found == expected
+
+
+@pytest.mark.parametrize("chosen", [{"group": "invoices"}, {"transactional_id": "payments-7"}], ids=str)
+def test_an_owner_sees_what_was_not_read(prometheus: Prometheus, chosen: dict[str, str]) -> None:
+    """With a name chosen, the tables have their rows about unread parts, and graphs do not say that nothing is suspect."""
+    for title, label in (("Suspect transactions", "verdict"), ("Blocked consumer groups", "group")):
+        for scenario, gap in (("partly_read", PARTLY_READ), ("unreachable", NOT_READ)):
+            assert gap in {row["metric"][label] for row in ask(prometheus, the("overview", title), scenario, **chosen)}
+    without = ask(prometheus, the("overview", OF_OWNERS[2], "B"), "never_read", **chosen)
+    assert without == []
+
+
+def test_alerts_about_other_groups_are_not_shown_to_an_owner(prometheus: Prometheus) -> None:
+    """Of alerts with a group his own remain; alerts without one remain all."""
+    rows = [
+        {
+            row["metric"].get("group", "")
+            for row in ask(prometheus, the("overview", "Firing alerts"), "hanging", **chosen)
+        }
+        for chosen in ({}, {"group": "ledger"})
+    ]
+
+    assert rows == [{"", "invoices", "ledger"}, {"", "ledger"}]
+
+
 def test_a_partition_that_was_not_read_is_not_zero(prometheus: Prometheus) -> None:
     """The page of a partition without READ has no number, while that of an idle one says 0."""
     numbers = [target for target in targets() if target.dashboard == "partition" and target.panel["type"] == "stat"]
