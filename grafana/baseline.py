@@ -8,7 +8,7 @@ from typing import Final
 from grafana.fields import Shade, drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import HOURS, graph
-from grafana.queries import EXPORTER, OF_PROCESS, none_of, series
+from grafana.queries import EXPORTER, NONE_READ, OF_PROCESS, none_of, series
 
 NO_BASELINE: Final = "No baseline is used"
 
@@ -29,7 +29,7 @@ def unusually_long(topics: str) -> Json:
         "(baseline.file). This is a warning, not a verdict. Only partitions with an open transaction. Not read: no "
         "snapshot, or no baseline is used.",
         {"{{cluster}} {{topic}}-{{partition}}": worst},
-        nothing={"no open transaction": none_of(worst, read=f"{read} and on () {used} == 1")},
+        nothing={NONE_READ: none_of(worst, read=f"{read} and on () {used} == 1")},
         shade=Shade.ATTENTION,
         unit="short",
         no_value="not read",

@@ -16,7 +16,7 @@ from grafana.owners import CHOSEN_ID, SUSPECTS, with_both, with_group
 from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import MILLISECONDS, MINUTES, SECONDS, graph, stat
 from grafana.protection import clients, features, protection
-from grafana.queries import EXPORTER, NOT_PROVED, OF_PROCESS, PROVED, none_of, series, snapshot_age, state
+from grafana.queries import EXPORTER, NONE_READ, NOT_PROVED, OF_PROCESS, PROVED, none_of, series, snapshot_age, state
 from grafana.suspects import of_owner, suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
 from grafana.variables import of_exporters, of_owners, of_words, topics
@@ -78,7 +78,7 @@ def _now() -> Iterator[Line]:
         [
             (8, blocked_groups(IN_TOPIC, [to_partition()], select=blocked.of_owner)),
             (
-                9,
+                8,
                 alerts(
                     "Firing alerts",
                     "Kafka transaction alerts of all chosen clusters; of alerts about a consumer group, the chosen ones.",
@@ -86,7 +86,7 @@ def _now() -> Iterator[Line]:
                     links=[from_alert()],
                 ),
             ),
-            (7, coverage()),
+            (8, coverage()),
         ],
     )
 
@@ -171,7 +171,7 @@ def open_by_verdict() -> Json:
         "Red is proved hanging, orange and yellow need attention, purple is inconclusive, blue is normal. A verdict "
         f"without a transaction has no line. {WHOLE_CLUSTER} {BY_SIGNAL}",
         {"{{verdict}}": by_verdict},
-        nothing={"no open transaction": none_of(by_verdict, read=OPEN)},
+        nothing={NONE_READ: none_of(by_verdict, read=OPEN)},
         shade=Shade.UNKNOWN,
         unit="short",
         no_value=NOT_READ,
@@ -190,7 +190,7 @@ def held_back_by_partition() -> Json:
         f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. Of the "
         f"chosen groups and transactional ids. {BY_SIGNAL}",
         {"{{cluster}} {{topic}}-{{partition}}": worst},
-        nothing={"no suspect": none_of(worst, read=OPEN)},
+        nothing={NONE_READ: none_of(worst, read=OPEN)},
         shade=Shade.ATTENTION,
         unit="short",
         no_value=NOT_READ,
@@ -211,7 +211,7 @@ def oldest_suspects() -> Json:
             "{{cluster}} {{topic}}-{{partition}}": worst,
             "transaction.max.timeout.ms": f"max({limit}) / 60",
         },
-        nothing={"no suspect": none_of(worst, read=OPEN)},
+        nothing={NONE_READ: none_of(worst, read=OPEN)},
         shade=Shade.ATTENTION,
         unit=MINUTES,
         no_value=NOT_READ,
@@ -227,7 +227,7 @@ def idle_longest() -> Json:
         "Time since the timestamp of the last write of any open transaction. Clients set it: replays of old events look "
         "very old. Only partitions with an open transaction.",
         {"{{cluster}} {{topic}}-{{partition}}": worst},
-        nothing={"no open transaction": none_of(worst, read=series("kafka_open_transactions"))},
+        nothing={NONE_READ: none_of(worst, read=series("kafka_open_transactions"))},
         shade=Shade.NEUTRAL,
         unit=MINUTES,
         no_value=NOT_READ,
@@ -274,7 +274,7 @@ def inconclusive() -> Json:
         "Inconclusive transactions, by reason",
         f"Open transactions for which part of the proof is missing. {WHOLE_CLUSTER} {BY_SIGNAL}",
         {"{{reason}}": reasons},
-        nothing={"no inconclusive transaction": none_of(reasons, read=OPEN)},
+        nothing={NONE_READ: none_of(reasons, read=OPEN)},
         shade=Shade.UNKNOWN,
         unit="short",
         no_value=NOT_READ,

@@ -23,6 +23,8 @@ DURATION: Final[Json] = {"unit": IN_WORDS, "decimals": 0}
 """The properties of such a cell; a number has the same."""
 
 
+WRAPPED: Final[Json] = {"custom.cellOptions": {"type": "auto", "wrapText": True}, "custom.wrapText": True}
+"""A long text takes several lines. Grafana 13 has moved `wrapText` out of the cell's options."""
 _HIDDEN: Final[Json] = {"custom.hideFrom": {"viz": True, "legend": False, "tooltip": False}, "custom.hidden": True}
 """A column that is not drawn: by its name since Grafana 12.2, and by the one before. A column that a transformation removes
 is unknown to links.

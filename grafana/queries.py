@@ -95,6 +95,10 @@ def state() -> str:
     )
 
 
+NONE_READ: Final = "none in what was read"
+"""The legend of such a line where a part may be unread."""
+
+
 def none_of(expression: str, *, read: str) -> str:
     """0 while `read` has a value and `expression` has none: what was read has nothing to show, which is not a gap."""
     return f"0 * sum({read}) unless on () ({expression})"

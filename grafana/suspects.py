@@ -13,7 +13,7 @@ from typing import Final
 from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
 from grafana.owners import CHOSEN_ID, SUSPECTS, with_group
 from grafana.page import Json
-from grafana.panels import DURATION, table
+from grafana.panels import DURATION, WRAPPED, table
 from grafana.queries import (
     EXPORTER,
     HANGING_VERDICTS,
@@ -181,12 +181,6 @@ def _held_back(matchers: str, select: Selection) -> str:
 def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.runbook}.md", "targetBlank": True}
     incidents = {"title": "Open the incidents", "url": "${__data.fields.url:raw}/incidents", "targetBlank": True}
-    # Grafana 13 has moved `wrapText` out of the cell's options.
-    wrapped = {
-        "custom.cellOptions": {"type": "auto", "wrapText": True},
-        "custom.wrapText": True,
-        "custom.inspect": True,
-    }
     return (
         column("verdict", "Verdict", {"mappings": [_verdicts()], **_coloured(), "custom.width": 215}),
         column("certainty", "How sure", {"custom.width": 140}),
@@ -199,7 +193,7 @@ def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
             {**DURATION, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95},
         ),
         column("Value #B", "Held back", {"unit": "locale", "custom.width": 80}),
-        column("command", "Next command", {**wrapped, "custom.minWidth": 300}),
+        column("command", "Next command", {**WRAPPED, "custom.inspect": True, "custom.minWidth": 300}),
         column("runbook_link", "Runbook", {"links": [runbook], "custom.width": 70}),
         column("incident_link", "Incident", {"links": [incidents], "custom.width": 70}),
         column("transactional_id", "Transactional id", {"custom.width": 120}),

@@ -11,11 +11,10 @@ from typing import Final
 from grafana.fields import Shade, drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import graph
-from grafana.queries import EXPORTER, none_of, series
+from grafana.queries import EXPORTER, NONE_READ, none_of, series
 
 NO_LOG: Final = "The transaction log is not read"
 NOT_READ: Final = "not read"
-NOTHING: Final = "no transaction"
 READING: Final = series("kafka_transaction_exporter_transaction_log_reading")
 """The series that an exporter has while transaction_log.enabled."""
 READING_SIGNAL: Final = series("instance:kafka_transaction_exporter_transaction_log_reading:fresh")
@@ -44,7 +43,7 @@ def outcomes() -> Json:
         "Committed, aborted, timed out (aborted by their coordinator), fenced (aborted for a newer producer of the "
         "same id). With TransactionVersion 2 a fenced transaction counts as abort.",
         {"{{outcome}}": by_outcome},
-        nothing={NOTHING: none_of(by_outcome, read=READING)},
+        nothing={NONE_READ: none_of(by_outcome, read=READING)},
         shade=Shade.NEUTRAL,
         unit="short",
         no_value=NO_LOG,
@@ -64,7 +63,7 @@ def timeouts() -> Json:
         "Timed out within 15 minutes, by group",
         f"Transactions that were open for longer than their transaction.timeout.ms. {GROUPS} {BY_SIGNAL}",
         {"{{group}}": by_group},
-        nothing={NOTHING: none_of(by_group, read=READING_SIGNAL)},
+        nothing={NONE_READ: none_of(by_group, read=READING_SIGNAL)},
         shade=Shade.ATTENTION,
         unit="short",
         no_value=NOT_READ,
@@ -77,7 +76,7 @@ def timeouts_share() -> Json:
         "Share of transactions that timed out, by group",
         f"Of those that completed within 15 minutes; a group has a gap where none of it did. {BY_SIGNAL}",
         {"{{group}}": by_group},
-        nothing={NOTHING: none_of(by_group, read=READING_SIGNAL)},
+        nothing={NONE_READ: none_of(by_group, read=READING_SIGNAL)},
         shade=Shade.ATTENTION,
         unit="percentunit",
         no_value=NOT_READ,
@@ -96,7 +95,7 @@ def durations() -> Json:
         "From the start to the decision to commit or abort, as exact as the histogram's buckets. Durations near "
         "transaction.timeout.ms will become timeouts.",
         quantiles,
-        nothing={NOTHING: none_of(quantiles["{{group}} p50"], read=READING)},
+        nothing={NONE_READ: none_of(quantiles["{{group}} p50"], read=READING)},
         shade=Shade.NEUTRAL,
         unit="s",
         no_value=NO_LOG,
@@ -113,7 +112,7 @@ def markers() -> Json:
         "its transaction is a suspect, stuck_completing. "
         f"{BY_SIGNAL}",
         {"{{group}}": by_group},
-        nothing={NOTHING: none_of(by_group, read=READING_SIGNAL)},
+        nothing={NONE_READ: none_of(by_group, read=READING_SIGNAL)},
         shade=Shade.NEUTRAL,
         unit="s",
         no_value=NOT_READ,
@@ -129,7 +128,7 @@ def initializations() -> Json:
         "fence each other. "
         f"{BY_SIGNAL}",
         {"{{group}}": by_group},
-        nothing={"no initialization": none_of(by_group, read=READING_SIGNAL)},
+        nothing={NONE_READ: none_of(by_group, read=READING_SIGNAL)},
         shade=Shade.NEUTRAL,
         unit="short",
         no_value=NOT_READ,
@@ -187,7 +186,7 @@ def timeouts_of_exporters() -> Json:
         "Timed out within 15 minutes, by exporter",
         f"Transactions that were open for longer than their transaction.timeout.ms, where the log is read. {BY_SIGNAL}",
         {NAMED: by_exporter},
-        nothing={NOTHING: none_of(by_exporter, read=READING_SIGNAL)},
+        nothing={NONE_READ: none_of(by_exporter, read=READING_SIGNAL)},
         shade=Shade.ATTENTION,
         unit="short",
         no_value=NOT_READ,
