@@ -216,6 +216,12 @@ def graph(
     }
 
 
+def limit_line(pattern: str = r"^transaction\.max\.timeout\.ms$") -> Json:
+    """A dashed line to compare with."""
+    dashed = {"fill": "dash", "dash": [8, 8]}
+    return drawn(pattern, {"color": fixed("text"), "custom.lineStyle": dashed, "custom.lineWidth": 1})
+
+
 def text(title: str, description: str, content: str) -> Json:
     """Text in Markdown with variables."""
     return {

@@ -9,9 +9,8 @@ from grafana.blocked import blocked_groups
 from grafana.fields import WRONG, Shade, drawn, fixed
 from grafana.firing import alerts
 from grafana.links import PARTITION
-from grafana.overview import limit_line
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import IN_WORDS, MINUTES, graph, stat, text
+from grafana.panels import IN_WORDS, MINUTES, graph, limit_line, stat, text
 from grafana.queries import now, series
 from grafana.suspects import of_any_owner, suspects
 from grafana.variables import DURATIONS, of_exporters, of_words, one_partition
