@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from grafana.fields import drawn, fixed
+from grafana.fields import Shade, drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import HOURS, graph
-from grafana.queries import EXPORTER, OF_PROCESS, series
+from grafana.queries import EXPORTER, NONE_READ, OF_PROCESS, none_of, series
 
 NO_BASELINE: Final = "No baseline is used"
 
@@ -20,13 +20,19 @@ def what_is_unusual(topics: str) -> Iterator[Line]:
 
 def unusually_long(topics: str) -> Json:
     counted = series("kafka_partition_unusually_long_transactions", topics)
+    read = series("kafka_open_transactions")
+    worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({counted}))"
+    used = series("kafka_transaction_exporter_baseline_used", narrowed_by=OF_PROCESS)
     return graph(
         "Transactions longer than usual, worst ten partitions",
         "Open for longer than the threshold in the baseline of their transactional id, group or topic "
-        "(baseline.file). This is a warning, not a verdict. Only partitions with an open transaction.",
-        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({counted}))"},
+        "(baseline.file). This is a warning, not a verdict. Only partitions with an open transaction. Not read: no "
+        "snapshot, or no baseline is used.",
+        {"{{cluster}} {{topic}}-{{partition}}": worst},
+        nothing={NONE_READ: none_of(worst, read=f"{read} and on () {used} == 1")},
+        shade=Shade.ATTENTION,
         unit="short",
-        no_value=NO_BASELINE,
+        no_value="not read",
         beside=True,
     )
 
@@ -43,6 +49,7 @@ def age_of_baselines() -> Json:
             "{{cluster}} {{instance}}": f"(time() - max by ({EXPORTER}) ({made})) / 3600",
             "exporters without": f"sum(1 - {used})",
         },
+        shade=Shade.NEUTRAL,
         unit=HOURS,
         no_value=NO_BASELINE,
         overrides=[

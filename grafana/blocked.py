@@ -2,43 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from grafana.fields import column
+from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, column, texts
+from grafana.owners import BLOCKED, CHOSEN_GROUP, with_id
 from grafana.page import Json
-from grafana.panels import IN_WORDS, table
-from grafana.queries import EXPORTER, linked, now, series
+from grafana.panels import DURATION, table
+from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, linked, now
 
 _GROUP: Final = f"{EXPORTER}, group, topic, partition"
 
 
-def blocked_groups(matchers: str, links: Sequence[Json], hidden: Sequence[str] = ()) -> Json:
+Selection = Callable[[str, str], str]
+"""From the name of a metric of groups, and matchers, to its series."""
+
+
+def of_owner(name: str, matchers: str) -> str:
+    """The chosen groups, where the chosen transactional ids block them."""
+    return with_id(name, f"{matchers}, {CHOSEN_GROUP}")
+
+
+def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, hidden: Sequence[str] = ()) -> Json:
     return table(
         "Blocked consumer groups",
         "Groups at the last stable offset of a partition with a suspect, in the chosen topics, up to "
-        "publish.blocked_groups_limit. Only groups that the exporter may DESCRIBE.",
-        [_since(matchers), _records(matchers)],
-        no_value="No visible group is blocked. Clusters without an exporter are unknown.",
+        "publish.blocked_groups_limit. Only groups that the exporter may DESCRIBE. In a purple row they are unknown.",
+        [_since(matchers, select), _records(matchers, select)],
+        no_value="No group is blocked that the exporter can describe.",
         no_cell="-",
         columns=(
-            column("group", "Group", {"custom.minWidth": 180}),
-            column("topic", "Topic", {"links": list(links), "custom.width": 160}),
-            column("partition", "Partition", {"links": list(links), "custom.width": 80}),
-            column("Value #A", "Blocked for", {**IN_WORDS, "custom.width": 110}),
-            column("Value #B", "Records", {"unit": "locale", "custom.width": 90}),
+            column("group", "Group", {"mappings": [_unread()], **_BACKGROUND, "custom.minWidth": 120}),
+            column("topic", "Topic", {"links": list(links), "custom.width": 120}),
+            column("partition", "Partition", {"links": list(links), "custom.width": 70}),
+            column(
+                "Value #A",
+                "Blocked for",
+                {**DURATION, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 100},
+            ),
+            column("Value #B", "Records", {"unit": "locale", "custom.width": 80}),
             column("cluster", "Cluster", {"custom.width": 100}),
-            column("instance", "Exporter", {"custom.width": 140}),
+            column("instance", "Exporter", {"custom.width": 110}),
         ),
         hidden=("job", "linked_cluster", *hidden),
         sorted_by={"Value #B": True},
     )
 
 
-def _since(matchers: str) -> str:
-    since = series("kafka_consumer_group_blocked_since_timestamp_seconds", matchers)
-    return linked(f"clamp_min(time() - ({now(f'max by ({_GROUP}) ({since})')}), 0)")
+_BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
 
 
-def _records(matchers: str) -> str:
-    return now(f"max by ({_GROUP}) ({series('kafka_consumer_group_blocked_records', matchers)})")
+def _unread() -> Json:
+    return texts({name: (name, UNKNOWN) for name in (NOT_READ, PARTLY_READ)})
+
+
+def _since(matchers: str, select: Selection) -> str:
+    since = select(BLOCKED, matchers)
+    ages = f"clamp_min(time() - ({now(f'max by ({_GROUP}) ({since})')}), 0)"
+    without = labelled(f"(0 * {known_exporters()} - 1 unless on ({EXPORTER}) {fresh()})", group=NOT_READ)
+    partly = labelled(f"(0 * ({fresh()} == 0) - 1)", group=PARTLY_READ)
+    return linked(f"({either((ages, without, partly))})")
+
+
+def _records(matchers: str, select: Selection) -> str:
+    return now(f"max by ({_GROUP}) ({select('kafka_consumer_group_blocked_records', matchers)})")

@@ -6,7 +6,7 @@ from typing import Final
 
 from grafana.fields import DOUBTFUL, NEUTRAL, UNKNOWN, column, texts
 from grafana.page import Json
-from grafana.panels import table
+from grafana.panels import WRAPPED, table
 from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, now, series
 
 NO_GAP: Final = "no gap"
@@ -22,11 +22,11 @@ def coverage() -> Json:
         no_value="No exporter is known, and no cluster is read.",
         no_cell="-",
         columns=(
-            column("what", "Part", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 225}),
-            column("reason", "Reason", {"custom.minWidth": 250}),
-            column("Value", "Number", {"unit": "locale", "custom.width": 90}),
+            column("what", "Part", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 185}),
+            column("reason", "Reason", {**WRAPPED, "custom.minWidth": 200}),
+            column("Value", "Number", {"unit": "locale", "custom.width": 65}),
             column("cluster", "Cluster", {"custom.width": 100}),
-            column("instance", "Exporter", {"custom.width": 140}),
+            column("instance", "Exporter", {"custom.width": 110}),
         ),
         hidden=("job",),
         sorted_by={"Value": True},

@@ -2,13 +2,14 @@
 
 Green means that everything was read and nothing is wrong. Only the state of an exporter can mean that, so no other state
 is green. Purple means unknown. A missing value is purple with its reason; Grafana would give it the colour of the lowest
-threshold. Lines have colours to tell them apart, which mean nothing.
+threshold. Lines of one graph are shades of one colour, with the meaning that it has for states: Grafana's palettes begin
+with green, or contain it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Any, Final
 
 from exporter.evaluation.verdicts import Verdict
@@ -21,6 +22,10 @@ UNKNOWN: Final = "#8F3BB8"
 WRONG: Final = "#C4162A"
 DOUBTFUL: Final = "#FFB357"
 FINE: Final = "#2C7A3F"
+
+
+NOT_READ, PARTLY_READ = "nothing read", "partly read"
+"""In the first column of a table, where unread parts may have rows."""
 
 
 class State(IntEnum):
@@ -44,6 +49,20 @@ STATE_TEXTS: Final[Mapping[State, tuple[str, str]]] = {
     State.SILENT: ("not responding", UNKNOWN),
     State.FINE: ("all read", FINE),
 }
+
+
+class Shade(Enum):
+    """The colour of the lines of a graph, by what they count."""
+
+    HANGING = "red"
+    """Transactions that are proved to hang."""
+    ATTENTION = "orange"
+    """Suspects and their effects, failures, timeouts."""
+    UNKNOWN = "purple"
+    """Unread parts, and transactions without a verdict."""
+    NEUTRAL = "blue"
+    """All else."""
+
 
 _NOT_HANGING: Final[Mapping[Verdict, tuple[str, str]]] = {
     Verdict.REPLICA_DIVERGED: ("#8B0F1E", "light-red"),
@@ -85,11 +104,6 @@ def texts(known: Mapping[Any, tuple[str, str]]) -> Json:
     }
 
 
-def any_text(text: str) -> Json:
-    """One text instead of every value."""
-    return {"type": "regex", "options": {"pattern": ".+", "result": {"text": text, "index": 0}}}
-
-
 def column(name: str, title: str, properties: Mapping[str, Any] | None = None) -> Json:
     """The properties of one column of a table."""
     return override({"id": "byName", "options": name}, {"displayName": title, **(properties or {})})
@@ -108,6 +122,11 @@ def override(matcher: Json, properties: Mapping[str, Any]) -> Json:
 def fixed(colour: str) -> Json:
     """Always this colour."""
     return {"mode": "fixed", "fixedColor": colour}
+
+
+def shades(shade: Shade) -> Json:
+    """Each line its own shade of this colour."""
+    return {"mode": "shades", "fixedColor": shade.value}
 
 
 def verdict_lines() -> Sequence[Json]:

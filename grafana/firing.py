@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from grafana.fields import DOUBTFUL, NEUTRAL, WRONG, column, texts
+from grafana.fields import DOUBTFUL, NEUTRAL, UNKNOWN, WRONG, column, texts
 from grafana.page import Json
 from grafana.panels import table
-from grafana.queries import either, linked, series
+from grafana.queries import either, labelled, linked, series
 
 OUR_ALERTS: Final = 'alertname=~"KafkaTransaction.*|KafkaPartition.*", severity!="none"'
 """Without the watchdog, which always fires."""
@@ -18,6 +18,9 @@ exporter at all has neither cluster nor job.
 """
 
 
+WATCHDOG: Final = "KafkaTransactionWatchdog"
+NO_RULES: Final = "not firing"
+"""In the column of severities, where no rules are loaded."""
 WORST_FIRST: Final = (
     'alertname=~"KafkaTransactionHanging.*"',
     'severity="critical"',
@@ -32,13 +35,20 @@ def alerts(
     """The firing alerts that `matchers` select."""
     ours = ", ".join(part for part in (OUR_ALERTS, 'alertstate="firing"', matchers) if part)
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.alertname}.md", "targetBlank": True}
-    severities = {"critical": ("critical", WRONG), "warning": ("warning", DOUBTFUL), "info": ("info", NEUTRAL)}
+    rows = [_ranked(rank, f"{ours}, {which}") for rank, which in enumerate(WORST_FIRST)]
+    severities = {
+        NO_RULES: (NO_RULES, UNKNOWN),
+        "critical": ("critical", WRONG),
+        "warning": ("warning", DOUBTFUL),
+        "info": ("info", NEUTRAL),
+    }
     return table(
         title,
-        f"{description} Also empty without alerting rules. An alert is about a cluster, so the chosen instance does not "
+        f"{description} `not firing`: no alert is evaluated, not even the watchdog, because the rules are not loaded "
+        "to Prometheus. An alert is about a cluster, so the chosen instance does not "
         "narrow this table.",
-        [linked(f"({either(_ranked(rank, f'{ours}, {which}') for rank, which in enumerate(WORST_FIRST))})")],
-        no_value="No alert fires, or no alerting rules are loaded.",
+        [linked(f"({either([*rows, _not_evaluated()])})")],
+        no_value="No alert fires.",
         no_cell="-",
         columns=(
             column(
@@ -47,19 +57,25 @@ def alerts(
                 {
                     "mappings": [texts(severities)],
                     "custom.cellOptions": {"type": "color-background", "mode": "basic"},
-                    "custom.width": 90,
+                    "custom.width": 75,
                 },
             ),
-            column("alertname", "Alert", {"links": [runbook], "custom.minWidth": 280}),
-            column("topic", "Topic", {"links": list(links), "custom.width": 150}),
-            column("partition", "Partition", {"links": list(links), "custom.width": 80}),
-            column("group", "Group", {"custom.width": 100}),
+            column("alertname", "Alert", {"links": [runbook], "custom.minWidth": 240}),
+            column("topic", "Topic", {"links": list(links), "custom.width": 110}),
+            column("partition", "Partition", {"links": list(links), "custom.width": 70}),
+            column("group", "Group", {"custom.width": 80}),
             column("cluster", "Cluster", {"custom.width": 100}),
             column("cluster_id", "Cluster id", {"custom.width": 200}),
         ),
         hidden=("job", "linked_cluster", "Value", *hidden),
         sorted_by={"Value": False},
     )
+
+
+def _not_evaluated() -> str:
+    """A row for the watchdog where no alert is evaluated: it fires while an exporter is read, and others where none is."""
+    evaluated = series("ALERTS", 'alertname=~"KafkaTransaction.*|KafkaPartition.*"', narrowed_by=IN_CLUSTER)
+    return labelled(f"-1 * absent({evaluated})", alertname=WATCHDOG, severity=NO_RULES)
 
 
 def _ranked(rank: int, matchers: str) -> str:

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from grafana.fields import DOUBTFUL, NEUTRAL, STATE_TEXTS, UNKNOWN, WRONG, State, column, missing, texts, thresholds
+from grafana.fields import (
+    DOUBTFUL,
+    NEUTRAL,
+    STATE_TEXTS,
+    UNKNOWN,
+    WRONG,
+    Shade,
+    column,
+    missing,
+    texts,
+    thresholds,
+)
 from grafana.links import FLEET, to_exporter
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import IN_WORDS, SECONDS, graph, stat, table
+from grafana.panels import DURATION, SECONDS, graph, stat, table
 from grafana.queries import (
     EXPORTER,
     NOT_PROVED,
     PROVED,
-    exporters_between,
+    fresh,
     known_exporters,
     linked,
     now,
@@ -48,7 +59,7 @@ def fleet() -> Json:
 
 def _now() -> Iterator[Line]:
     yield Line(4, [(6, known()), (6, in_trouble()), (6, doubtful()), (6, unknown())])
-    yield Line(10, [(24, exporters())])
+    yield Line(8, [(24, exporters())])
 
 
 def _trends() -> Iterator[Line]:
@@ -70,8 +81,8 @@ def known() -> Json:
 def in_trouble() -> Json:
     return stat(
         "With a proved hang",
-        "Exporters with a proved hanging transaction in their fresh snapshot.",
-        exporters_between(State.HANGING, State.HANGING),
+        "Exporters whose fresh snapshot has a transaction that is proved to hang.",
+        _number_of(f"{_sum(now(series('kafka_open_transactions', PROVED)))} > 0"),
         unit="locale",
         no_value=NO_EXPORTER,
         steps={1: WRONG},
@@ -81,8 +92,8 @@ def in_trouble() -> Json:
 def doubtful() -> Json:
     return stat(
         "With other suspects",
-        "Exporters with a suspect and without a proved hang in their fresh snapshot.",
-        exporters_between(State.SUSPECT, State.SUSPECT),
+        "Exporters whose fresh snapshot has a suspect that is not proved to hang.",
+        _number_of(f"{_sum(now(series('kafka_open_transactions', NOT_PROVED)))} > 0"),
         unit="locale",
         no_value=NO_EXPORTER,
         steps={1: DOUBTFUL},
@@ -90,11 +101,12 @@ def doubtful() -> Json:
 
 
 def unknown() -> Json:
+    succeeded = f"max by ({EXPORTER}) ({series('kafka_transaction_exporter_last_cycle_success')})"
     return stat(
         "Not fully read",
-        "Exporters without a suspect that could not read everything: not responding, without a fresh snapshot, "
-        "failing, or with unread parts.",
-        exporters_between(State.SILENT, State.PARTLY_READ),
+        "Exporters that could not read everything, with suspects in the rest or without: not responding, without a "
+        "fresh snapshot, with a failed last cycle, or with unread parts.",
+        _number_of(f"{known_exporters()} unless on ({EXPORTER}) ({fresh()} == 1 and on ({EXPORTER}) {succeeded} == 1)"),
         unit="locale",
         no_value=NO_EXPORTER,
         steps={1: UNKNOWN},
@@ -103,7 +115,6 @@ def unknown() -> Json:
 
 def exporters() -> Json:
     to_overview = [to_exporter()]
-    read = series("instance:kafka_open_transactions:fresh")
     return table(
         "Exporters, worst first",
         "Green: a fresh snapshot has read everything and has no suspect. `unknown`: the exporter has no fresh "
@@ -113,7 +124,7 @@ def exporters() -> Json:
             _sum(series("instance:kafka_open_transactions:fresh", PROVED)),
             _sum(series("instance:kafka_open_transactions:fresh", NOT_PROVED)),
             _sum(now(series("kafka_late_transactions"))),
-            f"{_sum(series('partition:kafka_partition_last_stable_offset_lag:suspect'))} or 0 * {_sum(read)}",
+            _held_back(),
             _sum(series("instance:kafka_transaction_exporter_partitions:fresh", 'answer!~"read|excluded"')),
             snapshot_age(),
             f"max by ({EXPORTER}, cluster_id) ({now(series('kafka_transaction_exporter_cluster_info'))})",
@@ -130,7 +141,7 @@ def exporters() -> Json:
             column("Value #D", "Late", _number()),
             column("Value #E", "Held back", _number()),
             column("Value #F", "Unread partitions", _number(UNKNOWN)),
-            column("Value #G", "Snapshot age", {**_number(), **IN_WORDS}),
+            column("Value #G", "Snapshot age", {**_number(), **DURATION}),
             column("cluster_id", "Cluster id", {"custom.width": 230}),
             column("version", "Version"),
         ),
@@ -144,20 +155,25 @@ def hanging() -> Json:
         "Hanging transactions, by exporter",
         "By recording rule; a gap where there was no fresh snapshot.",
         {NAMED: _sum(series("instance:kafka_open_transactions:fresh", PROVED))},
+        shade=Shade.HANGING,
         unit="short",
         no_value="not read",
         beside=True,
+        is_neutral_at_zero=True,
     )
 
 
 def held_back() -> Json:
     return graph(
         "Offsets held back by suspects, by exporter",
-        "Records that read_committed consumers cannot see, on partitions with a suspect; by recording rule.",
-        {NAMED: _sum(series("partition:kafka_partition_last_stable_offset_lag:suspect"))},
+        "Records that read_committed consumers cannot see, on partitions with a suspect; 0 without one; a gap where "
+        "there was no fresh snapshot; by recording rule.",
+        {NAMED: _held_back()},
+        shade=Shade.ATTENTION,
         unit="short",
-        no_value="No suspect, or not read",
+        no_value="not read",
         beside=True,
+        is_neutral_at_zero=True,
     )
 
 
@@ -168,6 +184,7 @@ def coverage() -> Json:
         "Share of partitions read",
         "Below 100% a part is unread; a gap where nothing was read.",
         {NAMED: f"{_sum(read)} / ({_sum(partitions)} > 0)"},
+        shade=Shade.NEUTRAL,
         unit="percentunit",
         no_value="not read",
         calcs=("lastNotNull", "min"),
@@ -180,6 +197,7 @@ def ages() -> Json:
         "Age of the newest snapshot, by exporter",
         "Age at the scrape.",
         {NAMED: snapshot_age()},
+        shade=Shade.NEUTRAL,
         unit=SECONDS,
         no_value="No snapshot",
         beside=True,
@@ -194,6 +212,15 @@ def _number(alarm: str = NEUTRAL) -> Json:
         "thresholds": thresholds(NEUTRAL, {1: alarm}),
         "custom.cellOptions": {"type": "color-background", "mode": "basic"},
     }
+
+
+def _number_of(exporters: str) -> str:
+    return f"count({exporters})\nor 0 * count({known_exporters()})"
+
+
+def _held_back() -> str:
+    behind = series("partition:kafka_partition_last_stable_offset_lag:suspect")
+    return f"{_sum(behind)} or 0 * {_sum(series('instance:kafka_open_transactions:fresh'))}"
 
 
 def _sum(selected: str) -> str:

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from grafana import blocked
 from grafana.baseline import what_is_unusual
 from grafana.blocked import blocked_groups
 from grafana.coverage import coverage
-from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, drawn, fixed, texts, verdict_lines
+from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, Shade, drawn, fixed, texts, verdict_lines
 from grafana.firing import alerts
+from grafana.health import the_exporter, the_history
 from grafana.links import OVERVIEW, from_alert, to_partition
+from grafana.owners import CHOSEN_ID, SUSPECTS, with_both, with_group
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import MILLISECONDS, MINUTES, SECONDS, graph, stat
+from grafana.panels import MINUTES, graph, limit_line, stat
 from grafana.protection import clients, features, protection
-from grafana.queries import EXPORTER, NOT_PROVED, OF_PROCESS, PROVED, series, snapshot_age, state
-from grafana.suspects import suspects
+from grafana.queries import EXPORTER, NONE_READ, NOT_PROVED, PROVED, none_of, series, state
+from grafana.suspects import of_owner, suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
-from grafana.variables import of_exporters, of_words, topics
+from grafana.variables import of_exporters, of_owners, of_words, topics
 
 NOT_READ: Final = "not read"
-NO_HISTORY: Final = "No history is recorded"
+OPEN: Final = series("instance:kafka_open_transactions:fresh")
+"""The number of open transactions by verdict: every verdict has a value while there is a fresh snapshot."""
 IN_TOPIC: Final = 'topic=~"$topic"'
 WHOLE_CLUSTER: Final = "In all chosen clusters and all their topics."
 BY_SIGNAL: Final = "Not read: no fresh snapshot, or the recording rules are not loaded."
@@ -31,7 +35,7 @@ def overview() -> Json:
         uid=OVERVIEW,
         title="Kafka transactions: overview",
         description="Hanging and suspect Kafka transactions: present state, unread parts, trends.",
-        variables=[*of_exporters(), topics(), *of_words()],
+        variables=[*of_exporters(), topics(), *of_owners(), *of_words()],
         lines=[
             *_now(),
             Heading("Trends"),
@@ -44,25 +48,27 @@ def overview() -> Json:
             *what_became_of_transactions(),
             *how_the_log_is_read(),
             Heading("The exporter", is_open=False),
-            *_exporter(),
+            *the_exporter(),
             Heading("History (history.directory)", is_open=False),
-            Line(7, [(8, history_written()), (8, history_waiting()), (8, history_size())]),
+            *the_history(),
         ],
     )
 
 
 def _now() -> Iterator[Line]:
-    yield Line(5, [(7, state_of_exporters()), (4, hanging()), (4, others()), (5, held_back()), (4, unread())])
+    yield Line(4, [(7, state_of_exporters()), (4, hanging()), (4, others()), (5, held_back()), (4, unread())])
     yield Line(
-        8,
+        9,
         [
             (
                 24,
                 suspects(
                     "Suspect transactions",
-                    "Open transactions that need attention, in the chosen topics, up to publish.suspects_limit.",
+                    "Open transactions that need attention, in the chosen topics, of the chosen transactional ids, "
+                    "blocking the chosen groups, up to publish.suspects_limit.",
                     IN_TOPIC,
                     [to_partition()],
+                    select=of_owner,
                 ),
             )
         ],
@@ -70,23 +76,25 @@ def _now() -> Iterator[Line]:
     yield Line(
         6,
         [
-            (12, blocked_groups(IN_TOPIC, [to_partition()])),
-            (12, alerts("Firing alerts", "Kafka transaction alerts of all chosen clusters.", links=[from_alert()])),
+            (8, blocked_groups(IN_TOPIC, [to_partition()], select=blocked.of_owner)),
+            (
+                8,
+                alerts(
+                    "Firing alerts",
+                    "Kafka transaction alerts of all chosen clusters; of alerts about a consumer group, the chosen ones.",
+                    'group=~"$group|"',
+                    links=[from_alert()],
+                ),
+            ),
+            (8, coverage()),
         ],
     )
-    yield Line(5, [(24, coverage())])
 
 
 def _trends() -> Iterator[Line]:
     yield Line(9, [(12, open_by_verdict()), (12, held_back_by_partition())])
     yield Line(9, [(8, oldest_suspects()), (8, idle_longest()), (8, late())])
     yield Line(8, [(8, protection()), (8, features()), (8, clients())])
-
-
-def _exporter() -> Iterator[Line]:
-    yield Line(8, [(8, ages()), (8, phases()), (8, lost_cycles())])
-    yield Line(8, [(8, requests()), (8, failures()), (8, latencies())])
-    yield Line(7, [(12, memory()), (12, processor())])
 
 
 def state_of_exporters() -> Json:
@@ -151,13 +159,16 @@ def unread() -> Json:
 
 
 def open_by_verdict() -> Json:
+    by_verdict = f"sum by (verdict) ({OPEN}) > 0"
     return graph(
         "Open transactions by verdict",
         "Red is proved hanging, orange and yellow need attention, purple is inconclusive, blue is normal. A verdict "
         f"without a transaction has no line. {WHOLE_CLUSTER} {BY_SIGNAL}",
-        {"{{verdict}}": f"sum by (verdict) ({series('instance:kafka_open_transactions:fresh')}) > 0"},
+        {"{{verdict}}": by_verdict},
+        nothing={NONE_READ: none_of(by_verdict, read=OPEN)},
+        shade=Shade.UNKNOWN,
         unit="short",
-        no_value="No open transaction, or not read",
+        no_value=NOT_READ,
         overrides=verdict_lines(),
         stacked=True,
         calcs=("lastNotNull",),
@@ -166,28 +177,36 @@ def open_by_verdict() -> Json:
 
 
 def held_back_by_partition() -> Json:
-    lag = series("partition:kafka_partition_last_stable_offset_lag:suspect", IN_TOPIC)
+    lag = with_both("partition:kafka_partition_last_stable_offset_lag:suspect", IN_TOPIC)
+    worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"
     return graph(
         "Offsets held back, worst ten partitions with a suspect",
-        f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. {BY_SIGNAL}",
-        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({lag}))"},
+        f"High watermark minus last stable offset: it grows while producers write and consumers are blocked. Of the "
+        f"chosen groups and transactional ids. {BY_SIGNAL}",
+        {"{{cluster}} {{topic}}-{{partition}}": worst},
+        nothing={NONE_READ: none_of(worst, read=OPEN)},
+        shade=Shade.ATTENTION,
         unit="short",
-        no_value="No partition with a suspect, or not read",
+        no_value=NOT_READ,
         beside=True,
     )
 
 
 def oldest_suspects() -> Json:
-    age = series("transaction:kafka_suspect_transaction_start_timestamp_seconds:age", IN_TOPIC)
+    age = with_group(f"transaction:{SUSPECTS}:age", f"{IN_TOPIC}, {CHOSEN_ID}")
+    worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({age})) / 60"
     limit = series("kafka_transaction_max_timeout_seconds")
     return graph(
         "Age of suspects, worst ten partitions",
-        "Time since the start of the oldest suspect on the partition. The dashed line is transaction.max.timeout.ms. "
+        "Time since the start of the oldest suspect on the partition. Of the chosen groups and transactional ids. "
+        "The dashed line is transaction.max.timeout.ms. "
         f"{BY_SIGNAL}",
         {
-            "{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({age})) / 60",
+            "{{cluster}} {{topic}}-{{partition}}": worst,
             "transaction.max.timeout.ms": f"max({limit}) / 60",
         },
+        nothing={NONE_READ: none_of(worst, read=OPEN)},
+        shade=Shade.ATTENTION,
         unit=MINUTES,
         no_value=NOT_READ,
         overrides=[limit_line()],
@@ -196,13 +215,16 @@ def oldest_suspects() -> Json:
 
 def idle_longest() -> Json:
     idle = series("kafka_partition_max_transaction_idle_seconds", IN_TOPIC)
+    worst = f"topk(10, max by ({EXPORTER}, topic, partition) ({idle})) / 60"
     return graph(
         "Longest idle transactions, worst ten partitions",
         "Time since the timestamp of the last write of any open transaction. Clients set it: replays of old events look "
         "very old. Only partitions with an open transaction.",
-        {"{{cluster}} {{topic}}-{{partition}}": f"topk(10, max by ({EXPORTER}, topic, partition) ({idle})) / 60"},
+        {"{{cluster}} {{topic}}-{{partition}}": worst},
+        nothing={NONE_READ: none_of(worst, read=series("kafka_open_transactions"))},
+        shade=Shade.NEUTRAL,
         unit=MINUTES,
-        no_value="No open transaction, or not read",
+        no_value=NOT_READ,
     )
 
 
@@ -215,6 +237,7 @@ def late() -> Json:
             "transactions": f"sum({series('kafka_late_transactions')})",
             "partitions": f"sum({series('kafka_partitions_with_late_transactions')})",
         },
+        shade=Shade.ATTENTION,
         unit="short",
         no_value=NOT_READ,
         overrides=[
@@ -225,115 +248,31 @@ def late() -> Json:
 
 
 def unread_partitions() -> Json:
-    reasons = series("kafka_transaction_exporter_unread_partitions")
+    reasons = f"sum by (reason) ({series('kafka_transaction_exporter_unread_partitions')})"
     return graph(
         "Unread partitions, by reason",
         f"Unread partitions are unknown, not healthy. Only reasons that occur have a line. {WHOLE_CLUSTER}",
-        {"{{reason}}": f"sum by (reason) ({reasons})"},
+        {"{{reason}}": reasons},
+        nothing={"no unread partition": none_of(reasons, read=series("kafka_transaction_exporter_partitions"))},
+        shade=Shade.UNKNOWN,
         unit="short",
-        no_value="All partitions read, or no snapshot",
+        no_value="No snapshot",
         stacked=True,
     )
 
 
 def inconclusive() -> Json:
-    reasons = series("instance:kafka_transaction_exporter_inconclusive_transactions:fresh")
+    inconclusive = series("instance:kafka_transaction_exporter_inconclusive_transactions:fresh")
+    reasons = f"sum by (reason) ({inconclusive}) > 0"
     return graph(
         "Inconclusive transactions, by reason",
         f"Open transactions for which part of the proof is missing. {WHOLE_CLUSTER} {BY_SIGNAL}",
-        {"{{reason}}": f"sum by (reason) ({reasons}) > 0"},
+        {"{{reason}}": reasons},
+        nothing={NONE_READ: none_of(reasons, read=OPEN)},
+        shade=Shade.UNKNOWN,
         unit="short",
-        no_value="No such transaction, or not read",
+        no_value=NOT_READ,
         stacked=True,
-    )
-
-
-def ages() -> Json:
-    interval = series("kafka_transaction_exporter_cycle_interval_seconds")
-    return graph(
-        "Age of the newest snapshot",
-        "Age at the scrape. The dashed line is the cycle interval; a snapshot is fresh for five intervals.",
-        {"{{cluster}} {{instance}}": snapshot_age(), "interval": f"max({interval})"},
-        unit=SECONDS,
-        no_value="No snapshot",
-        overrides=[limit_line("^interval$")],
-    )
-
-
-def phases() -> Json:
-    phase = series("kafka_transaction_exporter_cycle_phase_duration_seconds")
-    whole = series("kafka_transaction_exporter_cycle_duration_seconds")
-    return graph(
-        "Duration of a cycle, by phase",
-        "Of the last cycle; the slowest of the chosen exporters.",
-        {"{{phase}}": f"1000 * max by (phase) ({phase})", "whole cycle": f"1000 * max({whole})"},
-        unit=MILLISECONDS,
-        no_value="No cycle",
-        overrides=[limit_line("^whole cycle$")],
-    )
-
-
-def lost_cycles() -> Json:
-    failed = series("kafka_transaction_exporter_cycles_failed_total")
-    missed = series("kafka_transaction_exporter_cycles_missed_total")
-    done = series("kafka_transaction_exporter_cycles_total")
-    ratio = series("instance:kafka_transaction_exporter_cycles:lost_ratio15m")
-    return graph(
-        "Failed and missed cycles",
-        "Per minute. Ended cycles include failed ones; a cycle is missed while the previous one runs. The alert uses "
-        "the share of cycles lost in 15 minutes, which needs the recording rules.",
-        {
-            "ended": f"60 * sum(rate({done}[$__rate_interval]))",
-            "failed": f"60 * sum(rate({failed}[$__rate_interval]))",
-            "missed": f"60 * sum(rate({missed}[$__rate_interval]))",
-            "share lost": f"max({ratio} >= 0)",
-        },
-        unit="short",
-        no_value="No exporter",
-        overrides=[
-            drawn("^ended$", {"color": fixed("blue")}),
-            drawn("^failed$", {"color": fixed("red")}),
-            drawn("^missed$", {"color": fixed("orange")}),
-            drawn(
-                "^share lost$",
-                {"color": fixed("purple"), "unit": "percentunit", "max": 1, "custom.axisPlacement": "right"},
-            ),
-        ],
-    )
-
-
-def requests() -> Json:
-    asked = series("kafka_transaction_exporter_requests_total")
-    return graph(
-        "Requests to Kafka",
-        "Per minute, by API. Only cycles send requests, scrapes never do.",
-        {"{{api}}": f"60 * sum by (api) (rate({asked}[$__rate_interval]))"},
-        unit="short",
-        no_value="No exporter",
-        stacked=True,
-    )
-
-
-def failures() -> Json:
-    failed = series("kafka_transaction_exporter_request_failures_total")
-    return graph(
-        "Failed requests",
-        "Per minute: refused, lost, timed out or not decoded, by API. Only an API with a failure has a line.",
-        {"{{api}}": f"60 * sum by (api) (rate({failed}[$__rate_interval])) > 0"},
-        unit="short",
-        no_value="No request failed, or no exporter",
-        stacked=True,
-    )
-
-
-def latencies() -> Json:
-    buckets = series("kafka_transaction_exporter_request_duration_seconds_bucket")
-    return graph(
-        "Request latency, 99th percentile",
-        "By API; a gap where no request was sent.",
-        {"{{api}}": f"1000 * histogram_quantile(0.99, sum by (le, api) (rate({buckets}[$__rate_interval]))) >= 0"},
-        unit=MILLISECONDS,
-        no_value="No response",
     )
 
 
@@ -343,6 +282,7 @@ def partitions_read() -> Json:
         "Partitions by result",
         "Read, not authorized for lack of READ, unavailable, or excluded by scan.topics.",
         {"{{answer}}": f"sum by (answer) ({partitions})"},
+        shade=Shade.UNKNOWN,
         unit="short",
         no_value=NOT_READ,
         stacked=True,
@@ -353,73 +293,3 @@ def partitions_read() -> Json:
             drawn("^excluded$", {"color": fixed("text")}),
         ],
     )
-
-
-def memory() -> Json:
-    return graph(
-        "Resident memory",
-        "Memory of the exporter's process in its last cycle.",
-        {"{{cluster}} {{instance}}": series("process_resident_memory_bytes", narrowed_by=OF_PROCESS)},
-        unit="bytes",
-        no_value="No exporter",
-    )
-
-
-def processor() -> Json:
-    spent = series("process_cpu_seconds_total", narrowed_by=OF_PROCESS)
-    return graph(
-        "Processor time",
-        "Share of one core that the exporter's process uses.",
-        {"{{cluster}} {{instance}}": f"rate({spent}[$__rate_interval])"},
-        unit="percentunit",
-        no_value="No exporter",
-    )
-
-
-def history_written() -> Json:
-    written = series("kafka_transaction_exporter_history_rows_total", narrowed_by=OF_PROCESS)
-    lost = series("kafka_transaction_exporter_history_rows_lost_total", narrowed_by=OF_PROCESS)
-    writing = series("kafka_transaction_exporter_history_writing", narrowed_by=OF_PROCESS)
-    return graph(
-        "History: observations per minute",
-        "Written to disk with each file, and dropped because too many waited; and the number of exporters that cannot "
-        "write.",
-        {
-            "written": f"60 * sum(rate({written}[$__rate_interval]))",
-            "dropped": f"60 * sum(rate({lost}[$__rate_interval]))",
-            "exporters that cannot write": f"sum(1 - {writing})",
-        },
-        unit="short",
-        no_value=NO_HISTORY,
-        overrides=[
-            drawn("^written$", {"color": fixed("blue")}),
-            drawn("^dropped$", {"color": fixed("red")}),
-            drawn("^exporters that cannot write$", {"color": fixed("orange")}),
-        ],
-    )
-
-
-def history_waiting() -> Json:
-    return graph(
-        "History: observations in memory",
-        "Written with the next file, every history.rotate_interval. A kill loses them.",
-        {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_rows_waiting", narrowed_by=OF_PROCESS)},
-        unit="short",
-        no_value=NO_HISTORY,
-    )
-
-
-def history_size() -> Json:
-    return graph(
-        "History: size on disk",
-        "All files of the directory, up to history.retention_size.",
-        {"{{cluster}} {{instance}}": series("kafka_transaction_exporter_history_size_bytes", narrowed_by=OF_PROCESS)},
-        unit="bytes",
-        no_value=NO_HISTORY,
-    )
-
-
-def limit_line(pattern: str = r"^transaction\.max\.timeout\.ms$") -> Json:
-    """A dashed line to compare with."""
-    dashed = {"fill": "dash", "dash": [8, 8]}
-    return drawn(pattern, {"color": fixed("text"), "custom.lineStyle": dashed, "custom.lineWidth": 1})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from grafana.fields import NEUTRAL, missing, override, thresholds
+from grafana.fields import NEUTRAL, Shade, drawn, fixed, missing, override, shades, thresholds
 from grafana.page import DATASOURCE, Json
 
 SECONDS: Final = "suffix: s"
@@ -17,8 +17,18 @@ MINUTES: Final = "suffix: min"
 HOURS: Final = "suffix: h"
 MILLISECONDS: Final = "suffix: ms"
 """Units of an axis: Grafana's own change along it, as from 50 s to 8.33 mins."""
-IN_WORDS: Final = {"unit": "dtdurations", "decimals": 0}
-"""A duration in a cell: 59 minutes."""
+IN_WORDS: Final = "dtdurations"
+"""A duration in words: 59 minutes."""
+DURATION: Final[Json] = {"unit": IN_WORDS, "decimals": 0}
+"""The properties of such a cell; a number has the same."""
+
+
+WRAPPED: Final[Json] = {"custom.cellOptions": {"type": "auto", "wrapText": True}, "custom.wrapText": True}
+"""A long text takes several lines. Grafana 13 has moved `wrapText` out of the cell's options."""
+_HIDDEN: Final[Json] = {"custom.hideFrom": {"viz": True, "legend": False, "tooltip": False}, "custom.hidden": True}
+"""A column that is not drawn: by its name since Grafana 12.2, and by the one before. A column that a transformation removes
+is unknown to links.
+"""
 
 
 def stat(
@@ -42,6 +52,7 @@ def stat(
         "fieldConfig": {
             "defaults": {
                 "unit": unit,
+                **({"decimals": 0} if unit == IN_WORDS else {}),
                 "noValue": no_value,
                 "color": {"mode": "thresholds"},
                 "thresholds": thresholds(NEUTRAL, steps or {}),
@@ -76,7 +87,7 @@ def table(
 
     A column is text unless it has a unit: Grafana would write the producer 4004 as 4.00 K. `no_cell` is what an empty cell
     says, where otherwise each would say `no_value`. `sorted_by`: {field: whether the largest comes first}, the last
-    is the first that counts; it may be a hidden one.
+    is the first that counts; it may be a hidden one. A link of a cell can use hidden columns.
     """
     order = [rule["matcher"]["options"] for rule in columns]
     return {
@@ -97,7 +108,7 @@ def table(
             {
                 "id": "organize",
                 "options": {
-                    "excludeByName": dict.fromkeys(["Time", *hidden], True),
+                    "excludeByName": {"Time": True},
                     "indexByName": {name: index for index, name in enumerate(order)},
                     "renameByName": {},
                 },
@@ -112,7 +123,11 @@ def table(
                 "mappings": [],
                 "custom": {"align": "left", "cellOptions": {"type": "auto"}, "inspect": False, "filterable": True},
             },
-            "overrides": [override({"id": "byRegexp", "options": ".*"}, {"noValue": no_cell}), *columns],
+            "overrides": [
+                override({"id": "byRegexp", "options": ".*"}, {"noValue": no_cell}),
+                *columns,
+                *(override({"id": "byName", "options": name}, _HIDDEN) for name in hidden),
+            ],
         },
         "options": {
             "showHeader": True,
@@ -128,17 +143,23 @@ def graph(
     description: str,
     lines: Mapping[str, str],
     *,
+    shade: Shade,
     unit: str,
     no_value: str,
+    nothing: Mapping[str, str] | None = None,
     overrides: Sequence[Json] = (),
     stacked: bool = False,
     calcs: Sequence[str] = ("lastNotNull", "max"),
     beside: bool = False,
+    is_neutral_at_zero: bool = False,
 ) -> Json:
     """Lines over time: {legend: expression}. A gap stays a gap.
 
-    `beside`: the legend of many lines stands beside them.
+    `nothing`: {legend: expression} of the neutral line at 0 while the other lines have nothing to show. Without one, no
+    line has only one reason, `no_value`. `is_neutral_at_zero`: a line that never has 1 or more has the neutral colour.
+    `beside`: the legend is at the right of the lines, not below them.
     """
+    nothing = nothing or {}
     return {
         "type": "timeseries",
         "title": title,
@@ -154,14 +175,15 @@ def graph(
                 "range": True,
                 "instant": False,
             }
-            for number, (legend, expression) in enumerate(lines.items())
+            for number, (legend, expression) in enumerate({**lines, **nothing}.items())
         ],
         "fieldConfig": {
             "defaults": {
                 "unit": unit,
                 **({"decimals": 1} if unit in {MINUTES, HOURS} else {}),
                 "noValue": no_value,
-                "color": {"mode": "palette-classic"},
+                "color": {"mode": "thresholds", "seriesBy": "max"} if is_neutral_at_zero else shades(shade),
+                "thresholds": thresholds(Shade.NEUTRAL.value, {1: shade.value}),
                 "mappings": [],
                 "min": 0,
                 "custom": {
@@ -177,7 +199,10 @@ def graph(
                     "stacking": {"mode": "normal" if stacked else "none", "group": "A"},
                 },
             },
-            "overrides": list(overrides),
+            "overrides": [
+                *overrides,
+                *(drawn(f"^{legend}$", {"color": fixed(Shade.NEUTRAL.value)}) for legend in nothing),
+            ],
         },
         "options": {
             "legend": {
@@ -189,6 +214,12 @@ def graph(
             "tooltip": {"mode": "multi", "sort": "desc", "hideZeros": False},
         },
     }
+
+
+def limit_line(pattern: str = r"^transaction\.max\.timeout\.ms$") -> Json:
+    """A dashed line to compare with."""
+    dashed = {"fill": "dash", "dash": [8, 8]}
+    return drawn(pattern, {"color": fixed("text"), "custom.lineStyle": dashed, "custom.lineWidth": 1})
 
 
 def text(title: str, description: str, content: str) -> Json:

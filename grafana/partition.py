@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from grafana.blocked import blocked_groups
-from grafana.fields import WRONG, drawn, fixed
+from grafana.fields import WRONG, Shade, drawn, fixed
 from grafana.firing import alerts
 from grafana.links import PARTITION
-from grafana.overview import limit_line
 from grafana.page import Heading, Json, Line, dashboard
-from grafana.panels import MINUTES, graph, stat, text
+from grafana.panels import IN_WORDS, MINUTES, graph, limit_line, stat, text
 from grafana.queries import now, series
-from grafana.suspects import suspects
+from grafana.suspects import of_any_owner, suspects
 from grafana.variables import DURATIONS, of_exporters, of_words, one_partition
 
 PLACE: Final = ("topic", "partition")
 """Columns that would say the same in every row."""
 HERE: Final = 'topic="$topic", partition="$partition"'
 NOT_READ: Final = "not read"
-NOTHING_OPEN: Final = "Nothing open, or not read"
 READ_ONLY_THEN: Final = "Not read: the partition has no series, so its state is unknown."
 
-BY_HAND: Final = """\
+_OPTIONS: Final = "--bootstrap-server ${bootstrap_server} --topic ${topic} --partition ${partition}"
+BY_HAND: Final = f"""\
 The exporter's last snapshot is above. Check the cluster itself before you write anything:
 
 ```
-kafka-transaction-exporter find-hanging --bootstrap-server ${bootstrap_server} --all \\
-  --topic ${topic} --partition ${partition}
-kafka-transaction-exporter describe-producers --bootstrap-server ${bootstrap_server} \\
-  --topic ${topic} --partition ${partition}
+kafka-transaction-exporter find-hanging {_OPTIONS} --all
+kafka-transaction-exporter describe-producers {_OPTIONS}
 ```
 """
 
@@ -49,13 +46,16 @@ def _now() -> Iterator[Line]:
     yield Line(4, [(5, longest()), (4, open_now()), (4, late_now()), (5, idle_now()), (6, held_back_now())])
     yield Line(6, [(24, suspects_here())])
     yield Line(
-        7,
+        6,
         [
-            (8, blocked_groups(HERE, links=(), hidden=PLACE)),
-            (8, alerts("Firing alerts for this partition", "Those with this topic and partition.", HERE, hidden=PLACE)),
-            (8, text("Commands", "Read-only commands for this partition.", BY_HAND)),
+            (12, blocked_groups(HERE, links=(), select=series, hidden=PLACE)),
+            (
+                12,
+                alerts("Firing alerts for this partition", "Those with this topic and partition.", HERE, hidden=PLACE),
+            ),
         ],
     )
+    yield Line(5, [(24, text("Commands", "Read-only commands for this partition.", BY_HAND))])
 
 
 def _trends() -> Iterator[Line]:
@@ -70,6 +70,8 @@ def suspects_here() -> Json:
         HERE,
         links=(),
         hidden=PLACE,
+        select=of_any_owner,
+        has_starts=True,
     )
 
 
@@ -78,7 +80,7 @@ def longest() -> Json:
         "Longest open transaction",
         f"Since its start; 0 when none is open. {READ_ONLY_THEN}",
         _most(DURATIONS),
-        unit="s",
+        unit=IN_WORDS,
         no_value=NOT_READ,
     )
 
@@ -87,7 +89,7 @@ def open_now() -> Json:
     return stat(
         "Open transactions",
         f"Now. {READ_ONLY_THEN}",
-        _or_none_open(_most("kafka_partition_open_transactions")),
+        _or_none_open("kafka_partition_open_transactions", _most),
         unit="locale",
         no_value=NOT_READ,
     )
@@ -97,7 +99,7 @@ def late_now() -> Json:
     return stat(
         "Late transactions",
         f"Open for longer than transaction.max.timeout.ms plus padding. {READ_ONLY_THEN}",
-        _or_none_open(_most("kafka_partition_late_transactions")),
+        _or_none_open("kafka_partition_late_transactions", _most),
         unit="locale",
         no_value=NOT_READ,
         steps={1: WRONG},
@@ -108,8 +110,8 @@ def idle_now() -> Json:
     return stat(
         "Longest idle transaction",
         f"Since the last write of any open transaction, by the client's clock; 0 when none is open. {READ_ONLY_THEN}",
-        _or_none_open(_most("kafka_partition_max_transaction_idle_seconds")),
-        unit="s",
+        _or_none_open("kafka_partition_max_transaction_idle_seconds", _most),
+        unit=IN_WORDS,
         no_value=NOT_READ,
     )
 
@@ -121,8 +123,9 @@ def held_back_now() -> Json:
         "transaction is open. "
         f"{READ_ONLY_THEN} Also not read: a transaction is open and the offsets could not be read.",
         _or_none_open(
-            _most("kafka_partition_last_stable_offset_lag"),
-            unless=_most("kafka_partition_open_transactions"),
+            "kafka_partition_last_stable_offset_lag",
+            _most,
+            unless="kafka_partition_open_transactions",
         ),
         unit="locale",
         no_value=NOT_READ,
@@ -140,6 +143,7 @@ def durations() -> Json:
             "late": f"max({late}) / 60",
             "transaction.max.timeout.ms": f"max({series('kafka_transaction_max_timeout_seconds')}) / 60",
         },
+        shade=Shade.NEUTRAL,
         unit=MINUTES,
         no_value=NOT_READ,
         overrides=[
@@ -151,15 +155,18 @@ def durations() -> Json:
 
 
 def held_back() -> Json:
-    lag = series("kafka_partition_last_stable_offset_lag", HERE)
+    lag = _or_none_open(
+        "kafka_partition_last_stable_offset_lag", _over_time, unless="kafka_partition_open_transactions"
+    )
     behind = series("partition:kafka_partition_last_stable_offset_lag:suspect", HERE)
     return graph(
         "Offsets held back over time",
-        "High watermark minus last stable offset, orange while a suspect is open (by a recording rule). Only while a "
-        "transaction is open.",
-        {"held back": f"max({lag})", "behind a suspect": f"max({behind})"},
+        "High watermark minus last stable offset, orange while a suspect is open (by a recording rule); 0 when none is "
+        "open; a gap where the partition was not read.",
+        {"held back": lag, "behind a suspect": f"max({behind})"},
+        shade=Shade.NEUTRAL,
         unit="short",
-        no_value=NOTHING_OPEN,
+        no_value=NOT_READ,
         overrides=[
             drawn("^held back$", {"color": fixed("blue")}),
             drawn("^behind a suspect$", {"color": fixed("orange")}),
@@ -170,10 +177,12 @@ def held_back() -> Json:
 def idle() -> Json:
     return graph(
         "Longest idle transaction over time",
-        "Since the last write of any open transaction, by the client's clock. Only while a transaction is open.",
-        {"idle": f"max({series('kafka_partition_max_transaction_idle_seconds', HERE)}) / 60"},
+        "Since the last write of any open transaction, by the client's clock; 0 when none is open; a gap where the "
+        "partition was not read.",
+        {"idle": f"({_or_none_open('kafka_partition_max_transaction_idle_seconds', _over_time)}) / 60"},
+        shade=Shade.NEUTRAL,
         unit=MINUTES,
-        no_value=NOTHING_OPEN,
+        no_value=NOT_READ,
         overrides=[drawn("^idle$", {"color": fixed("blue")})],
     )
 
@@ -181,15 +190,21 @@ def idle() -> Json:
 def counts() -> Json:
     return graph(
         "Open and late transactions over time",
-        "Only while a transaction is open.",
+        "0 when none is open; a gap where the partition was not read.",
         {
-            "open": f"max({series('kafka_partition_open_transactions', HERE)})",
-            "late": f"max({series('kafka_partition_late_transactions', HERE)})",
+            "open": _or_none_open("kafka_partition_open_transactions", _over_time),
+            "late": _or_none_open("kafka_partition_late_transactions", _over_time),
         },
+        shade=Shade.NEUTRAL,
         unit="short",
-        no_value=NOTHING_OPEN,
+        no_value=NOT_READ,
         overrides=[drawn("^open$", {"color": fixed("blue")}), drawn("^late$", {"color": fixed("red")})],
     )
+
+
+def _over_time(metric: str) -> str:
+    """The values on this partition; the largest if several exporters read the same cluster."""
+    return f"max({series(metric, HERE)})"
 
 
 def _most(metric: str) -> str:
@@ -197,7 +212,7 @@ def _most(metric: str) -> str:
     return f"max({now(series(metric, HERE))})"
 
 
-def _or_none_open(expression: str, *, unless: str = "") -> str:
-    """0 where the partition was read and `expression` has no series because nothing is open."""
-    read = f"0 * {_most(DURATIONS)}"
-    return f"{expression} or ({read} unless {unless})" if unless else f"{expression} or {read}"
+def _or_none_open(metric: str, of: Callable[[str], str], *, unless: str = "") -> str:
+    """0 where the partition was read and `metric` has no series because nothing is open."""
+    read = f"0 * {of(DURATIONS)}"
+    return f"{of(metric)} or ({read} unless {of(unless)})" if unless else f"{of(metric)} or {read}"

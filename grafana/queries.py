@@ -95,5 +95,10 @@ def state() -> str:
     )
 
 
-def exporters_between(lowest: State, highest: State) -> str:
-    return f"count(({state()}) >= {lowest:d} <= {highest:d})\nor 0 * count({known_exporters()})"
+NONE_READ: Final = "none in what was read"
+"""The legend of such a line where a part may be unread."""
+
+
+def none_of(expression: str, *, read: str) -> str:
+    """0 while `read` has a value and `expression` has none: what was read has nothing to show, which is not a gap."""
+    return f"0 * sum({read}) unless on () ({expression})"

@@ -6,13 +6,14 @@ with that: it is never empty without a reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grafana.fields import NEUTRAL, UNKNOWN, VERDICT_COLOURS, any_text, column, texts
+from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
+from grafana.owners import CHOSEN_ID, SUSPECTS, with_group
 from grafana.page import Json
-from grafana.panels import IN_WORDS, table
+from grafana.panels import DURATION, WRAPPED, table
 from grafana.queries import (
     EXPORTER,
     HANGING_VERDICTS,
@@ -26,11 +27,16 @@ from grafana.queries import (
     series,
 )
 
+Selection = Callable[[str], str]
+"""From matchers to the series of suspects."""
+
 PROGRAM: Final = "kafka-transaction-exporter"
 TRANSACTION: Final = f"{PARTITION}, producer_id, producer_epoch, start_offset, transactional_id, verdict"
 ADVISED: Final = f"{TRANSACTION}, rank, certainty, runbook, command"
-NOT_READ, PARTLY_READ = "nothing read", "partly read"
-"""In the column of verdicts where unread parts may have suspects."""
+
+
+OPEN: Final = "open"
+"""The text of a cell with a link. The link has its address from a hidden column: Grafana would give it a mapped text."""
 
 
 @dataclass(frozen=True)
@@ -75,27 +81,51 @@ ADVICE: Final = (
 )
 
 
-def suspects(title: str, description: str, matchers: str, links: Sequence[Json], hidden: Sequence[str] = ()) -> Json:
-    """The table of suspects that `matchers` select; `links` lead from a topic or partition to more about it."""
+def suspects(
+    title: str,
+    description: str,
+    matchers: str,
+    links: Sequence[Json],
+    *,
+    select: Selection,
+    hidden: Sequence[str] = (),
+    has_starts: bool = False,
+) -> Json:
+    """The table of suspects that `select` takes of those with `matchers`.
+
+    `links` lead from a topic or partition to more about it.
+    `has_starts`: the instant of the start, too. Without that column the commands fit on two lines.
+    """
     return table(
         title,
         f"{description} Age counts from the start of the transaction; in a row without a topic, from the newest snapshot. "
         "The command only prints a plan or a list; copy it as it is.",
-        [_ages(matchers), _starts(matchers), _held_back(matchers)],
+        [
+            _ages(matchers, select),
+            _held_back(matchers, select),
+            *([_starts(matchers, select)] if has_starts else []),
+        ],
         no_value="No suspect. Clusters without an exporter are unknown.",
         no_cell="-",
-        columns=_columns(links),
-        hidden=("job", "linked_cluster", "rank", "producer_epoch", *hidden),
+        columns=_columns(links, has_starts=has_starts),
+        hidden=("job", "linked_cluster", "rank", "producer_epoch", "runbook", "url", *hidden),
         sorted_by={"Value #A": True, "rank": False},
     )
 
 
-def advised(advice: Advice, matchers: str) -> str:
+def of_any_owner(matchers: str) -> str:
+    """All suspects that `matchers` select."""
+    return series(SUSPECTS, matchers)
+
+
+def of_owner(matchers: str) -> str:
+    """Of these, the chosen transactional ids, where they block the chosen consumer groups."""
+    return with_group(SUSPECTS, f"{matchers}, {CHOSEN_ID}")
+
+
+def advised(advice: Advice, matchers: str, select: Selection) -> str:
     """The start of each fresh suspect, labelled with the advice for its verdict."""
-    chosen = series(
-        "kafka_suspect_transaction_start_timestamp_seconds",
-        ", ".join(part for part in (f'verdict=~"{advice.verdicts}"', matchers) if part),
-    )
+    chosen = select(", ".join(part for part in (f'verdict=~"{advice.verdicts}"', matchers) if part))
     words = {f"words_{number}": words for number, words in enumerate(advice.command)}
     spoken = [name for pair in zip(words, ("topic", "partition", "start_offset", ""), strict=False) for name in pair]
     joined = ", ".join(f'"{name}"' for name in spoken if name)
@@ -104,18 +134,18 @@ def advised(advice: Advice, matchers: str) -> str:
     return f'max by ({ADVISED}) (label_join({said}, "command", " ", {joined}))'
 
 
-def _chosen(matchers: str) -> str:
-    all_of_them = series("kafka_suspect_transaction_start_timestamp_seconds", matchers)
-    return now(f"max by ({TRANSACTION}) ({all_of_them})")
+def _chosen(matchers: str, select: Selection) -> str:
+    return now(f"max by ({TRANSACTION}) ({select(matchers)})")
 
 
-def _ages(matchers: str) -> str:
-    starts = either(advised(advice, matchers) for advice in ADVICE)
+def _ages(matchers: str, select: Selection) -> str:
+    starts = either(advised(advice, matchers, select) for advice in ADVICE)
     ages = f"clamp_min(time() - ({now(f'({starts})')}), 0)"
     addresses = f"max by ({EXPORTER}, url) ({series('kafka_transaction_exporter_page_info')})"
-    with_address = f"({ages}) * on ({EXPORTER}) group_left (url) {addresses}"
+    linking = labelled(addresses, incident_link=OPEN)
+    with_address = f"({ages}) * on ({EXPORTER}) group_left (url, incident_link) {linking}"
     without = f"{ages} unless on ({EXPORTER}) {addresses}"
-    return linked(f"({either((with_address, without, *_gaps()))})")
+    return linked(labelled(f"({either((with_address, without, *_gaps()))})", runbook_link=OPEN))
 
 
 def _gaps() -> Iterator[str]:
@@ -139,39 +169,37 @@ def _gaps() -> Iterator[str]:
         )
 
 
-def _starts(matchers: str) -> str:
-    return f"1000 * ({_chosen(matchers)})"
+def _starts(matchers: str, select: Selection) -> str:
+    return f"1000 * ({_chosen(matchers, select)})"
 
 
-def _held_back(matchers: str) -> str:
+def _held_back(matchers: str, select: Selection) -> str:
     lag = series("kafka_partition_last_stable_offset_lag", matchers)
-    return f"0 * ({_chosen(matchers)})\n+ on ({PARTITION}) group_left () max by ({PARTITION}) ({lag})"
+    return f"0 * ({_chosen(matchers, select)})\n+ on ({PARTITION}) group_left () max by ({PARTITION}) ({lag})"
 
 
-def _columns(links: Sequence[Json]) -> Sequence[Json]:
+def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.runbook}.md", "targetBlank": True}
     incidents = {"title": "Open the incidents", "url": "${__data.fields.url:raw}/incidents", "targetBlank": True}
-    # Grafana 13 has moved `wrapText` out of the cell's options.
-    wrapped = {
-        "custom.cellOptions": {"type": "auto", "wrapText": True},
-        "custom.wrapText": True,
-        "custom.inspect": True,
-    }
     return (
         column("verdict", "Verdict", {"mappings": [_verdicts()], **_coloured(), "custom.width": 215}),
         column("certainty", "How sure", {"custom.width": 140}),
         column("cluster", "Cluster", {"custom.width": 90}),
         column("topic", "Topic", {"links": list(links), "custom.width": 130}),
         column("partition", "Partition", {"links": list(links), "custom.width": 75}),
-        column("Value #A", "Age", {**IN_WORDS, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95}),
-        column("Value #C", "Held back", {"unit": "locale", "custom.width": 80}),
-        column("command", "Next command", {**wrapped, "custom.minWidth": 300}),
-        column("runbook", "Runbook", {"mappings": [any_text("open")], "links": [runbook], "custom.width": 70}),
-        column("url", "Incident", {"mappings": [any_text("open")], "links": [incidents], "custom.width": 70}),
+        column(
+            "Value #A",
+            "Age",
+            {**DURATION, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95},
+        ),
+        column("Value #B", "Held back", {"unit": "locale", "custom.width": 80}),
+        column("command", "Next command", {**WRAPPED, "custom.inspect": True, "custom.minWidth": 300}),
+        column("runbook_link", "Runbook", {"links": [runbook], "custom.width": 70}),
+        column("incident_link", "Incident", {"links": [incidents], "custom.width": 70}),
         column("transactional_id", "Transactional id", {"custom.width": 120}),
         column("producer_id", "Producer id", {"custom.width": 90}),
         column("start_offset", "Start offset", {"custom.width": 90}),
-        column("Value #B", "Began", {"unit": "dateTimeAsIso", "custom.width": 160}),
+        *([column("Value #C", "Began", {"unit": "dateTimeAsIso", "custom.width": 160})] if has_starts else []),
         column("instance", "Exporter", {"custom.width": 125}),
     )
 

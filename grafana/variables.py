@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from grafana.owners import BLOCKED, GROUP, SUSPECTS, TRANSACTIONAL_ID
 from grafana.page import DATASOURCE, Json
 
 PRESENT: Final = "kafka_transaction_exporter_build_info"
@@ -44,6 +45,20 @@ def of_exporters() -> Sequence[Json]:
 def topics() -> Json:
     """The topics that were read: they narrow suspects and partitions, but not totals of a cluster."""
     return _many("topic", "Topic", f"label_values({DURATIONS}{{{_CHOSEN}}}, topic)")
+
+
+def of_owners() -> Sequence[Json]:
+    """The consumer groups that are blocked, and the transactional ids of suspects; any other name can be typed.
+
+    Their All also matches series without such a label.
+    """
+    groups = f"label_values({BLOCKED}{{{_CHOSEN}}}, {GROUP})"
+    ids = f"label_values({SUSPECTS}{{{_CHOSEN}}}, {TRANSACTIONAL_ID})"
+    typed = {"allowCustomValue": True}
+    return (
+        {**_many(GROUP, "Consumer group", groups, everything=".*"), **typed},
+        {**_many(TRANSACTIONAL_ID, "Transactional id", ids, everything=".*"), **typed},
+    )
 
 
 def one_partition() -> Sequence[Json]:

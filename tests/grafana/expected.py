@@ -11,17 +11,19 @@ from tests.grafana.scenarios import SCENARIOS
 NEVER: Final = {"never_read"}
 UNREAD: Final = {"unreachable", "never_read", "down", "frozen"}
 """Nothing is known now."""
-LOG_READ: Final = {"transaction_log"}
+TROUBLED: Final = {"transaction_log"}
 """The transaction log is read, a history recorded, and baselines used."""
-NO_LOG: Final = set(SCENARIOS) - LOG_READ
-NO_HISTORY: Final = NO_LOG - {"one_process"}
-ALL_READ: Final = {"healthy", "failed_once", *LOG_READ}
-NOT_SUSPECT: Final = {"healthy", "partly_read", "failed_once", *LOG_READ}
+IDLE: Final = {"idle"}
+"""The same but for the history, and no transaction is open or in the log."""
+NO_LOG: Final = set(SCENARIOS) - TROUBLED - IDLE
+NOTHING_IN_LOG: Final = NO_LOG | IDLE
+NOT_IDLE: Final = set(SCENARIOS) - IDLE
+NO_HISTORY: Final = set(SCENARIOS) - TROUBLED - {"one_process"}
+ALL_READ: Final = {"healthy", "failed_once", *TROUBLED, *IDLE}
+NOT_SUSPECT: Final = {"partly_read", *ALL_READ}
 """Nothing is suspect in what was read."""
 NO_SUSPECT_NOW: Final = NOT_SUSPECT | UNREAD
 NO_SUSPECT_EVER: Final = NOT_SUSPECT | NEVER
-NOTHING_OPEN_HERE: Final = NO_SUSPECT_EVER
-"""Only the hang is ever open on orders-1."""
 
 EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Hanging transactions: A": UNREAD,
@@ -30,33 +32,45 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Unread partitions: A": UNREAD,
     "overview: Suspect transactions: A": ALL_READ,
     "overview: Suspect transactions: B": NO_SUSPECT_NOW,
-    "overview: Suspect transactions: C": NO_SUSPECT_NOW,
-    "overview: Blocked consumer groups: A": NO_SUSPECT_NOW,
+    "overview: Blocked consumer groups: A": ALL_READ,
     "overview: Blocked consumer groups: B": NO_SUSPECT_NOW,
-    "overview: Firing alerts: A": ALL_READ - LOG_READ,
-    "overview: Open transactions by verdict: A": NEVER,
+    "overview: Firing alerts: A": ALL_READ - TROUBLED,
+    "overview: Open transactions by verdict: A": NEVER | IDLE,
+    "overview: Open transactions by verdict: B": NOT_IDLE,
     "overview: Offsets held back, worst ten partitions with a suspect: A": NO_SUSPECT_EVER,
+    "overview: Offsets held back, worst ten partitions with a suspect: B": NEVER,
     "overview: Age of suspects, worst ten partitions: A": NO_SUSPECT_EVER,
     "overview: Age of suspects, worst ten partitions: B": NEVER,
+    "overview: Age of suspects, worst ten partitions: C": NEVER,
     "overview: Protection: A": UNREAD,
     "overview: Feature levels: A": UNREAD,
-    "overview: Clients by transaction version: A": NO_LOG,
-    "overview: Longest idle transactions, worst ten partitions: A": NEVER,
+    "overview: Clients by transaction version: A": NOTHING_IN_LOG,
+    "overview: Longest idle transactions, worst ten partitions: A": NEVER | IDLE,
+    "overview: Longest idle transactions, worst ten partitions: B": NOT_IDLE,
     "overview: Late transactions: A": NEVER,
     "overview: Late transactions: B": NEVER,
     "overview: Unread partitions, by reason: A": set(SCENARIOS) - {"partly_read", "fleet"},
+    "overview: Unread partitions, by reason: B": NEVER,
     "overview: Inconclusive transactions, by reason: A": NO_SUSPECT_EVER,
-    "overview: Transactions longer than usual, worst ten partitions: A": NO_LOG,
+    "overview: Inconclusive transactions, by reason: B": NEVER,
+    "overview: Transactions longer than usual, worst ten partitions: A": NOTHING_IN_LOG,
+    "overview: Transactions longer than usual, worst ten partitions: B": NOT_IDLE,
     "overview: Age of the baseline file: A": NO_LOG,
     "overview: Age of the baseline file: B": NO_LOG,
-    "overview: Transactions per minute, by outcome: A": NO_LOG,
-    "overview: Timed out within 15 minutes, by group: A": NO_LOG,
-    "overview: Share of transactions that timed out, by group: A": NO_LOG,
-    "overview: Duration of transactions, by group: A": NO_LOG,
-    "overview: Duration of transactions, by group: B": NO_LOG,
-    "overview: Duration of transactions, by group: C": NO_LOG,
-    "overview: Marker latency, p99: A": NO_LOG,
-    "overview: Producer initializations per minute, by group: A": NO_LOG,
+    "overview: Transactions per minute, by outcome: A": NOTHING_IN_LOG,
+    "overview: Transactions per minute, by outcome: B": NOT_IDLE,
+    "overview: Timed out within 15 minutes, by group: A": NOTHING_IN_LOG,
+    "overview: Timed out within 15 minutes, by group: B": NOT_IDLE,
+    "overview: Share of transactions that timed out, by group: A": NOTHING_IN_LOG,
+    "overview: Share of transactions that timed out, by group: B": NOT_IDLE,
+    "overview: Duration of transactions, by group: A": NOTHING_IN_LOG,
+    "overview: Duration of transactions, by group: B": NOTHING_IN_LOG,
+    "overview: Duration of transactions, by group: C": NOTHING_IN_LOG,
+    "overview: Duration of transactions, by group: D": NOT_IDLE,
+    "overview: Marker latency, p99: A": NOTHING_IN_LOG,
+    "overview: Marker latency, p99: B": NOT_IDLE,
+    "overview: Producer initializations per minute, by group: A": NOTHING_IN_LOG,
+    "overview: Producer initializations per minute, by group: B": NOT_IDLE,
     "overview: Transaction log: unread records: A": NO_LOG,
     "overview: Transaction log: partitions by state: A": NO_LOG,
     "overview: Transaction log: read and decode failures: A": NO_LOG,
@@ -66,6 +80,7 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: History: observations per minute: C": NO_HISTORY,
     "overview: History: observations in memory: A": NO_HISTORY,
     "overview: History: size on disk: A": NO_HISTORY,
+    "overview: Failed requests: B": NEVER,
     "overview: Age of the newest snapshot: A": NEVER,
     "overview: Partitions by result: A": NEVER,
     "partition: Longest open transaction: A": UNREAD,
@@ -76,17 +91,17 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "partition: Suspects on this partition: A": ALL_READ,
     "partition: Suspects on this partition: B": NO_SUSPECT_NOW,
     "partition: Suspects on this partition: C": NO_SUSPECT_NOW,
-    "partition: Blocked consumer groups: A": NO_SUSPECT_NOW,
+    "partition: Blocked consumer groups: A": ALL_READ,
     "partition: Blocked consumer groups: B": NO_SUSPECT_NOW,
     "partition: Firing alerts for this partition: A": NO_SUSPECT_NOW,
     "partition: Longest open transaction over time: A": NEVER,
     "partition: Longest open transaction over time: B": NO_SUSPECT_EVER,
     "partition: Longest open transaction over time: C": NEVER,
-    "partition: Offsets held back over time: A": NOTHING_OPEN_HERE,
+    "partition: Offsets held back over time: A": NEVER,
     "partition: Offsets held back over time: B": NO_SUSPECT_EVER,
-    "partition: Longest idle transaction over time: A": NOTHING_OPEN_HERE,
-    "partition: Open and late transactions over time: A": NOTHING_OPEN_HERE,
-    "partition: Open and late transactions over time: B": NOTHING_OPEN_HERE,
+    "partition: Longest idle transaction over time: A": NEVER,
+    "partition: Open and late transactions over time: A": NEVER,
+    "partition: Open and late transactions over time: B": NEVER,
     "fleet: Exporters, worst first: B": UNREAD,
     "fleet: Exporters, worst first: C": UNREAD,
     "fleet: Exporters, worst first: D": UNREAD,
@@ -96,10 +111,11 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "fleet: Exporters, worst first: H": UNREAD,
     "fleet: Exporters, worst first: I": {"down"},
     "fleet: Hanging transactions, by exporter: A": NEVER,
-    "fleet: Offsets held back by suspects, by exporter: A": NO_SUSPECT_EVER,
+    "fleet: Offsets held back by suspects, by exporter: A": NEVER,
     "fleet: Share of partitions read: A": NEVER,
     "fleet: Age of the newest snapshot, by exporter: A": NEVER,
-    "fleet: Timed out within 15 minutes, by exporter: A": NO_LOG,
+    "fleet: Timed out within 15 minutes, by exporter: A": NOTHING_IN_LOG,
+    "fleet: Timed out within 15 minutes, by exporter: B": NOT_IDLE,
     "fleet: Transaction log: unread records, by exporter: A": NO_LOG,
 }
 

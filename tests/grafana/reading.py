@@ -21,6 +21,8 @@ BUILT_IN: Final[Mapping[str, str]] = {"__range": f"{SHOWN_S}s", "__rate_interval
 CHOSEN: Final[Mapping[str, str]] = {
     "cluster": ".*",
     "job": ".+",
+    "group": ".*",
+    "transactional_id": ".*",
     "instance": ".+",
     "bootstrap_server": "broker-1:9092",
     "runbooks": "https://runbooks.example",

@@ -95,6 +95,11 @@ def healthy(at_ms: int, since_ms: int) -> Snapshot:
     return _snapshot(at_ms, [_ordinary(at_ms, since_ms)], transactions=_owned(at_ms))
 
 
+def idle(at_ms: int, _since_ms: int) -> Snapshot:
+    """Nothing is open."""
+    return _snapshot(at_ms, [])
+
+
 def hanging(at_ms: int, since_ms: int) -> Snapshot:
     """After half an hour one transaction is lost by every coordinator; others are stuck, overdue or without a verdict."""
     if since_ms < HANGING_SINCE_MS:
@@ -192,6 +197,21 @@ def failed_once(at_ms: int, since_ms: int) -> Snapshot | None:
 def never_read(_at_ms: int, _since_ms: int) -> None:
     """No broker was ever reached."""
     return
+
+
+def no_application(_since_ms: int) -> LogReport:
+    """All of the transaction log is read, and no transaction is in it."""
+    return LogReport(
+        counted=Counted(completed=(), initialized=(), clients=(), durations=(), markers=()),
+        records=0,
+        unknown_versions=0,
+        lag_records=0,
+        partitions_current=50,
+        partitions_behind=0,
+        partitions_unread=0,
+        transactional_ids=0,
+        failure=None,
+    )
 
 
 def troubled_applications(since_ms: int) -> LogReport:
@@ -299,6 +319,7 @@ SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
         Scraped(healthy, of_cluster("rome"), answers_until_ms=BREAKS_MS),
     ],
     "one_process": [Scraped(healthy, keeping=full_disk, external_url=ADDRESS, also={"oslo": hanging})],
+    "idle": [Scraped(idle, log=no_application, usual=HASTY)],
 }
 
 

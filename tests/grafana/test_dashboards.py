@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 import yaml
@@ -13,10 +14,23 @@ import yaml
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.dashboards import DASHBOARDS, text_of
-from grafana.fields import DOUBTFUL, FINE, STATE_TEXTS, UNKNOWN, VERDICT_COLOURS, WRONG, State
+from grafana.fields import (
+    DOUBTFUL,
+    FINE,
+    NOT_READ,
+    PARTLY_READ,
+    STATE_TEXTS,
+    UNKNOWN,
+    VERDICT_COLOURS,
+    WRONG,
+    Shade,
+    State,
+    shades,
+)
 from grafana.queries import FRESH_CYCLES
-from grafana.suspects import ADVICE, NOT_READ, PARTLY_READ
+from grafana.suspects import ADVICE
 from tests.each import each
+from tests.grafana.colours import is_green
 from tests.grafana.promql import selectors
 from tests.grafana.reading import COMMITTED, Json, Target, chosen_on, expanded, filled, panels, targets
 from tests.grafana.recorded import ROOT
@@ -77,6 +91,14 @@ def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
         "Firing alerts",
         "Unread",
     ]
+
+
+def test_four_suspects_are_seen_before_any_scrolling() -> None:
+    """In a panel of 1824 pixels a command takes two lines: measured in the picture of the overview while it hangs."""
+    cell, gap, title, heading, row = 38, 8, 40, 36, 58
+    (panel,) = [panel for panel in panels(COMMITTED["overview"]) if panel["title"] == "Suspect transactions"]
+
+    assert panel["gridPos"]["h"] * cell - gap >= title + heading + 4 * row
 
 
 def test_the_first_screen_needs_no_recording_rule_to_say_what_is_wrong() -> None:
@@ -141,12 +163,52 @@ def test_words_on_a_state_can_be_read(background: str) -> None:
     assert (lighter + 0.05) / (darker + 0.05) >= 4.5
 
 
+def colours_in(value: Any) -> Iterator[Json]:
+    """Every colour setting in a part of a dashboard: a dictionary with the mode of the colour."""
+    if isinstance(value, dict):
+        if str(value.get("mode")).startswith(("fixed", "shades", "thresholds", "palette", "continuous")):
+            yield value
+        for part in value.values():
+            yield from colours_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from colours_in(part)
+
+
 @every_dashboard
-def test_lines_have_distinct_colours(name: str) -> None:
-    """Severity colours are for states: a line without a meaning of its own has one of many colours."""
+def test_an_empty_panel_has_one_reason(name: str) -> None:
+    """A text for missing data never joins a healthy reason with an unknown one: one of them has a row or line instead."""
     for panel in panels(COMMITTED[name]):
+        config = panel.get("fieldConfig", {})
+        found = [config["defaults"]["noValue"]] if config else []
+        found += [
+            each["value"]
+            for rule in config.get("overrides", [])
+            for each in rule["properties"]
+            if each["id"] == "noValue"
+        ]
+        assert not any(" or " in text for text in found), panel["title"]
+
+
+@every_dashboard
+def test_no_line_can_be_green(name: str) -> None:
+    """Grafana's palettes contain green: a line has a shade of its panel's colour, or a colour of its own."""
+    for panel in panels(COMMITTED[name]):
+        colours = list(colours_in(panel.get("fieldConfig")))
+        modes = {colour["mode"] for colour in colours}
+        assert modes <= {"fixed", "shades", "thresholds"}, panel["title"]
+        assert not any(is_green(colour.get("fixedColor", "")) for colour in colours), panel["title"]
         if panel["type"] == "timeseries":
-            assert panel["fieldConfig"]["defaults"]["color"] == {"mode": "palette-classic"}
+            defaults = panel["fieldConfig"]["defaults"]
+            neutral, counted = (Shade(step["color"]) for step in defaults["thresholds"]["steps"])
+            assert neutral is Shade.NEUTRAL, panel["title"]
+            assert defaults["color"] in ({"mode": "thresholds", "seriesBy": "max"}, shades(counted)), panel["title"]
+
+
+@each({*Shade, *VERDICT_COLOURS.values(), UNKNOWN, WRONG, DOUBTFUL, FINE})
+def test_only_fine_is_green(colour: Shade | str) -> None:
+    """No colour with another meaning has a green hue, whatever it is called."""
+    assert is_green(colour.value if isinstance(colour, Shade) else colour) == (colour == FINE)
 
 
 def test_what_a_default_installation_lacks_is_collapsed() -> None:
@@ -195,9 +257,30 @@ def test_overrides_and_hidden_columns_name_columns_that_can_be_there(name: str) 
             known = words | {"Time"} | (numbers if len(numbers) > 1 else {"Value"})
             rules = panel["fieldConfig"]["overrides"]
             named = {rule["matcher"]["options"] for rule in rules if rule["matcher"]["id"] == "byName"}
-            hidden = set(panel["transformations"][-1]["options"]["excludeByName"])
-            assert named | hidden <= known
-            assert not {"cluster", "instance"} & hidden
+            excluded = set(panel["transformations"][-1]["options"]["excludeByName"])
+            assert named | excluded <= known
+            assert not {"cluster", "instance"} & (excluded | hidden_in(panel))
+
+
+def hidden_in(panel: Json) -> set[str]:
+    """The columns of a table that are there and not drawn."""
+    return {
+        rule["matcher"]["options"]
+        for rule in panel["fieldConfig"]["overrides"]
+        if {"id": "custom.hidden", "value": True} in rule["properties"]
+    }
+
+
+@every_dashboard
+def test_a_link_has_the_values_of_its_row(name: str) -> None:
+    """A column that a transformation removed is unknown to a link, and a mapped one gives it the text of the mapping."""
+    for panel in panels(COMMITTED[name]):
+        if panel["type"] == "table":
+            used = set(re.findall(r"__data\.fields\.(\w+)", json.dumps(panel["fieldConfig"])))
+            assert not used & set(panel["transformations"][-1]["options"]["excludeByName"]), panel["title"]
+            for rule in panel["fieldConfig"]["overrides"]:
+                if rule["matcher"]["options"] in used:
+                    assert not [option for option in rule["properties"] if option["id"] == "mappings"], panel["title"]
 
 
 def variables_of(dashboard: Json) -> set[str]:

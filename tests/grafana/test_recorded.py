@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -13,11 +14,11 @@ import pytest
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.coverage import EVERYTHING, NO_GAP
-from grafana.fields import State
-from grafana.suspects import NOT_READ, PARTLY_READ
+from grafana.fields import NOT_READ, PARTLY_READ, State
+from grafana.firing import NO_RULES, WATCHDOG
 from tests.grafana.expected import EMPTY, UNREAD, is_empty
 from tests.grafana.reading import Target, chosen_on, filled, targets
-from tests.grafana.recorded import Prometheus, ends_s, recorded
+from tests.grafana.recorded import APART_MS, Prometheus, ends_s, recorded
 from tests.grafana.scenarios import ADDRESS, SCENARIOS, SHOWN_S
 from tests.marks import starts
 
@@ -37,6 +38,7 @@ STATES: Final[Mapping[str, list[State]]] = {
     "transaction_log": [State.FINE],
     "fleet": [State.FINE, State.SILENT, State.PARTLY_READ, State.HANGING],
     "one_process": [State.FINE, State.HANGING],
+    "idle": [State.FINE],
 }
 
 
@@ -101,15 +103,26 @@ def test_the_state_is_the_worst_that_is_known(prometheus: Prometheus, scenario: 
 
 
 @every_scenario
-def test_the_fleet_counts_every_exporter_once(prometheus: Prometheus, scenario: str) -> None:
-    """The four numbers of the fleet are the states: known, hanging, suspect, not fully read."""
-    states = STATES[scenario]
-    unknown = [state for state in states if State.SILENT <= state <= State.PARTLY_READ]
-    counted = {"Exporters known": len(states), "With a proved hang": states.count(State.HANGING)}
-    counted |= {"With other suspects": states.count(State.SUSPECT), "Not fully read": len(unknown)}
+def test_the_fleet_counts_what_its_rows_show(prometheus: Prometheus, scenario: str) -> None:
+    """A number above the table is the number of rows with such a cell, also where a worse cell decides on their state."""
+    rows = {column: ask(prometheus, the("fleet", "Exporters, worst first", column), scenario) for column in "BC"}
+    incomplete = {State.SILENT, State.NOT_FRESH, State.CYCLE_FAILED, State.PARTLY_READ}
+    counted = {
+        "Exporters known": len(STATES[scenario]),
+        "With a proved hang": sum(value(cell) > 0 for cell in rows["B"]),
+        "With other suspects": sum(value(cell) > 0 for cell in rows["C"]),
+        "Not fully read": sum(state in incomplete for state in STATES[scenario]) + (scenario == "unproved"),
+    }
 
     for title, count in counted.items():
         assert [value(sample) for sample in ask(prometheus, the("fleet", title), scenario)] == [count], title
+
+
+def test_an_exporter_is_in_each_number_that_its_row_shows(prometheus: Prometheus) -> None:
+    """Oslo has one hang and three other suspects; where a coordinator is unread, suspects do not hide that."""
+    shown = [("fleet", "With a proved hang"), ("fleet", "With other suspects"), ("unproved", "Not fully read")]
+
+    assert [value(ask(prometheus, the("fleet", title), scenario)[0]) for scenario, title in shown] == [1, 1, 1]
 
 
 @every_scenario
@@ -169,7 +182,7 @@ def test_what_was_not_read_is_named_with_its_reason(prometheus: Prometheus) -> N
 
 def test_a_suspect_has_all_that_an_operator_needs(prometheus: Prometheus) -> None:
     """The row of the hang: place, age, certainty, blocked groups, the runbook and the command."""
-    rows = {number: ask(prometheus, the("overview", "Suspect transactions", number), "hanging") for number in "ABC"}
+    rows = {number: ask(prometheus, the("overview", "Suspect transactions", number), "hanging") for number in "AB"}
     (row,) = [sample for sample in rows["A"] if sample["metric"]["certainty"] == "proved"]
     keys = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "verdict", "runbook")
 
@@ -179,9 +192,9 @@ def test_a_suspect_has_all_that_an_operator_needs(prometheus: Prometheus) -> Non
     ]
     assert value(row) == pytest.approx(3572, abs=1), "seconds"
     assert {sample["metric"]["url"] for sample in rows["A"]} == {ADDRESS}
-    (began,) = [value(sample) for sample in rows["B"] if sample["metric"]["producer_id"] == "4001"]
+    (began,) = map(value, ask(prometheus, the("partition", "Suspects on this partition", "C"), "hanging"))
     assert began / 1000 == pytest.approx(ends_s("hanging") - value(row), abs=1)
-    held_back = {sample["metric"]["producer_id"]: value(sample) for sample in rows["C"]}
+    held_back = {sample["metric"]["producer_id"]: value(sample) for sample in rows["B"]}
     assert held_back == {"4001": 17_850, "4002": 3570, "4003": 7140, "4004": 396}
     assert len(rows["A"]) == len(rows["B"]) == 4
 
@@ -286,7 +299,58 @@ def test_of_many_clusters_in_one_process_one_is_shown(prometheus: Prometheus) ->
 
 def test_another_job_has_nothing(prometheus: Prometheus) -> None:
     """Every query selects the job; without that it would include other scraped programs."""
-    assert [target.name for target in targets() if ask(prometheus, target, "fleet", job="other")] == []
+    found = {target.name: ask(prometheus, target, "fleet", job="other") for target in targets()}
+    rows = [row["metric"] for name, answer in found.items() if "Firing alerts" in name for row in answer]
+
+    assert {name for name, answer in found.items() if answer and "Firing alerts" not in name} == set()
+    assert {(row["alertname"], row["severity"]) for row in rows} == {(WATCHDOG, NO_RULES)}
+
+
+@pytest.mark.parametrize("title", ["overview: Firing alerts", "partition: Firing alerts for this partition"])
+def test_no_alert_fires_only_where_alerts_are_evaluated(prometheus: Prometheus, title: str) -> None:
+    """Without alerting rules the table has a row; with them, and nothing wrong, it is empty."""
+    target = the(*title.split(": "))
+    expression = filled(target.expression, chosen_on(target.dashboard))
+    (row,) = prometheus.instant(expression, ends_s("healthy") + APART_MS / 2000)
+
+    assert (row["metric"]["alertname"], row["metric"]["severity"]) == (WATCHDOG, NO_RULES)
+    assert prometheus.instant(expression, ends_s("healthy")) == []
+
+
+def test_a_cluster_without_transactions_is_read(prometheus: Prometheus) -> None:
+    """A graph that could be empty because there is nothing has a line at 0, and no other line contradicts it."""
+    lines = {
+        (target.dashboard, target.panel["title"]): values(ask(prometheus, target, "idle"))
+        for target in targets()
+        if re.match("no(ne)? ", target.target["legendFormat"])
+    }
+
+    assert len(lines) == 15
+    assert {place: set(points) for place, points in lines.items()} == {place: {0} for place in lines}
+
+
+def test_a_graph_is_empty_only_where_something_is_unknown(prometheus: Prometheus) -> None:
+    """Where all was read and all is switched on, each graph has a line, if only one at 0."""
+    graphs = {(target.dashboard, target.panel["title"]) for target in targets() if not target.is_instant}
+    drawn = {
+        (target.dashboard, target.panel["title"])
+        for target in targets()
+        if not target.is_instant and ask(prometheus, target, "transaction_log")
+    }
+
+    assert graphs - drawn == set()
+
+
+@every_scenario
+def test_no_group_is_blocked_only_where_all_was_read(prometheus: Prometheus, scenario: str) -> None:
+    """An exporter with unread partitions has a row that says so, in the table of groups as in the table of suspects."""
+    suspects = ask(prometheus, the("overview", "Suspect transactions"), scenario)
+    groups = ask(prometheus, the("overview", "Blocked consumer groups"), scenario)
+    gaps = {NOT_READ, PARTLY_READ}
+
+    assert sorted(row["metric"]["group"] for row in groups if row["metric"]["group"] in gaps) == sorted(
+        row["metric"]["verdict"] for row in suspects if row["metric"]["verdict"] in gaps
+    )
 
 
 def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
@@ -309,6 +373,62 @@ def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
         "Age of suspects, worst ten partitions",
         "Longest idle transactions, worst ten partitions",
     }
+
+
+OF_OWNERS: Final = (
+    "Suspect transactions",
+    "Blocked consumer groups",
+    "Offsets held back, worst ten partitions with a suspect",
+    "Age of suspects, worst ten partitions",
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"group": "invoices"}, [{"4001"}, {"invoices"}, {"orders"}, {"orders"}]),
+        ({"group": "ledger"}, [{"4002"}, {"ledger"}, {"payments"}, {"payments"}]),
+        ({"group": "invoices|ledger"}, [{"4001", "4002"}, {"invoices", "ledger"}, *2 * [{"orders", "payments"}]]),
+        ({"transactional_id": "payments-7"}, [{"4002"}, {"ledger"}, {"payments"}, {"payments"}]),
+        ({"transactional_id": "nightly-report"}, [{"4003"}, set(), {"payments"}, {"payments"}]),
+        ({"group": "ledger", "transactional_id": "payments-7"}, [{"4002"}, {"ledger"}, {"payments"}, {"payments"}]),
+        ({"group": "invoices", "transactional_id": "payments-7"}, 4 * [set()]),
+        ({"group": "somebody-else"}, 4 * [set()]),
+    ],
+    ids=str,
+)
+def test_an_owner_sees_what_is_his(prometheus: Prometheus, chosen: dict[str, str], expected: list[set[str]]) -> None:
+    """A group selects the suspects that block it, an id its own suspects and the groups behind them."""
+    labels = ("producer_id", "group", "topic", "topic")
+    found = [
+        {row["metric"][label] for row in ask(prometheus, the("overview", title), "hanging", **chosen)}
+        for title, label in zip(OF_OWNERS, labels, strict=True)
+    ]
+
+    assert found == expected
+
+
+@pytest.mark.parametrize("chosen", [{"group": "invoices"}, {"transactional_id": "payments-7"}], ids=str)
+def test_an_owner_sees_what_was_not_read(prometheus: Prometheus, chosen: dict[str, str]) -> None:
+    """With a name chosen, the tables have their rows about unread parts, and graphs do not say that nothing is suspect."""
+    for title, label in (("Suspect transactions", "verdict"), ("Blocked consumer groups", "group")):
+        for scenario, gap in (("partly_read", PARTLY_READ), ("unreachable", NOT_READ)):
+            assert gap in {row["metric"][label] for row in ask(prometheus, the("overview", title), scenario, **chosen)}
+    without = ask(prometheus, the("overview", OF_OWNERS[2], "B"), "never_read", **chosen)
+    assert without == []
+
+
+def test_alerts_about_other_groups_are_not_shown_to_an_owner(prometheus: Prometheus) -> None:
+    """Of alerts with a group his own remain; alerts without one remain all."""
+    rows = [
+        {
+            row["metric"].get("group", "")
+            for row in ask(prometheus, the("overview", "Firing alerts"), "hanging", **chosen)
+        }
+        for chosen in ({}, {"group": "ledger"})
+    ]
+
+    assert rows == [{"", "invoices", "ledger"}, {"", "ledger"}]
 
 
 def test_a_partition_that_was_not_read_is_not_zero(prometheus: Prometheus) -> None:

@@ -20,7 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from grafana.fields import FINE
+from tests.grafana.colours import is_green
 from tests.grafana.expected import is_empty
 from tests.grafana.reading import COMMITTED, Json, chosen_on, expanded, panels, targets
 from tests.grafana.recorded import ROOT, Prometheus, ends_s, recorded
@@ -37,8 +37,9 @@ PAGE: Final = (
     '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="page.css">'
     '<body style="margin:0"><div id="root"></div><script src="page.js"></script>'
 )
-GREENS: Final = dict.fromkeys(product(("overview", "fleet"), ("healthy", "transaction_log", "fleet")), 1)
-"""How many values are green: an exporter that has read everything and found nothing. Everywhere else none is."""
+ALL_READ: Final = ("healthy", "transaction_log", "fleet", "one_process", "idle")
+GREENS: Final = dict.fromkeys(product(("overview", "fleet"), ALL_READ), 1)
+"""How many values and lines are green: an exporter that has read everything and found nothing. Everywhere else none is."""
 
 
 class Routes:
@@ -175,9 +176,9 @@ def judged(dashboard: str, scenario: str, report: Json | None) -> tuple[int, lis
             problems.append(f"{title}: {'no data' if panel['empty'] else 'data where none was expected'}")
         odd = [text for text in panel["texts"] if text == "" or "${" in text or "NaN" in text or "undefined" in text]
         problems += [f"{title}: shows {text!r}" for text in odd if not (text == "" and panel["type"] == "table")]
-    green = sum(colour == FINE for panel in report["panels"] for colour in panel["colours"])
-    if green != GREENS.get((dashboard, scenario), 0):
-        problems.append(f"{green} values are green")
+    green = [title for title, panel in drawn.items() for colour in panel["colours"] if is_green(colour)]
+    if len(green) != GREENS.get((dashboard, scenario), 0):
+        problems.append(f"{len(green)} values are green, in {', '.join(green) or 'no panel'}")
     return len(drawn), problems
 
 

@@ -2,8 +2,8 @@
  * Draws one dashboard with Grafana's own field pipeline and components, and reports what it drew.
  *
  * Grafana's: units, thresholds, value mappings, overrides, colours, transformations, data links of cells, PanelChrome, BigValue,
- * TableNG, TimeSeries. Ours, and so not proved by a picture: filling in variables, the queries and the naming of their frames,
- * the layout, the words of text panels as Markdown. Annotations are not drawn.
+ * TableNG, TimeSeries, Markdown. Ours, and so not proved by a picture: filling in variables, the queries and the naming of their frames,
+ * and the layout. Annotations are not drawn.
  */
 import React from 'react';
 import { flushSync } from 'react-dom';
@@ -26,7 +26,7 @@ data.standardTransformersRegistry.setInit(() => [...transformers.values()].map((
 })));
 
 const PROPERTIES = ['unit', 'min', 'max', 'decimals', 'displayName', 'color', 'thresholds', 'mappings', 'noValue', 'links'];
-const CUSTOM = ['width', 'minWidth', 'align', 'cellOptions', 'wrapText', 'inspect', 'filterable', 'lineStyle', 'lineWidth', 'fillOpacity', 'axisPlacement', 'axisSoftMax'];
+const CUSTOM = ['width', 'minWidth', 'align', 'cellOptions', 'wrapText', 'inspect', 'filterable', 'lineStyle', 'lineWidth', 'fillOpacity', 'axisPlacement', 'axisSoftMax', 'hideFrom'];
 const property = (path: string, isCustom: boolean) => ({
   id: isCustom ? `custom.${path}` : path, path, name: path, isCustom, override: () => null, editor: () => null,
   process: data.identityOverrideProcessor, shouldApply: () => true, settings: {}, getItemsCount: () => 0,
@@ -48,8 +48,8 @@ function filled(text: string, config: Config, scoped?: Loose): string {
   const context = scoped?.__dataContext?.value;
   return text
     .replace(/\$\{__data\.fields\.(\w+)(?::raw)?\}/g, (all, name) => {
-      const field = context?.frame.fields.find((it: Loose) => it.name === name);
-      return field ? String(field.values[context.rowIndex] ?? '') : all;
+      const value = context && data.getFieldDisplayValuesProxy({ frame: context.frame, rowIndex: context.rowIndex })[name];
+      return value === undefined ? all : String(value); // the text that the cell shows, as Grafana gives it to a link
     })
     .replace(/\$\{(\w+):queryparam\}/g, (all, name) => (name in known ? `var-${name}=${encodeURIComponent(known[name])}` : all))
     .replace(/\$\{(\w+)(?::\w+)?\}|\$(\w+)/g, (all, braced, bare) => known[braced ?? bare] ?? all);
@@ -126,8 +126,11 @@ function table(panel: Loose, frames: Loose[], drawn: Drawn): (size: Size) => Rea
     noHeader={false} structureRev={1} fieldConfig={panel.fieldConfig} timeRange={undefined} getActions={() => []} />;
 }
 
-function graph(panel: Loose, frames: Loose[], config: Config): (size: Size) => React.ReactNode {
+function graph(panel: Loose, frames: Loose[], config: Config, drawn: Drawn): (size: Size) => React.ReactNode {
   for (const field of frames.flatMap((frame) => frame.fields)) { field.config.custom = { ...panel.fieldConfig.defaults.custom, ...field.config.custom }; }
+  for (const field of frames.flatMap((frame) => frame.fields.filter((it: Loose) => it.type === data.FieldType.number))) {
+    drawn.colours.push(data.getFieldSeriesColor(field, theme).color);
+  }
   const range = { from: data.dateTime(config.from * 1000), to: data.dateTime(config.to * 1000), raw: { from: 'now-1h', to: 'now' } };
   return ({ width, height }) => <ui.TimeSeries width={width} height={height} frames={frames} timeRange={range} timeZone="utc" legend={panel.options.legend}
     options={{ tooltip: panel.options.tooltip }} />;
@@ -135,14 +138,20 @@ function graph(panel: Loose, frames: Loose[], config: Config): (size: Size) => R
 
 const words = (text: string) => () => <div style={{ padding: 12, whiteSpace: 'pre-wrap', overflow: 'hidden' }}>{text}</div>;
 
+function markdown(text: string, drawn: Drawn): () => React.ReactNode {
+  const html = data.renderTextPanelMarkdown(text);
+  drawn.texts.push(new DOMParser().parseFromString(html, 'text/html').body.textContent ?? '');
+  return () => <div className="markdown-html" style={{ overflow: 'auto', height: '100%' }} dangerouslySetInnerHTML={{ __html: html }} />;
+}
+
 async function bodyOf(panel: Loose, config: Config, drawn: Drawn): Promise<(size: Size) => React.ReactNode> {
-  if (panel.type === 'text') { drawn.texts.push(filled(panel.options.content, config)); return words(drawn.texts[0]); }
+  if (panel.type === 'text') { return markdown(filled(panel.options.content, config), drawn); }
   const frames = await framesOf(panel, config);
   drawn.empty = !frames.some((frame) => frame.length > 0);
   if (panel.type === 'stat') { return stats(panel, frames, drawn, config); }
   if (drawn.empty) { drawn.texts.push(panel.fieldConfig.defaults.noValue); return words(panel.fieldConfig.defaults.noValue); }
   if (panel.type === 'table') { return table(panel, frames, drawn); }
-  if (panel.type === 'timeseries') { return graph(panel, frames, config); }
+  if (panel.type === 'timeseries') { return graph(panel, frames, config, drawn); }
   throw new Error(`a panel of type ${panel.type} is not drawn here`);
 }
 
