@@ -395,7 +395,7 @@ OF_OWNERS: Final = (
         ({"group": "invoices", "transactional_id": "payments-7"}, 4 * [set()]),
         ({"group": "somebody-else"}, 4 * [set()]),
     ],
-    ids=str,
+    ids=lambda value: " ".join(value.values()) if isinstance(value, dict) else "",
 )
 def test_an_owner_sees_what_is_his(prometheus: Prometheus, chosen: dict[str, str], expected: list[set[str]]) -> None:
     """A group selects the suspects that block it, an id its own suspects and the groups behind them."""
