@@ -22,8 +22,9 @@ RUN python3 -m venv --without-pip /opt/kafka-transaction-exporter && \
 COPY pyproject.toml README.md LICENSE ./
 COPY exporter exporter
 # exporter/artifacts has links to these.
-COPY alerts alerts
-COPY grafana grafana
+COPY alerts/alerts.yaml alerts/recording.yaml alerts/
+COPY alerts/runbooks alerts/runbooks
+COPY grafana/fleet.json grafana/overview.json grafana/partition.json grafana/
 RUN sed -n '/^setuptools==/,/^ *#/p' constraints/dev.txt > /src/build-requirements.txt && \
     python3 -m venv --without-pip /src/build-environment && \
     python3 -m pip --python /src/build-environment/bin/python install --no-cache-dir --disable-pip-version-check --no-deps \
