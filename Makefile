@@ -27,12 +27,17 @@ help:
 
 install: $(INSTALLED)  ## the virtual environment with all pinned packages and this project
 
+# $(call environment,FOLDER)
+define environment
+@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit(1)' \
+  || { echo "Python 3.10 or newer is needed: set PYTHON=... ($(PYTHON) is not)." >&2; exit 1; }
+@echo "installing into $(1)"
+@$(PYTHON) -m venv $(1) \
+  || { echo "$(PYTHON) cannot make a virtual environment: on Debian install python3-venv." >&2; exit 1; }
+endef
+
 $(INSTALLED): pyproject.toml constraints/dev.txt
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit(1)' \
-	  || { echo "Python 3.10 or newer is needed: set PYTHON=... ($(PYTHON) is not)." >&2; exit 1; }
-	@echo "installing into $(VENV)"
-	@$(PYTHON) -m venv $(VENV) \
-	  || { echo "$(PYTHON) cannot make a virtual environment: on Debian install python3-venv." >&2; exit 1; }
+	$(call environment,$(VENV))
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -44,11 +49,7 @@ demo: java $(DEMO)/.installed  ## a real Kafka, a workload, a planted hanging tr
 	@$(DEMO)/bin/python -m examples.demo
 
 build/demo/.installed: pyproject.toml constraints/runtime.txt constraints/dev.txt
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit(1)' \
-	  || { echo "Python 3.10 or newer is needed: set PYTHON=... ($(PYTHON) is not)." >&2; exit 1; }
-	@echo "installing the exporter and its packages into build/demo: the first time only"
-	@$(PYTHON) -m venv build/demo \
-	  || { echo "$(PYTHON) cannot make a virtual environment: on Debian install python3-venv." >&2; exit 1; }
+	$(call environment,build/demo)
 	@sed -n '/^setuptools==/,/^ *#/p' constraints/dev.txt > build/demo/build-requirements.txt
 	@build/demo/bin/pip install --quiet --disable-pip-version-check --require-hashes \
 	  -r constraints/runtime.txt -r build/demo/build-requirements.txt

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.document import FIGURES
 from benchmarks.scan import EXPORTER
-
-FIGURES: Final = Path(__file__).parents[1] / "docs" / "performance.json"
 
 FLOOR_RATIO_MAX: Final = 1.25
 CPU_SHARES_MAX: Final = {"kadm": 1 / 8, "Java AdminClient": 1 / 10, "kafka-python": 1 / 50}

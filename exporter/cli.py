@@ -145,15 +145,14 @@ def _flags(options: argparse.Namespace) -> dict[str, str]:
 
 def _load_publish(options: argparse.Namespace, environment: Mapping[str, str]) -> PublishSettings:
     config_file, _, _ = _source_files(options, environment)
-    file = None if config_file is None else (config_file, _text(config_file))
-    return load_publish(file=file, environment=environment, flags=_flags(options))
+    return load_publish(file=_with_text(config_file), environment=environment, flags=_flags(options))
 
 
 def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded:
     given = vars(options)
     flags = _flags(options)
     config_file, java_file, clusters_file = _source_files(options, environment)
-    file = None if config_file is None else (config_file, _text(config_file))
+    file = _with_text(config_file)
     java = {} if java_file is None else from_java(java_file, _text(java_file))
     if clusters_file is None:
         loaded = load(file=file, java=java, environment=environment, flags=flags)
@@ -172,6 +171,10 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
     except CredentialsError as error:
         raise ConfigurationError([str(error)]) from error
     return loaded
+
+
+def _with_text(path: str | None) -> tuple[str, str] | None:
+    return None if path is None else (path, _text(path))
 
 
 def _text(path: str) -> str:

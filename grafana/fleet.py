@@ -82,7 +82,7 @@ def in_trouble() -> Json:
     return stat(
         "With a proved hang",
         "Exporters whose fresh snapshot has a transaction that is proved to hang.",
-        _number_of(f"{_sum(now(series('kafka_open_transactions', PROVED)))} > 0"),
+        _number_with(PROVED),
         unit="locale",
         no_value=NO_EXPORTER,
         steps={1: WRONG},
@@ -93,7 +93,7 @@ def doubtful() -> Json:
     return stat(
         "With other suspects",
         "Exporters whose fresh snapshot has a suspect that is not proved to hang.",
-        _number_of(f"{_sum(now(series('kafka_open_transactions', NOT_PROVED)))} > 0"),
+        _number_with(NOT_PROVED),
         unit="locale",
         no_value=NO_EXPORTER,
         steps={1: DOUBTFUL},
@@ -212,6 +212,10 @@ def _number(alarm: str = NEUTRAL) -> Json:
         "thresholds": thresholds(NEUTRAL, {1: alarm}),
         "custom.cellOptions": {"type": "color-background", "mode": "basic"},
     }
+
+
+def _number_with(verdicts: str) -> str:
+    return _number_of(f"{_sum(now(series('kafka_open_transactions', verdicts)))} > 0")
 
 
 def _number_of(exporters: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from exporter.artifacts.rules import RUNBOOK_BASE
 from grafana.owners import BLOCKED, GROUP, SUSPECTS, TRANSACTIONAL_ID
 from grafana.page import DATASOURCE, Json
 
@@ -16,8 +17,6 @@ PRESENT: Final = "kafka_transaction_exporter_build_info"
 """The series that every exporter has from its first scrape on, even if it cannot read Kafka."""
 DURATIONS: Final = "kafka_partition_max_active_transaction_duration_seconds"
 """The series that every read partition has."""
-
-RUNBOOKS: Final = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
 
 
 def of_exporters() -> Sequence[Json]:
@@ -73,7 +72,7 @@ def of_words() -> Sequence[Json]:
     """The texts in commands and links."""
     return (
         _typed("bootstrap_server", "Bootstrap server", "localhost:9092", "Brokers in the commands of the tables."),
-        _typed("runbooks", "Runbooks", RUNBOOKS, "Address of the folder with the runbooks."),
+        _typed("runbooks", "Runbooks", RUNBOOK_BASE, "Address of the folder with the runbooks."),
     )
 
 

@@ -6,9 +6,8 @@ import json
 from itertools import groupby
 from typing import Any, Final
 
+from exporter.artifacts import PROJECT
 from helm.values import Value, documented
-
-_PROJECT: Final = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter"
 
 _HEAD: Final = f"""\
 # kafka-transaction-exporter
@@ -26,10 +25,10 @@ helm test transactions --namespace kafka --logs
 
 The second command runs `doctor`, and fails with the reason if the exporter is not authorized to read the whole cluster. It
 needs READ on every topic, DESCRIBE on every transactional id, and some optional grants:
-[Minimum ACLs]({_PROJECT}#minimum-acls).
+[Minimum ACLs]({PROJECT}#minimum-acls).
 
 TLS and SASL, Strimzi, the selectors of kube-prometheus-stack, several clusters, upgrades, and the tests of the chart are in
-[docs/helm.md]({_PROJECT}/blob/main/docs/helm.md). Complete examples: `ci/*-values.yaml`.
+[docs/helm.md]({PROJECT}/blob/main/docs/helm.md). Complete examples: `ci/*-values.yaml`.
 
 - Objects of other operators, dashboards and policies are off by default.
 - Pods meet the Pod Security Standard `restricted`; the service account has no rights, and pods have no token.

@@ -27,7 +27,7 @@ class Cycle:
 
     @property
     def result(self) -> tuple[object, ...]:
-        """What is worth a line when it changes; healthy transactions begin and end in every cycle."""
+        """Returns the parts whose change is worth a line: healthy transactions begin and end in every cycle."""
         return self.read, self.unread, self.late, self.suspects
 
 

@@ -1,4 +1,4 @@
-"""What the program hands out: alerting rules with their runbooks, and dashboards.
+"""Holds what the program hands out: alerting rules with their runbooks, and dashboards.
 
 The files are links to those of `alerts/` and `grafana/`, which a wheel has as copies.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+PROJECT: Final = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter"
 _FOLDER: Final = Path(__file__).parent
 DASHBOARDS: Final = ("overview", "partition", "fleet")
 

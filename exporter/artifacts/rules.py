@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import yaml
 
+from exporter.artifacts import PROJECT
+
 RECORDING: Final = Path(__file__).parent / "recording.yaml"
 ALERTS: Final = Path(__file__).parent / "alerts.yaml"
 """Links to the files of `alerts/`."""
-RUNBOOK_BASE: Final = (
-    "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks"
-)
+RUNBOOK_BASE: Final = f"{PROJECT}/blob/main/alerts/runbooks"
 
 WITHOUT_POD: Final = frozenset({"KafkaTransactionExporterDown", "KafkaTransactionWatchdog"})
 """Alerts about a pod that may be gone."""

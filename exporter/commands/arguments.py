@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final
 
 from exporter import __version__
+from exporter.artifacts import PROJECT
 from exporter.commands import offline_options, options
 from exporter.commands.parser import HelpSettings, Parser
 from exporter.config.loading import flag_name
@@ -17,8 +18,7 @@ from exporter.config.settings import SETTINGS
 PROGRAM: Final = "kafka-transaction-exporter"
 SHORT: Final = "ktx"
 """The same program under a name to type."""
-DOCUMENTS: Final = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/docs"
-WHERE_MORE_IS: Final = f"More: {DOCUMENTS}/commands.md"
+WHERE_MORE_IS: Final = f"More: {PROJECT}/blob/main/docs/commands.md"
 SETTINGS_HELP: Final = "--help-settings shows the settings that are options too"
 
 

@@ -39,7 +39,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     row = described(transaction, int(time.time() * 1000))
     flat = {**row, "partitions": ",".join(row["partitions"])}
-    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=in_words(row)))
+    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=lambda: in_words(row)))
     return ExitStatus.ANSWERED
 
 

@@ -71,9 +71,12 @@ def printed(entries: Iterable[OneEntry], chosen: str | None) -> str:
     """Kafka's own columns have None if no transaction is open."""
     rows = rows_of(entries)
     for_tsv = [{**row, "start_offset": str(row["start_offset"])} for row in rows]
-    in_words = [{**row, "last_write": _instant(row["last_timestamp_ms"])} for row in rows]
-    nothing = "No producer has written to this partition lately."
-    return in_format(chosen, HEADINGS, rows, for_tsv=for_tsv, for_people=for_people(FOR_PEOPLE, in_words, nothing))
+    return in_format(chosen, HEADINGS, rows, for_tsv=for_tsv, for_people=lambda: _in_words(rows))
+
+
+def _in_words(rows: list[Row]) -> str:
+    dated = [{**row, "last_write": _instant(row["last_timestamp_ms"])} for row in rows]
+    return for_people(FOR_PEOPLE, dated, "No producer has written to this partition lately.")
 
 
 def _instant(timestamp_ms: int) -> str | None:

@@ -16,7 +16,7 @@ from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
 from exporter.config.settings import PublishSettings
-from exporter.config.values import split_listen_address
+from exporter.config.values import host_and_port, split_listen_address
 from exporter.http.request import Exchange, HttpError
 from exporter.http.tls import client_context, system_context
 from exporter.web.config_file import WebFile
@@ -39,7 +39,7 @@ def run(context: Context, publish: PublishSettings) -> int:
     page = f"{url.rstrip('/')}/{context.options.path.lstrip('/')}"
     tls = system_context if certificate is None else partial(_context_for, certificate)
     try:
-        text = Exchange(page, bytes_max=BYTES_MAX, tls=tls, decode=_decoded).wait(TIMEOUT_S)
+        text = Exchange(page, bytes_max=BYTES_MAX, tls=tls, decode=bytes.decode).wait(TIMEOUT_S)
     except HttpError as error:
         return complain(_why(page, error))
     sys.stdout.write(text)
@@ -57,17 +57,13 @@ def address_of(publish: PublishSettings, *, is_tls: bool) -> str:
     """Where a process on the same machine reaches the exporter."""
     host, port = split_listen_address(publish.listen_address)
     host = EVERY_ADDRESS.get(host, host)
-    return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+    return f"{'https' if is_tls else 'http'}://{host_and_port(host, port)}"
 
 
 def _context_for(certificate: Path) -> ssl.SSLContext:
     context = client_context(str(certificate))
     context.check_hostname = False
     return context
-
-
-def _decoded(body: bytes) -> str:
-    return body.decode("utf-8")
 
 
 def _why(page: str, error: HttpError) -> str:

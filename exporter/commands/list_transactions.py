@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 
 from exporter.commands.clusters import named, on_each, status_of
@@ -48,7 +49,8 @@ def run(context: Context, settings: Settings) -> int:
     ]
     if found:
         headings = {"cluster": "Cluster", **HEADINGS} if settings.clusters else HEADINGS
-        print(in_format(options.format, headings, rows, for_people=in_words(rows, is_fleet=bool(settings.clusters))))
+        words = partial(in_words, rows, is_fleet=bool(settings.clusters))
+        print(in_format(options.format, headings, rows, for_people=words))
     missing = [f"{named(cluster)}{gap}" for cluster, _, gaps in found for gap in gaps]
     return status_of(results, is_incomplete=complain_of_gaps(missing))
 

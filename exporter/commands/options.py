@@ -42,7 +42,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def add_spark_engine(parser: argparse.ArgumentParser) -> None:
-    """For fleets that one process cannot read."""
+    """Adds the options for fleets that one process cannot read."""
     group = parser.add_argument_group("clusters read by the executors of Spark")
     group.add_argument(
         "--engine",

@@ -54,14 +54,14 @@ def in_format(
     headings: Mapping[str, str],
     rows: Sequence[Row],
     *,
-    for_people: str,
+    for_people: Callable[[], str],
     document: Row | None = None,
     for_tsv: Sequence[Row] | None = None,
 ) -> str:
-    """`rows` in the format of `output_format`: `table` is `for_people`, and JSON is `document` if there is one."""
+    """`rows` in the format of `output_format`: a table comes from `for_people`, and JSON is `document` if there is one."""
     output = output_format(chosen)
     if output == "table":
-        return for_people
+        return for_people()
     if output == "json":
         return as_json(rows if document is None else document)
     if output == "csv":

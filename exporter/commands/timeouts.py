@@ -57,7 +57,7 @@ def run(context: Context, settings: Settings) -> int:
     output, words = output_format(options.format), in_words(rows)
     nothing = f"No transaction was ended by its coordinator in the last {humanize_duration(options.since)}."
     headings = HEADINGS if output == "tsv" else dict.fromkeys(KEYS, "")
-    print(in_format(output, headings, rows, for_tsv=words, for_people=for_people(FOR_PEOPLE, words, nothing)))
+    print(in_format(output, headings, rows, for_tsv=words, for_people=lambda: for_people(FOR_PEOPLE, words, nothing)))
     return ExitStatus.INCOMPLETE if complain_of_gaps(found.gaps) else ExitStatus.ANSWERED
 
 

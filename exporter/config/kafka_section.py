@@ -163,9 +163,7 @@ class KafkaSettings:
     @property
     def bootstrap(self) -> str:
         """The servers as Kafka's clients write them: IPv6 in brackets, separated by commas."""
-        return ",".join(
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers
-        )
+        return ",".join(values.host_and_port(host, port) for host, port in self.bootstrap_servers)
 
 
 def impossible_in_kafka(value: Values) -> Iterator[tuple[str, str]]:

@@ -87,13 +87,7 @@ def load(
     Raises ConfigurationError with every problem found.
     """
     problems: list[str] = []
-    written: dict[str, Written] = {}
-    if file is not None:
-        written |= _from_yaml(*file, problems)
-    written |= java
-    written |= _from_environment(environment, problems)
-    written |= {name: Written(value, flag_name(name)) for name, value in flags.items()}
-    written |= cluster
+    written = {**_written(file, java, environment, flags, problems), **cluster}
     elsewhere = Elsewhere(environment, read)
     written = _resolved(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
@@ -125,15 +119,28 @@ def load_publish(
     ConfigurationError for a file that is not YAML, and for these settings.
     """
     problems: list[str] = []
-    others: list[str] = []
-    written = {} if file is None else _from_yaml(*file, others)
-    written |= _from_environment(environment, others)
-    written |= {name: Written(value, flag_name(name)) for name, value in flags.items()}
+    written = _written(file, {}, environment, flags, problems=[])
     own = {name: source for name, source in written.items() if name.startswith("publish.")}
     parsed: Values = _parse(_resolved(own, Elsewhere(environment, read), problems), problems)
     if problems:
         raise ConfigurationError(problems)
     return filled(PublishSettings, parsed)
+
+
+def _written(
+    file: tuple[str, str] | None,
+    java: Mapping[str, Written],
+    environment: Mapping[str, str],
+    flags: Mapping[str, str],
+    problems: list[str],
+) -> dict[str, Written]:
+    """The values of all sources by setting; the later sources override the earlier."""
+    return {
+        **({} if file is None else _from_yaml(*file, problems)),
+        **java,
+        **_from_environment(environment, problems),
+        **{name: Written(value, flag_name(name)) for name, value in flags.items()},
+    }
 
 
 def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: list[str]) -> dict[str, Written]:

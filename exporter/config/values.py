@@ -157,6 +157,11 @@ def listen_address(value: Any) -> str:
     return written
 
 
+def host_and_port(host: str, port: int) -> str:
+    """`host:port`, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def split_listen_address(text: str) -> tuple[str, int]:
     """Host and port; the host is empty for every address. Raises ValueError."""
     match = _LISTEN_ADDRESS.fullmatch(text)

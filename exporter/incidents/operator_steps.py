@@ -82,7 +82,7 @@ def _plan(step: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _transactions(step: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """What a step is about: one transaction, or several with a plan file."""
+    """Returns the transactions of a step: one, or several with a plan file."""
     several = step.get("transactions")
     if isinstance(several, list):
         return tuple(facts for facts in several if isinstance(facts, dict))

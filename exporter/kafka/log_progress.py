@@ -22,7 +22,7 @@ class LogRecord(NamedTuple):
 
 
 class LogProgress:
-    """What is known of each partition; every response changes it."""
+    """Holds the progress on each partition; every response changes it."""
 
     def __init__(self, positions: Mapping[int, int]) -> None:
         self.positions = dict(positions)

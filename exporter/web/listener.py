@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from exporter.config.values import split_listen_address
+from exporter.config.values import host_and_port, split_listen_address
 from exporter.web.connections import ConnectionLimits, Listener
 
 _BACKLOG = 32
@@ -75,4 +75,4 @@ def url_of(listener: Listener, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104  # compared, not bound
         host = "localhost"
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    return f"{scheme}://{host_and_port(host, port)}"

@@ -21,6 +21,7 @@ from kafka.future import Future
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
+from exporter.config.values import host_and_port
 from exporter.kafka.client.fault_text import MAY_NEED_LOGIN, NOT_ALLOWED, border, describe_error, refused_login
 from exporter.kafka.client.logins import Logins
 from exporter.kafka.client.negotiation import negotiate
@@ -50,7 +51,7 @@ class Address:
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)

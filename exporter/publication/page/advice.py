@@ -56,7 +56,7 @@ PLAN_FILE = "hanging.json"
 
 
 def plan_commands(bootstrap: str) -> tuple[str, str]:
-    """For several hangs: write all into one file, and print the plan of their aborts."""
+    """Returns two commands for several hangs: one writes all into a file, the other prints the plan of their aborts."""
     server = _server(bootstrap)
     return (
         f"{PROGRAM} find-hanging --bootstrap-server {server} --plan-file {PLAN_FILE}",

@@ -146,27 +146,20 @@ class World:
         committed = frozenset(serial for serial, outcome in cluster.outcomes.items() if outcome == "commit")
         topics = frozenset((name, each.topic_id, len(each.partitions)) for name, each in cluster.image.topics.items())
         is_known = self.is_known_everywhere()
-        unknown = self._unknown_progress()
-        is_unknown = self._is_progress_unknown(unknown)
+        unknown, is_unknown = self._unknown_progress()
         known = frozenset(broker.view.rights for broker in cluster.brokers.values())
         self.moments.append(
             Moment(standings(cluster), committed, topics, cluster.image.rights, known, is_known, is_unknown, unknown)
         )
 
-    def _responding(self) -> list[Broker]:
-        return [broker for broker in self.cluster.brokers.values() if broker.is_up and not broker.is_silent]
-
-    def _unknown_progress(self) -> frozenset[int]:
+    def _unknown_progress(self) -> tuple[frozenset[int], bool]:
+        """The brokers whose progress cannot be read, and whether they are most of those that respond."""
         image = self.cluster.image
         if rights.allows(image.rights, rights.DESCRIBE, rights.CLUSTER):
-            return frozenset()
-        return frozenset(
-            broker.id for broker in self._responding() if broker.is_connected and broker.view.offset < image.offset
-        )
-
-    def _is_progress_unknown(self, brokers: frozenset[int]) -> bool:
-        is_granted = rights.allows(self.cluster.image.rights, rights.DESCRIBE, rights.CLUSTER)
-        return not is_granted and 2 * len(brokers) >= len(self._responding())
+            return frozenset(), False
+        responding = [broker for broker in self.cluster.brokers.values() if broker.is_up and not broker.is_silent]
+        behind = [broker.id for broker in responding if broker.is_connected and broker.view.offset < image.offset]
+        return frozenset(behind), 2 * len(behind) >= len(responding)
 
     def begin_cycle(self) -> int:
         """Forget what was read before; the moment at which the cycle begins."""
