@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, column, texts
+from grafana.fields import NOT_READ, PARTLY_READ, UNKNOWN, column, texts
 from grafana.owners import BLOCKED, CHOSEN_GROUP, with_id
 from grafana.page import Json
-from grafana.panels import DURATION, table
+from grafana.panels import age_column, table
 from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, linked, now
 
 _GROUP: Final = f"{EXPORTER}, group, topic, partition"
@@ -27,20 +27,17 @@ def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, h
     return table(
         "Blocked consumer groups",
         "Groups at the last stable offset of a partition with a suspect, in the chosen topics, up to "
-        "publish.blocked_groups_limit. Only groups that the exporter may DESCRIBE. In a purple row they are unknown.",
-        [_since(matchers, select), _records(matchers, select)],
+        "publish.blocked_groups_limit. The lag is in offsets. Only groups that the exporter may DESCRIBE. In a purple row "
+        "they are unknown.",
+        [_since(matchers, select), _lag(matchers, select)],
         no_value="No group is blocked that the exporter can describe.",
         no_cell="-",
         columns=(
             column("group", "Group", {"mappings": [_unread()], **_BACKGROUND, "custom.minWidth": 120}),
             column("topic", "Topic", {"links": list(links), "custom.width": 120}),
             column("partition", "Partition", {"links": list(links), "custom.width": 70}),
-            column(
-                "Value #A",
-                "Blocked for",
-                {**DURATION, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 100},
-            ),
-            column("Value #B", "Records", {"unit": "locale", "custom.width": 80}),
+            age_column("Blocked for", width=100),
+            column("Value #B", "Lag", {"unit": "locale", "custom.width": 80}),
             column("cluster", "Cluster", {"custom.width": 100}),
             column("instance", "Exporter", {"custom.width": 110}),
         ),
@@ -64,5 +61,5 @@ def _since(matchers: str, select: Selection) -> str:
     return linked(f"({either((ages, without, partly))})")
 
 
-def _records(matchers: str, select: Selection) -> str:
+def _lag(matchers: str, select: Selection) -> str:
     return now(f"max by ({_GROUP}) ({select('kafka_consumer_group_blocked_records', matchers)})")

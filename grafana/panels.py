@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from grafana.fields import NEUTRAL, Shade, drawn, fixed, missing, override, shades, thresholds
+from grafana.fields import NEUTRAL, Shade, column, drawn, fixed, missing, override, shades, texts, thresholds
 from grafana.page import DATASOURCE, Json
 
 SECONDS: Final = "suffix: s"
@@ -20,15 +20,21 @@ MILLISECONDS: Final = "suffix: ms"
 IN_WORDS: Final = "dtdurations"
 """A duration in words: 59 minutes."""
 DURATION: Final[Json] = {"unit": IN_WORDS, "decimals": 0}
-"""The properties of such a cell; a number has the same."""
-
-
 WRAPPED: Final[Json] = {"custom.cellOptions": {"type": "auto", "wrapText": True}, "custom.wrapText": True}
 """A long text takes several lines. Grafana 13 has moved `wrapText` out of the cell's options."""
 _HIDDEN: Final[Json] = {"custom.hideFrom": {"viz": True, "legend": False, "tooltip": False}, "custom.hidden": True}
 """A column that is not drawn: by its name since Grafana 12.2, and by the one before. A column that a transformation removes
 is unknown to links.
 """
+
+
+def age_column(title: str, *, width: int) -> Json:
+    """The first query's column: an age, with a dash in a row that is not about a transaction (-1)."""
+    dash = texts({-1: ("-", NEUTRAL)})
+    return column("Value #A", title, {**DURATION, "mappings": [dash], "custom.width": width})
+
+
+"""The properties of such a cell; a number has the same."""
 
 
 def stat(

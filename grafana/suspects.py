@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
+from grafana.fields import NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
 from grafana.owners import CHOSEN_ID, SUSPECTS, with_group
 from grafana.page import Json
-from grafana.panels import DURATION, WRAPPED, table
+from grafana.panels import WRAPPED, age_column, table
 from grafana.queries import (
     EXPORTER,
     HANGING_VERDICTS,
@@ -187,11 +187,7 @@ def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
         column("cluster", "Cluster", {"custom.width": 90}),
         column("topic", "Topic", {"links": list(links), "custom.width": 130}),
         column("partition", "Partition", {"links": list(links), "custom.width": 75}),
-        column(
-            "Value #A",
-            "Age",
-            {**DURATION, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 95},
-        ),
+        age_column("Age", width=95),
         column("Value #B", "Held back", {"unit": "locale", "custom.width": 80}),
         column("command", "Next command", {**WRAPPED, "custom.inspect": True, "custom.minWidth": 300}),
         column("runbook_link", "Runbook", {"links": [runbook], "custom.width": 70}),
