@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from alerts.document import PROGRAM
-from exporter.artifacts.rules import WITHOUT_POD, Choices, key_of, page_of, rules_of
+from exporter.artifacts.rules import RUNBOOK_BASE, WITHOUT_POD, Choices, key_of, page_of, rules_of
 from exporter.artifacts.rules import rule_groups as groups_of
 from exporter.commands.arguments import build_parser
 from exporter.web.routes import _PATHS
@@ -136,6 +136,26 @@ def test_durations_and_runbooks_are_values(tmp_path: Path) -> None:
     choices = Choices(durations=durations, runbook_base="https://wiki/runbooks", grafana_url="https://grafana")
 
     assert groups({"durations": durations, **urls}, tmp_path) == rule_groups(choices)
+
+
+@pytest.mark.programs
+def test_alerts_link_to_the_runbooks_of_the_exporter_where_its_address_is_known(tmp_path: Path) -> None:
+    """Not the alerts about an exporter that may be gone, and an address of one's own wins."""
+    address = {"ingress": {"enabled": True, "hosts": ["ktx.example.org"]}}
+    rules = {"prometheusRule": {"enabled": True}}
+    own = {"prometheusRule": {"enabled": True, "runbookUrl": "https://wiki"}}
+
+    def links(values: dict[str, Any]) -> dict[str, str]:
+        groups = only(render_values(values, tmp_path), "PrometheusRule")["spec"]["groups"]
+        return {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules_of(groups) if "alert" in rule}
+
+    served, ours = "http://ktx.example.org/runbooks", RUNBOOK_BASE
+    found = links({**address, **rules})
+    assert {alert: url.rpartition("/")[0] for alert, url in found.items()} == {
+        alert: ours if alert in WITHOUT_POD else served for alert in ALERTS
+    }
+    assert {url.rpartition("/")[0] for url in links({**address, **own}).values()} == {"https://wiki"}
+    assert {url.rpartition("/")[0] for url in links(rules).values()} == {ours}
 
 
 @pytest.mark.programs
