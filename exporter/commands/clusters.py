@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from exporter.commands.report import NO_RESPONSE, complain
+from exporter.commands.report import NO_RESPONSE, complain, opened_collector
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.kafka.client.credentials import CredentialsError
@@ -52,7 +51,7 @@ def status_of(results: Sequence[Result[T]], *, is_incomplete: bool) -> ExitStatu
 
 def _result(cluster: ClusterSettings, read: Callable[[ClusterSettings, Collector], T]) -> Result[T]:
     try:
-        with closing(Collector.opened(cluster.settings.kafka, cluster.settings.scan)) as collector:
+        with opened_collector(cluster.settings.kafka, cluster.settings.scan) as collector:
             return Result(cluster, read(cluster, collector))
     except (*NO_RESPONSE, CredentialsError) as error:
         return Result(cluster, failure=str(error))

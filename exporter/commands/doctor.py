@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from exporter.commands.clusters import CLUSTERS_MAX
 from exporter.commands.context import Context
+from exporter.commands.report import opened_collector
 from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
@@ -23,7 +23,6 @@ from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
 from exporter.doctor.topics import of_patterns
 from exporter.evaluation.humanize import printable
 from exporter.kafka.client.principal import principal_of
-from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.errors import ClusterUnavailableError
@@ -71,7 +70,7 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
     principal = options.principal or principal_of(settings.kafka)
     state_path = context.state_path(common, settings)
     local = tuple(local_findings(settings, state_path=state_path))
-    with closing(Collector.opened(settings.kafka, settings.scan)) as collector:
+    with opened_collector(settings.kafka, settings.scan) as collector:
         try:
             snapshot = collector.collect()
             read = collector.query(preconditions)

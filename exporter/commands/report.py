@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import closing
-from typing import Final
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from typing import Final, TextIO
 
 from exporter.commands.arguments import PROGRAM
 from exporter.commands.status import ExitStatus
-from exporter.config.settings import Settings
-from exporter.evaluation.humanize import printable
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ScanSettings, Settings
+from exporter.evaluation.humanize import humanize_duration, printable
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
 
+SILENT_SECONDS: Final = 1.0
+"""A command that has printed nothing for so long says on a terminal what it waits for."""
 NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
 """What a cluster or broker that does not respond, or refuses, raises."""
 
@@ -42,9 +46,49 @@ def visible_topics(collector: Collector) -> tuple[str, ...]:
     return tuple(collector.query(lambda client: client.topology()).topics)
 
 
+@contextmanager
+def waiting_notice(
+    sentence: str,
+    is_waiting: Callable[[], bool] = lambda: True,
+    *,
+    stream: TextIO | None = None,
+    after_s: float | None = None,
+) -> Iterator[None]:
+    """Prints `sentence` on a terminal if the block still runs after `after_s` seconds and `is_waiting()` is true then.
+
+    `stream` is standard error by default, `after_s` SILENT_SECONDS.
+    """
+    shown_on = sys.stderr if stream is None else stream
+
+    def notify() -> None:
+        if is_waiting():
+            print(f"{PROGRAM}: {printable(sentence)}", file=shown_on, flush=True)
+
+    if not shown_on.isatty():
+        yield
+        return
+    timer = threading.Timer(SILENT_SECONDS if after_s is None else after_s, notify)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+@contextmanager
+def opened_collector(kafka: KafkaSettings, scan: ScanSettings) -> Iterator[Collector]:
+    """A collector of one command, which says on a terminal that no broker has responded yet. Raises CredentialsError."""
+    with closing(Collector.opened(kafka, scan)) as collector:
+        wait = f"no response from {kafka.bootstrap} yet; waiting for up to {humanize_duration(scan.deadline_ms)}"
+        with waiting_notice(wait, lambda: not collector.has_metadata):
+            yield collector
+
+
 def with_collector(settings: Settings, command: Callable[[Collector], int]) -> int:
     """Run `command` on its own collector; a cluster or broker that does not respond is one sentence and status 1."""
-    with closing(Collector.opened(settings.kafka, settings.scan)) as collector:
+    with opened_collector(settings.kafka, settings.scan) as collector:
         try:
             return command(collector)
         except NO_RESPONSE as error:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from exporter.commands.context import Context
-from exporter.commands.report import complain, complain_of_gaps
+from exporter.commands.report import complain, complain_of_gaps, waiting_notice
 from exporter.commands.rows import Row, for_people, in_format, output_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -48,7 +48,8 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
     since_ms = int(time.time() * 1000) - options.since
     try:
-        found = _read(settings, since_ms - BEGINNINGS_MS, until=time.monotonic() + SECONDS_MAX)
+        with waiting_notice(f"reading __transaction_state, for up to {SECONDS_MAX} s"):
+            found = _read(settings, since_ms - BEGINNINGS_MS, until=time.monotonic() + SECONDS_MAX)
     except LogUnreadableError as error:
         return complain(f"__transaction_state cannot be read: {error}")
     ended = (transaction for transaction in found.ended if transaction.at_ms >= since_ms)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import io
+import sys
+import threading
+from socket import socket
 
+import pytest
+
+from exporter.commands import report
 from exporter.commands.progress import Progress
+from exporter.commands.report import opened_collector, waiting_notice
 from exporter.commands.transactions_table import with_summary
+from exporter.config.loading import load
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
@@ -13,6 +21,7 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import BrokerCoverage, CoordinatorCoverage, SecondRead, StatePartitionProof
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
+from tests.kafka.loopback import Listener
 
 
 class Terminal(io.StringIO):
@@ -97,3 +106,54 @@ def test_gaps_name_everything_that_is_missing_once() -> None:
     )
     assert gaps(snapshot()) == ()
     assert snapshot().is_complete
+
+
+class Screen(Terminal):
+    """A terminal on which a test waits for the first line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_written = threading.Event()
+
+    def flush(self) -> None:
+        super().flush()
+        self.is_written.set()
+
+
+def test_a_command_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that accepts and is silent: one line with its address and the longest wait, on a terminal only."""
+    silent_for: list[socket] = []
+    closed, screen = threading.Event(), Screen()
+
+    def keep(connection: socket) -> None:
+        silent_for.append(connection)
+        closed.wait(10)
+
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(report, "SILENT_SECONDS", 0.0)
+    with Listener(keep) as broker:
+        flags = {"kafka.bootstrap.servers": f"127.0.0.1:{broker.port}", "scan.deadline": "13s"}
+        settings = load(file=None, environment={}, flags=flags).settings
+        with opened_collector(settings.kafka, settings.scan):
+            assert screen.is_written.wait(10)
+        closed.set()
+
+    assert screen.getvalue() == (
+        f"kafka-transaction-exporter: no response from 127.0.0.1:{broker.port} yet; waiting for up to 13 s\n"
+    )
+
+
+def test_a_command_that_has_its_response_says_nothing() -> None:
+    """The same wait after the metadata have come, and standard error that is not a terminal."""
+    screen, file, is_asked = Screen(), io.StringIO(), threading.Event()
+
+    def has_ended() -> bool:
+        is_asked.set()
+        return False
+
+    with waiting_notice("waiting", has_ended, stream=screen, after_s=0):
+        assert is_asked.wait(10)
+    with waiting_notice("waiting", stream=file, after_s=0):
+        pass
+
+    assert (screen.getvalue(), file.getvalue()) == ("", "")

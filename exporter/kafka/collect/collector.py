@@ -195,6 +195,11 @@ class Collector:
 
         return self.query(question)
 
+    @property
+    def has_metadata(self) -> bool:
+        """True once a broker has returned metadata. May be read from any thread."""
+        return self._metadata.is_known
+
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""
         return self._connections.statistics()
