@@ -156,7 +156,7 @@ def _process_family(metric: ForeignMetric) -> _Family:
     kind: Kind = "counter" if metric.type == "counter" else "gauge"
     lines = [f"{s.name}{labels_text(tuple(s.labels.items()))} {number(s.value)}\n" for s in metric.samples]
     chunk = Chunk("".join(lines).encode())
-    return _Family(metric.samples[0].name, f"{metric.documentation} Cached once per cycle.", kind, (chunk,))
+    return _Family(metric.samples[0].name, metric.documentation, kind, (chunk,))
 
 
 def _chunks(parts: Iterable[tuple[bytes, tuple[Chunk, ...]]]) -> tuple[Chunk, ...]:

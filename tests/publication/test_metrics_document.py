@@ -43,3 +43,9 @@ def test_only_the_table_contains_a_metric_name() -> None:
         if not path.is_relative_to(table) and names.search(path.read_text())
     ]
     assert found == []
+
+
+def test_every_help_text_can_be_read_alone() -> None:
+    """Prometheus shows it without the metric before it, and what holds for all metrics is in the document once."""
+    assert [metric.name for metric in METRICS if re.match(r"The same|As above|Those", metric.help)] == []
+    assert [metric.name for metric in METRICS if "cached" in metric.help.lower()] == []

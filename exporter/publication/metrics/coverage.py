@@ -95,7 +95,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_coverage_complete_where_authorized",
-        help="The same without partitions that are not authorized for DescribeProducers, which have an alert of their own.",
+        help="1 when coverage is complete, apart from unauthorized partitions: these have their own alert.",
         of=CLUSTER,
         values=lambda evaluation: evaluation.snapshot.is_complete_where_authorized,
     ),

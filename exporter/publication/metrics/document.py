@@ -22,8 +22,8 @@ In a fleet ([fleet.md](fleet.md)), every metric has `cluster` as its first label
 reload of its settings, the history, the baseline, and `process_*`. This page is generated (`make generate`).
 """
 
-_SAID_ONCE = (" Cached once per cycle.", "; only with transaction_log.enabled")
-"""Parts of HELP texts that the introduction says for all metrics, or for a section."""
+_SAID_ONCE = "; only with transaction_log.enabled"
+"""A part of HELP texts that the introduction says for a section."""
 
 _CONCLUSION = """\
 ## The process
@@ -51,7 +51,5 @@ def _labels(metric: Metric[Any]) -> str:
 
 def _meaning(metric: Metric[Any]) -> str:
     """Its HELP, without what the introduction says, and its type where the name does not show it."""
-    text = metric.help
-    for said in _SAID_ONCE:
-        text = text.replace(said, "")
+    text = metric.help.replace(_SAID_ONCE, "")
     return f"Histogram: {text[0].lower()}{text[1:]}" if metric.kind == "histogram" else text

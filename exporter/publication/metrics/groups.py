@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from exporter.evaluation.verdicts import BlockedGroup
-from exporter.publication.metrics.model import CACHED, PARTITION, SHOWN, Metric, Sample, Samples, Shown
+from exporter.publication.metrics.model import PARTITION, SHOWN, Metric, Sample, Samples, Shown
 
 _GROUP: Final = ("group", *PARTITION)
 
@@ -34,21 +34,21 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_consumer_group_blocked_records",
         help="Offsets (records and end markers) that a group cannot read because a suspect transaction holds back the last "
-        f"stable offset, where the group has committed; no series for other groups. {CACHED}",
+        "stable offset, where the group has committed; no series for other groups.",
         labels=_GROUP,
         of=SHOWN,
         values=records,
     ),
     Metric(
         name="kafka_consumer_group_blocked_since_timestamp_seconds",
-        help=f"First cycle in which the group was blocked on this partition; kept in state.file. {CACHED}",
+        help="First cycle in which the group was blocked on this partition; kept in state.file.",
         labels=_GROUP,
         of=SHOWN,
         values=since,
     ),
     Metric(
         name="kafka_consumer_groups_blocked_hidden",
-        help=f"Blocked groups, by partition, without a series because of the limit. {CACHED}",
+        help="Blocked groups, by partition, without a series because of the limit.",
         of=SHOWN,
         values=hidden,
     ),

@@ -89,7 +89,6 @@ HISTORY: Final[Source[HistoryStatus]] = Source(lambda publication: publication.p
 BASELINE: Final[Source[BaselineStatus]] = Source(lambda publication: publication.process.baseline, is_of_process=True)
 
 PARTITION: Final = ("topic", "partition")
-CACHED: Final = "Cached once per cycle."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

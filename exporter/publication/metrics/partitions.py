@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from exporter.evaluation.verdicts import Evaluation
 from exporter.publication.metrics.model import (
-    CACHED,
     CLUSTER,
     PARTITION,
     SHOWN,
@@ -84,7 +83,7 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_max_active_transaction_duration_seconds",
         help="Longest duration of any transaction open on the partition, 0 when none is open; "
-        f"no series where the partition could not be read. {CACHED}",
+        "no series where the partition could not be read.",
         labels=PARTITION,
         of=SHOWN,
         values=partition_durations,
@@ -92,14 +91,14 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_max_transaction_idle_seconds",
         help="Longest time since the last write of any open transaction, by the client's clock; "
-        f"only partitions with one. {CACHED}",
+        "only partitions with one.",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_idle,
     ),
     Metric(
         name="kafka_partition_open_transactions",
-        help=f"Open transactions on the partition; only partitions with one. {CACHED}",
+        help="Open transactions on the partition; only partitions with one.",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_open,
@@ -107,7 +106,7 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_late_transactions",
         help="Open transactions older than transaction.max.timeout.ms plus padding; "
-        f"only partitions with an open transaction. {CACHED}",
+        "only partitions with an open transaction.",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_late,
@@ -115,7 +114,7 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_late_prepared_transactions",
         help="Late transactions that are prepared for two-phase commit, which no time-out ends; "
-        f"only partitions with one. {CACHED}",
+        "only partitions with one.",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_late_prepared,
@@ -123,7 +122,7 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_unusually_long_transactions",
         help="Open transactions that are longer than their usual duration; "
-        f"only partitions with an open transaction, and only with a baseline. {CACHED}",
+        "only partitions with an open transaction, and only with a baseline.",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_unusually_long,
@@ -131,7 +130,7 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_last_stable_offset_lag",
         help="High watermark minus last stable offset: records and end markers that read_committed consumers cannot see; "
-        f"only partitions with an open transaction. {CACHED}",
+        "only partitions with an open transaction.",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_lag,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
-from exporter.publication.metrics.model import CACHED, CLUSTER, PARTITION, SHOWN, Metric, Sample, Samples, Shown
+from exporter.publication.metrics.model import CLUSTER, PARTITION, SHOWN, Metric, Sample, Samples, Shown
 
 _SUSPECT: Final = (*PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
 
@@ -55,19 +55,19 @@ def suspects_hidden(shown: Shown) -> int:
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_late_transactions",
-        help=f"Open transactions older than transaction.max.timeout.ms plus padding, on all read partitions. {CACHED}",
+        help="Open transactions older than transaction.max.timeout.ms plus padding, on all read partitions.",
         of=CLUSTER,
         values=lambda evaluation: evaluation.late_count,
     ),
     Metric(
         name="kafka_partitions_with_late_transactions",
-        help=f"Partitions with at least one late transaction, on all read partitions. {CACHED}",
+        help="Partitions with at least one late transaction, on all read partitions.",
         of=CLUSTER,
         values=lambda evaluation: int(np.count_nonzero(evaluation.partitions.late_transactions)),
     ),
     Metric(
         name="kafka_open_transactions",
-        help=f"Open transactions by verdict, every verdict always present; hanging_* are proofs. {CACHED}",
+        help="Open transactions by verdict, every verdict always present; hanging_* are proofs.",
         labels=("verdict",),
         of=CLUSTER,
         values=open_by_verdict,
@@ -75,29 +75,28 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_suspect_transaction_start_timestamp_seconds",
         help="Start of each transaction that needs attention, worst first up to a limit; "
-        f"transactional_id is empty when unknown. {CACHED}",
+        "transactional_id is empty when unknown.",
         labels=_SUSPECT,
         of=SHOWN,
         values=suspects,
     ),
     Metric(
         name="kafka_suspect_transaction_start_by_client_clock",
-        help="Value 1 for each suspect whose start is its last write by the client's clock, which may be wrong. "
-        f"{CACHED}",
+        help="Value 1 for each suspect whose start is its last write by the client's clock, which may be wrong.",
         labels=(*PARTITION, "producer_id", "start_offset"),
         of=SHOWN,
         values=starts_by_client_clock,
     ),
     Metric(
         name="kafka_suspect_transactions_hidden",
-        help=f"Suspects without a series because of the limit. {CACHED}",
+        help="Suspects without a series because of the limit.",
         of=SHOWN,
         values=suspects_hidden,
     ),
     Metric(
         name="kafka_transaction_max_timeout_seconds",
         help="Limit used for late, without padding: the largest transaction.max.timeout.ms of all brokers, "
-        f"or the fallback when none could be read. {CACHED}",
+        "or the fallback when none could be read.",
         of=CLUSTER,
         values=lambda evaluation: evaluation.max_timeout_ms / 1000,
     ),
