@@ -60,9 +60,9 @@ class Explainer:
 
 
 def in_one_line(conclusion: Conclusion) -> tuple[str, str]:
-    """(cause, evidence); of an unknown cause what is missing, and which causes are possible."""
+    """(cause, evidence); for an unknown cause why it is unknown, and which causes are possible."""
     if conclusion.cause is not Cause.UNKNOWN:
         return NO_CAUSE if conclusion.cause is None else conclusion.cause.value, "; ".join(conclusion.evidence)
     possible = ", ".join(cause.value for cause in conclusion.possible)
-    missing = f"missing: {'; '.join(conclusion.missing)}"
-    return conclusion.cause.value, f"{missing}; possible: {possible}" if possible else missing
+    why = "; ".join(conclusion.missing)
+    return conclusion.cause.value, f"{why}. Possible causes: {possible}" if possible else why

@@ -33,8 +33,8 @@ class Cause(Enum):
 
     @property
     def sentence(self) -> str:
-        """What happened, in a sentence without its full stop."""
-        return _SENTENCES[self]
+        """What happened, in a sentence without its full stop; empty for `unknown`."""
+        return _SENTENCES.get(self, "")
 
 
 _SENTENCES = {
@@ -46,7 +46,6 @@ _SENTENCES = {
     Cause.MARKER_BY_HAND: "a marker that no coordinator wrote makes the partition refuse the coordinator's",
     Cause.COORDINATOR_LOG_LOST: "the coordinator lost records of its log, and with them the transaction",
     Cause.FOREIGN_RECORDS: "the records were written in another cluster, and restored or copied here",
-    Cause.UNKNOWN: "the cause is unknown",
 }
 
 
@@ -61,7 +60,7 @@ class Conclusion:
     possible: tuple[Cause, ...] = ()
     """For `unknown`: the causes that are not excluded."""
     missing: tuple[str, ...] = ()
-    """For `unknown`: the evidence that would decide."""
+    """For `unknown`: why the evidence does not decide, a sentence each without its full stop."""
 
 
 def cause_of(facts: Facts) -> Conclusion:
@@ -74,12 +73,12 @@ def cause_of(facts: Facts) -> Conclusion:
     if verdict is Verdict.STUCK_COMPLETING:
         return _of_stuck(facts)
     if verdict is Verdict.OVERDUE_AT_COORDINATOR:
-        return _unknown(
-            (), "why the coordinator does not end it: its own log and threads show that, and no record does"
-        )
+        return _unknown((), "no record shows why the coordinator does not end it: search the log lines of its broker")
     first = facts.first
     if first is None:
-        return _unknown((), f"the first record of the transaction: {facts.logs.own.unread or 'it is not in the log'}")
+        unread = facts.logs.own.unread
+        why = f"was not read: {unread}" if unread else "is not in the log any more"
+        return _unknown((), f"the first record of the transaction {why}")
     return (
         _foreign(facts, first)
         or _after_expiry(facts, first)
@@ -122,7 +121,10 @@ def _of_stuck(facts: Facts) -> Conclusion:
             f"is {owner_epoch}: it never reached {entry.coordinator_epoch}, so a tool wrote that marker, and the partition "
             "refuses those of the coordinator",
         )
-    return _unknown((), "why the partition does not accept the coordinator's marker: the leader's log has the error")
+    return _unknown(
+        (),
+        "no record shows why the partition refuses the coordinator's marker: search the log lines of its leader",
+    )
 
 
 def _adopted(facts: Facts) -> Conclusion | None:
@@ -185,7 +187,7 @@ def _in_a_transaction(facts: Facts, first: LoggedBatch) -> Conclusion | None:
         return _late(facts, first, latest, before[-1])
     if len(candidates) > 1 and not _lacks_last_marker(facts, before, latest):
         return _unknown(
-            (Cause.LATE_WRITE, Cause.MARKER_LOST), "which of several short transactions the record belongs to"
+            (Cause.LATE_WRITE, Cause.MARKER_LOST), "the record may belong to any of several short transactions"
         )
     return _lost_marker(facts, first, latest)
 
@@ -211,12 +213,14 @@ def _is_everything_read(facts: Facts) -> bool:
 
 def _late(facts: Facts, first: LoggedBatch, transaction: PastTransaction, marker: LoggedMarker) -> Conclusion:
     if not facts.logs.own.is_whole(marker.offset, first.offset):
-        return _unknown((Cause.LATE_WRITE,), "records between the marker and the first record: they are gone or unread")
+        return _unknown(
+            (Cause.LATE_WRITE,), "records between the marker and the first record are gone or were not read"
+        )
     stamps = stamps_of(facts, first)
     if stamps.doubt:
         return _unknown((Cause.LATE_WRITE, Cause.NOT_ADDED), stamps.doubt)
     if not stamps.is_before(first, transaction.prepared_ms):
-        near = "whether the record was made before the end of the transaction: its time is too near to it"
+        near = "the record's time is too near to the end of the transaction to show which came first"
         return _unknown((Cause.LATE_WRITE, Cause.NOT_ADDED), near)
     outcome = "COMMIT" if marker.commit else "ABORT"
     delay = humanize_duration(max(transaction.prepared_ms - first.first_timestamp_ms, 0))
@@ -235,7 +239,7 @@ def _end_in_words(transaction: PastTransaction) -> str:
 def _lost_marker(facts: Facts, first: LoggedBatch, transaction: PastTransaction) -> Conclusion:
     own = facts.logs.own
     if transaction.completed_ms < 0:
-        return _unknown((), "whether the coordinator has written the marker: its log has the decision only")
+        return _unknown((), "the coordinator's log has the decision, and does not show whether its marker was written")
     before = [marker for marker in own.markers if marker.offset < facts.opened.start_offset]
     later = [] if _lacks_last_marker(facts, before, transaction) else list(own.markers)
     later = [marker for marker in later if marker.timestamp_ms + CLOCKS_APART_MS >= transaction.prepared_ms]
@@ -243,7 +247,8 @@ def _lost_marker(facts: Facts, first: LoggedBatch, transaction: PastTransaction)
     is_open = facts.logs.entry is not None and facts.logs.entry.start_offset == facts.opened.start_offset
     if later or not reaches_back or not own.is_whole(own.read_from, first.next_offset) or not is_open:
         return _unknown(
-            (Cause.LATE_WRITE, Cause.MARKER_LOST), "the whole log of the partition since the transaction began"
+            (Cause.LATE_WRITE, Cause.MARKER_LOST),
+            "the log of the partition does not show whether it ever had the transaction's marker",
         )
     epochs = (
         f"; its leader epoch was {first.leader_epoch} when the record was written, and is {own.leader_epoch} now"
@@ -268,20 +273,20 @@ def _outside_of_transactions(facts: Facts, first: LoggedBatch) -> Conclusion:
         possible = [Cause.COORDINATOR_LOG_LOST, Cause.FOREIGN_RECORDS]
         possible += [] if any(map(_is_by_a_coordinator, facts.markers)) else [Cause.NOT_ADDED]
         if state.unread:
-            return _unknown(possible, f"the coordinators' log: {state.unread}")
+            return _unknown(possible, f"the coordinators' log was not read completely: {state.unread}")
         if not state.is_whole:
             possible.append(Cause.WRITTEN_AFTER_EXPIRY)
-            return _unknown(possible, "older records of the coordinators' log: they are compacted or were not read")
-        return _unknown(possible, "any record of this producer id: no coordinator of this cluster has one")
+            return _unknown(possible, "older records of the coordinators' log are compacted or were not read")
+        return _unknown(possible, "no coordinator of this cluster has a record of this producer id")
     if state.unread or state.has_gaps:
         return _unknown(
             (Cause.NOT_ADDED, Cause.LATE_WRITE, Cause.COORDINATOR_LOG_LOST),
-            f"every record of the transactional id: {state.unread or 'some are compacted'}",
+            f"the log of the transactional id is incomplete: {state.unread or 'records are compacted'}",
         )
     if facts.with_partition:
         doubt = stamps_of(facts, first).doubt
         if not doubt and first.first_timestamp_ms <= max(one.prepared_ms for one in facts.with_partition):
-            doubt = "to which transaction the record belongs: it is older than the last one with the partition"
+            doubt = "the record is older than the last transaction with the partition, and may belong to another one"
         if doubt:
             return _unknown((Cause.NOT_ADDED, Cause.LATE_WRITE), doubt)
     if (why := _why_log_may_be_shorter(facts)) is not None:
@@ -356,6 +361,6 @@ def _why_log_may_be_shorter(facts: Facts) -> str | None:
     of_topic = protection.state_topic_configs.get("unclean.leader.election.enable")
     if of_topic == "false" and (protection.state_topic_replicas or 0) > 1:
         return None
-    return "whether the coordinator's log is complete: its leader has changed since, and " + (
+    return "the coordinator's log may be incomplete: its leader has changed since, and " + (
         "unclean elections are possible" if of_topic != "false" else "it has one replica"
     )

@@ -28,7 +28,7 @@ class Stamps:
     lag_ms: int = 0
     """The most that an earlier record's time was before the begin of its transaction."""
     doubt: str = ""
-    """Why the time of a record shows nothing, as what is missing; empty if it can be used."""
+    """Why the time of a record shows nothing, a sentence without its full stop; empty if it can be used."""
 
     def is_before(self, batch: LoggedBatch, instant_ms: int) -> bool:
         """True if the record was made clearly before an instant of the coordinator's clock."""
@@ -38,16 +38,18 @@ class Stamps:
 def stamps_of(facts: Facts, first: LoggedBatch) -> Stamps:
     """From the producer's records before the first one of the open transaction."""
     if first.has_log_append_time:
-        return Stamps(doubt="when the client made the record: the topic has message.timestamp.type=LogAppendTime")
+        return Stamps(
+            doubt="the topic has message.timestamp.type=LogAppendTime, so when the client made the record is unknown"
+        )
     pairs = list(_earlier(facts, first))
     if len(pairs) < EARLIER_MIN:
-        few = f"{humanize_count(len(pairs), 'earlier batch', 'earlier batches')} of the producer, too few to show it"
-        return Stamps(
-            doubt=f"whether the record's time is that of its making: there {'is' if len(pairs) == 1 else 'are'} {few}"
-        )
+        few = humanize_count(len(pairs), "earlier batch", "earlier batches")
+        return Stamps(doubt=f"the producer has {few} here, too few to show whether the record's time can be trusted")
     lag_ms = max(0, *(begun - at for at, begun, _ in pairs))
     if lag_ms > LAG_MAX_MS or any(at > ended + CLOCKS_APART_MS for at, _, ended in pairs):
-        return Stamps(doubt="when the client made the record: the times of earlier ones do not fit their transactions")
+        return Stamps(
+            doubt="the times of earlier records do not fit their transactions, so when the client made this one is unknown"
+        )
     return Stamps(lag_ms=lag_ms)
 
 

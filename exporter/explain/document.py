@@ -74,13 +74,11 @@ def _conclusion(conclusion: Conclusion) -> Iterator[str]:
     if conclusion.cause is None:
         yield f"No cause: {conclusion.evidence[0]}"
         return
-    yield f"Cause: {conclusion.cause.value}: {conclusion.cause.sentence}"
-    for sentence in conclusion.evidence:
+    yield ": ".join(filter(None, ("Cause", conclusion.cause.value, conclusion.cause.sentence)))
+    for sentence in (*conclusion.evidence, *conclusion.missing):
         yield f"  - {sentence}"
     if conclusion.possible:
-        yield f"  possible: {', '.join(cause.value for cause in conclusion.possible)}"
-    for sentence in conclusion.missing:
-        yield f"  missing: {sentence}"
+        yield f"  possible causes: {', '.join(cause.value for cause in conclusion.possible)}"
 
 
 def markdown(explanation: Explanation) -> str:

@@ -93,7 +93,8 @@ def _with_causes(incident: Incident, causes: Mapping[TransactionKey, tuple[str, 
         cause, because = causes.get(suspect.key, ("", ""))
         suspects.append(replace(suspect, cause=cause, because=because) if cause else suspect)
         if cause:
-            events.append(Event(now_ms, EventKind.CAUSE, f"{suspect.name}: the cause is {cause}: {because}"))
+            sentence = f"the cause of the suspect on {suspect.name} is {cause}: {because}"
+            events.append(Event(now_ms, EventKind.CAUSE, sentence))
     return _with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
 
 
@@ -156,7 +157,7 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
         after = replace(after, start_ms=start_ms)
         events += _began(row, start_ms)
     if row.verdict is not before.verdict:
-        events.append(Event(now_ms, EventKind.VERDICT, f"{before.name} is {row.verdict.label}: {row.reason}"))
+        events.append(_verdict(row, now_ms))
     events += _groups_blocked(row, _blocked(row).keys() - set(before.groups), evaluation)
     if after.outcome not in {before.outcome, OutcomeEvidence.NONE.value}:
         events.append(_outcome(row, now_ms))
@@ -166,7 +167,7 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
 def _no_suspect(before: Suspect, verdict: Verdict, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
     if verdict is before.verdict:
         return before, []
-    sentence = f"{before.name} is no suspect any more: {verdict.label}"
+    sentence = f"the transaction on {before.name} is not a suspect any more: {verdict.label}"
     return replace(before, verdict=verdict), [Event(evaluation.snapshot.taken_at_ms, EventKind.VERDICT, sentence)]
 
 
@@ -177,7 +178,7 @@ def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Eve
     if key.topic not in partitions.topics:
         if key.topic in evaluation.snapshot.visibility.hidden_topics or not evaluation.snapshot.is_complete:
             return before, []
-        sentence = f"{before.name} does not exist any more"
+        sentence = f"partition {before.name} does not exist any more"
     elif not partitions.is_read(key.topic, key.partition) or _is_unexamined(key, evaluation):
         return before, []
     else:
@@ -253,12 +254,17 @@ def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, l
     events = _began(row, start_ms)
     remembered = evaluation.memory.of(key)
     seen_ms = now_ms if remembered is None else remembered.first_seen_ms - remembered.clock_offset_ms
-    events.append(Event(seen_ms, EventKind.FIRST_SEEN, f"{suspect.name}: first cycle that saw it open"))
-    events.append(Event(now_ms, EventKind.VERDICT, f"{suspect.name} is {row.verdict.label}: {row.reason}"))
+    sentence = f"the transaction on {suspect.name} is seen open for the first time"
+    events += [Event(seen_ms, EventKind.FIRST_SEEN, sentence), _verdict(row, now_ms)]
     events += _groups_blocked(row, _blocked(row), evaluation)
     if row.outcome_evidence is not OutcomeEvidence.NONE:
         events.append(_outcome(row, now_ms))
     return suspect, events
+
+
+def _verdict(row: TransactionRow, now_ms: int) -> Event:
+    sentence = f"the transaction on {row.topic}-{row.partition} is {row.verdict.label}: {row.reason}"
+    return Event(now_ms, EventKind.VERDICT, sentence)
 
 
 def _own_start_ms(row: TransactionRow, evaluation: Evaluation) -> int:
@@ -310,7 +316,7 @@ def _outcome(row: TransactionRow, now_ms: int) -> Event:
     return Event(
         now_ms,
         EventKind.OUTCOME,
-        f"{of}: on other partitions this producer's transaction was {row.outcome_evidence.value}{seen}",
+        f"the transaction on {of} was {row.outcome_evidence.value} on other partitions{seen}",
     )
 
 

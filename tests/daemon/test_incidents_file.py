@@ -76,7 +76,8 @@ def test_begin_and_end_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     kept.take(evaluate(snapshot(taken_at_ms=NOW_MS + 30_000), Memory(), Policy()))
     first, last = caplog.messages
     link = "https://ktx/20270115T080000000Z"
-    assert first.startswith(f"incident 20270115T080000000Z ({link}) begins: orders-0 is hanging_no_transactional_id: ")
+    begins = "begins: the transaction on orders-0 is hanging_no_transactional_id: "
+    assert first.startswith(f"incident 20270115T080000000Z ({link}) {begins}")
     assert last == "incident 20270115T080000000Z is over"
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.daemon.explainer import in_one_line
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.causes import Cause, cause_of
+from exporter.explain.document import explain, text
 from exporter.explain.facts import Facts
 from exporter.snapshot import TransactionState
 from tests.explain.facts import BEGAN_MS, HERE, SECOND_MS, history, with_log, with_state
@@ -216,6 +218,23 @@ def test_what_could_be_another_cause_is_unknown(name: str) -> None:
     assert found.cause is Cause.UNKNOWN
     assert set(found.possible) == possible
     assert found.missing
+    for why in found.missing:  # a sentence that can be read without "what is missing is"
+        assert not why.startswith(("whether ", "which ", "why ", "when ", "to which "))
+        assert why.count(": ") <= 1
+
+
+def test_an_unknown_cause_is_said_once() -> None:
+    """Then the reasons, and the causes that are left; on the page of the incident in one line."""
+    facts, _ = LOOKALIKES["an unknown producer"]
+    explanation = explain(facts(), bytes_read=0, bytes_limit=0)
+    conclusion = explanation.conclusion
+    possible = ", ".join(cause.value for cause in conclusion.possible)
+
+    first, *rest = list(text(explanation))[3:]
+
+    assert first == "Cause: unknown"
+    assert rest[: rest.index("")] == [*(f"  - {why}" for why in conclusion.missing), f"  possible causes: {possible}"]
+    assert in_one_line(conclusion) == ("unknown", f"{conclusion.missing[0]}. Possible causes: {possible}")
 
 
 def test_a_lost_log_shows_after_a_known_producer() -> None:

@@ -60,7 +60,10 @@ def test_a_verdict_that_changes_is_reported_once() -> None:
     cycles.cycle(30, [hang()], proof=UNPROVED)
     (incident,) = cycles.cycle(60, [hang()]).all
     verdicts = [event.sentence.split(":")[0] for event in incident.events if event.kind is EventKind.VERDICT]
-    assert verdicts == ["orders-0 is inconclusive", "orders-0 is hanging_no_transactional_id"]
+    assert verdicts == [
+        "the transaction on orders-0 is inconclusive",
+        "the transaction on orders-0 is hanging_no_transactional_id",
+    ]
     assert (incident.started_ms, incident.worst) == (NOW_MS, Verdict.HANGING_NO_TRANSACTIONAL_ID)
 
 
@@ -165,7 +168,7 @@ def test_a_suspect_that_is_owned_after_all_stays_in_its_incident_until_it_ends()
     (incident,) = cycles.cycle(30, [Entry()], proof=None, transactions=(transaction(),)).all
     assert (incident.is_over, incident.events[-1].sentence) == (
         False,
-        "orders-0 is no suspect any more: open_within_timeout",
+        "the transaction on orders-0 is not a suspect any more: open_within_timeout",
     )
     assert cycles.cycle(45, [Entry()], proof=None, transactions=(transaction(),)) is cycles.incidents
     (incident,) = cycles.cycle(60).all

@@ -112,7 +112,13 @@ def test_an_incident_is_reported_from_its_first_record_to_the_abort_that_ended_i
     printed = called(tmp_path, "incident", name, *where).stdout
     with serving(broker.bootstrap, tmp_path) as exporter:
         page = exporter.get(f"/incidents/{name}")[1]
-    steps = ("was last written to", "first cycle that saw it open", "is hanging", "sends the marker", "no longer open")
+    steps = (
+        "was last written to",
+        "is seen open for the first time",
+        "is hanging",
+        "sends the marker",
+        "no longer open",
+    )
     assert "its first record has the timestamp" in page
     assert "and no headers" in page
     for text in (printed.replace("\\", ""), page):

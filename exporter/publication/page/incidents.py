@@ -179,7 +179,7 @@ def _suspect(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
 def _cause(suspect: Suspect) -> str:
     if not suspect.cause:
         return ""
-    return f'<p class="cause">Cause: <strong>{_e(suspect.cause)}</strong>: {_e(suspect.because)}.</p>'
+    return f'<p class="cause">Cause <strong>{_e(suspect.cause)}</strong>: {_e(suspect.because)}.</p>'
 
 
 def _what_to_paste(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
