@@ -9,6 +9,7 @@ import numpy as np
 from exporter.commands.document import transaction
 from exporter.commands.rows import Paint, Row, as_table, plain
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
+from exporter.evaluation.reasons import outcome_in_words
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.publication.page.humanize import humanize_group
 
@@ -92,4 +93,4 @@ def _below(row: TransactionRow, now_ms: int) -> Iterator[str]:
         named = humanize_names([humanize_group(group, now_ms) for group in row.groups], shown_max=GROUPS_MAX)
         yield f"Consumer groups: {named}."
     if row.outcome_seen:
-        yield f"Outcome elsewhere: {row.outcome_evidence.value}: {'; '.join(row.outcome_seen)}."
+        yield f"Outcome elsewhere: {outcome_in_words(row)}"

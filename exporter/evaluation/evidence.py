@@ -289,16 +289,14 @@ def _of(producer_id: int, sentences: Iterable[tuple[int, str]]) -> Iterator[str]
 def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) -> tuple[str, ...]:
     """Why partitions may have forgotten the producer, and so are not searched; empty if none has."""
     if kept_ms is None:
-        return (
-            "it is unknown how long partitions remember producers: needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+",
-        )
+        return ("how long partitions remember producers is unknown: needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+",)
     if now_ms is None:
         return ("the cluster's time is unknown, so partitions may have forgotten the producer",)
     is_sane = 0 < last_timestamp_ms <= now_ms + CLOCK_SLACK_MS
     if is_sane and now_ms - last_timestamp_ms + CLOCK_SLACK_MS < kept_ms:
         return ()
     hours = f"{kept_ms / 3_600_000:g}"
-    return (f"partitions forget a producer {hours} hours after its last marker there: more time may have passed",)
+    return (f"more than the {hours} hours after which partitions forget a producer may have passed",)
 
 
 def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int) -> int | None:

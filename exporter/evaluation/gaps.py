@@ -47,12 +47,7 @@ def _unproved(snapshot: Snapshot) -> list[str]:
         for partition in (() if proof is None else proof.unconfirmed)
     ]
     sentences += _first_of(unconfirmed, "more leaders are not confirmed")
-    kept = [
-        f"a verdict of overdue or stuck depends on a leader that is not confirmed: {why}"
-        for why in open_.unconfirmed
-        if why is not None
-    ]
-    sentences += _first_of(kept, "more verdicts depend on leaders that are not confirmed")
+    sentences += _first_of(_undecided(snapshot), "more reasons why overdue and stuck cannot be decided")
     failed = int(np.count_nonzero(open_.second_read == int(SecondRead.UNREAD)))
     if failed:
         sentences.append(f"{failed} suspect transactions could not be read a second time")
@@ -64,6 +59,21 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     if silent:
         brokers = ", ".join(map(str, silent))
         sentences.append(f"in-sync replicas did not respond, or do not agree with their leader: broker {brokers}")
+    return sentences
+
+
+def _undecided(snapshot: Snapshot) -> list[str]:
+    """A sentence for each reason, with the first partition: the id may be hidden from readers of coverage."""
+    open_ = snapshot.open_transactions
+    rows: dict[str, list[int]] = {}
+    for row, why in zip(open_.partition_row.tolist(), open_.unconfirmed, strict=False):  # empty: nothing is against any
+        if why is not None:
+            rows.setdefault(why, []).append(row)
+    sentences = []
+    for why, of in rows.items():
+        topic, partition = snapshot.partitions.name(of[0])
+        more = f" and {len(of) - 1} more" if len(of) > 1 else ""
+        sentences.append(f"overdue and stuck cannot be decided for the transaction on {topic}-{partition}{more}: {why}")
     return sentences
 
 

@@ -32,6 +32,13 @@ def humanize_names(names: Sequence[str], *, shown_max: int) -> str:
     return ", ".join(names[:shown_max]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def as_sentence(phrase: str) -> str:
+    """`phrase` with a capital and a full stop; a name or a setting at its beginning stays as it is."""
+    first = phrase.split(" ", 1)[0].rstrip(",:;")
+    begun = f"{phrase[0].upper()}{phrase[1:]}" if first.isalpha() else phrase
+    return f"{begun.removesuffix('.')}."
+
+
 def printable(text: str) -> str:
     """`text` without control characters: a transactional id may contain any, and a terminal executes some."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.humanize import as_sentence
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.outcome import (
     decided_by_coordinator,
@@ -42,10 +43,10 @@ _MISSING = {
         "the producer id or the coordinator of the transactional id changed between the requests"
     ),
     InconclusiveReason.TOPICS_HIDDEN: (
-        "its coordinator may leave this topic out of its response: grant DESCRIBE on the topic"
+        "its coordinator may leave this topic out of its response; grant DESCRIBE on the topic"
     ),
     InconclusiveReason.IDS_MAY_BE_DENIED: (
-        "no coordinator lists the producer id, but an ACL may hide it: grant DESCRIBE on the cluster so that the ACLs can "
+        "no coordinator lists the producer id, but an ACL may hide it; grant DESCRIBE on the cluster so that the ACLs can "
         "be read"
     ),
     InconclusiveReason.ACLS_NOT_LISTED: (
@@ -53,52 +54,52 @@ _MISSING = {
         "is unknown"
     ),
     InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY: (
-        "no coordinator lists the producer id, but ACLs name transactional ids that are not visible to this exporter: "
+        "no coordinator lists the producer id, but ACLs name transactional ids that are not visible to this exporter; "
         "grant DESCRIBE on every transactional id (a literal *)"
     ),
-    InconclusiveReason.LEADERSHIP_UNCONFIRMED: "a broker whose response was used may be cut off from its controller",
-    InconclusiveReason.REPLICA_UNREAD: "an in-sync replica did not respond, or shows another state of the producer",
+    InconclusiveReason.LEADERSHIP_UNCONFIRMED: "a broker whose response was used may be cut off from its controller{which}",
+    InconclusiveReason.REPLICA_UNREAD: "an in-sync replica{which} did not respond, or shows another state of the producer",
     InconclusiveReason.REPLICA_UNAWARE: (
-        "an in-sync replica does not know the producer: it has the transaction's end, or the transaction's records are "
-        "deleted; in both cases the transaction ends when that replica becomes the leader"
+        "an in-sync replica{which} does not know the producer; it has the transaction's end, or the records are deleted, "
+        "and in both cases the transaction ends when that replica becomes the leader"
     ),
     InconclusiveReason.MAY_BE_FENCED: (
-        "its coordinator has the id Ongoing at the next epoch with this partition: this is a newer transaction, or "
+        "its coordinator has the id Ongoing at the next epoch with this partition; this is either a newer transaction or "
         "a fence of this transaction that the coordinator cannot write yet and will complete"
     ),
     InconclusiveReason.CLOCK_UNVERIFIED: (
         "whether the transaction is past its time-out depends on the exporter's clock, which is wrong or cannot be "
-        "compared with the brokers' clocks: grant DESCRIBE on the cluster"
+        "compared with the brokers' clocks; grant DESCRIBE on the cluster"
     ),
     InconclusiveReason.COORDINATOR_BEHIND: "the partition has seen a newer producer epoch than its coordinator has",
     InconclusiveReason.UNKNOWN_STATE: (
         "its coordinator responded with a transaction state that this version of the exporter does not know"
     ),
     InconclusiveReason.TRANSACTION_STATE_HIDDEN: (
-        "the topic __transaction_state is not visible: grant DESCRIBE on it, so that every coordinator is known"
+        "the topic __transaction_state is not visible; grant DESCRIBE on it, so that every coordinator is known"
     ),
     InconclusiveReason.TRANSACTION_STATE_ABSENT: (
-        "brokers show no topic __transaction_state, so no coordinator could be asked: a proxy hides it, or no producer has "
-        "ever used a transactional id; connect to the brokers themselves, or create it by `kafka-transactions.sh describe "
+        "brokers show no topic __transaction_state, so no coordinator was queried; if a proxy hides it, connect to the "
+        "brokers themselves; if no producer has ever used a transactional id, create it by `kafka-transactions.sh describe "
         "--transactional-id any`"
     ),
     InconclusiveReason.TRANSACTION_STATE_UNKNOWN: "no broker returned the leaders of the partitions of __transaction_state",
     InconclusiveReason.STATE_PARTITION_OFFLINE: "a partition of __transaction_state has no leader",
     InconclusiveReason.LOADING: "a coordinator is still loading its partition of __transaction_state",
     InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN: (
-        "transactional ids are not visible: grant DESCRIBE on every transactional id"
+        "transactional ids are not visible; grant DESCRIBE on every transactional id"
     ),
     InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not respond",
     InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader between the requests",
     InconclusiveReason.ADDRESS_OF_ANOTHER_BROKER: (
-        f"a coordinator is not reached at an address of its own ({ADDRESS_CAUSES}): another broker responds for it"
+        f"another broker responds at the address of a coordinator ({ADDRESS_CAUSES})"
     ),
     InconclusiveReason.NOT_COORDINATOR: (
-        "the leader of a partition of __transaction_state responded that it does not coordinate the ids that belong to it: "
+        "the leader of a partition of __transaction_state responded that it does not coordinate the ids that belong to it; "
         "the partition is moving, or partitions were added to the topic, which needs a restart of every broker"
     ),
     InconclusiveReason.TRANSACTIONS_NOT_OFFERED: (
-        "a coordinator does not offer ListTransactions and DescribeTransactions: Kafka 3.0 or later is needed"
+        "a coordinator does not offer ListTransactions and DescribeTransactions, which needs Kafka 3.0 or later"
     ),
     InconclusiveReason.NOT_ASKED: "the exporter did not query the coordinators for a proof in this cycle",
     InconclusiveReason.NOT_EXAMINED: "more transactions are open than one cycle examines (scan.transactions_limit)",
@@ -165,6 +166,12 @@ def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
     return (*seen, *evidence.unsearched, *evidence.lost)
 
 
+def outcome_in_words(row: TransactionRow) -> str:
+    """What happened to the transaction on other partitions, and then the evidence or the gaps, a sentence each."""
+    outcome = "unknown" if row.outcome_evidence is OutcomeEvidence.NONE else row.outcome_evidence.value
+    return " ".join([f"{outcome}.", *map(as_sentence, row.outcome_seen)])
+
+
 def _log_said(ended: EndedTransaction, evidence: Evidence) -> str:
     here = f"{evidence.key.topic}-{evidence.key.partition}"
     return (
@@ -220,7 +227,7 @@ def waiting_groups(
 def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:
     here = f"{evidence.key.topic}-{evidence.key.partition}"
     if missing is not None:
-        return f"Unverified: {_MISSING[missing]}{_detail(evidence, missing)}."
+        return f"Unverified: {_MISSING[missing].format(which=_which(evidence, missing))}."
     if verdict is Verdict.REPLICA_DIVERGED:
         brokers = ", ".join(map(str, evidence.diverged_replicas))
         return (
@@ -242,13 +249,14 @@ def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason 
     return f"{said}{_agreement(evidence, verdict, here)}."
 
 
-def _detail(evidence: Evidence, missing: InconclusiveReason) -> str:
+def _which(evidence: Evidence, missing: InconclusiveReason) -> str:
+    """The brokers, or the contradiction, in parentheses."""
     if missing is InconclusiveReason.LEADERSHIP_UNCONFIRMED and evidence.unconfirmed is not None:
-        return f": {evidence.unconfirmed}"
+        return f" ({evidence.unconfirmed})"
     if missing is InconclusiveReason.REPLICA_UNREAD:
-        return f": broker {', '.join(map(str, evidence.silent_replicas))}"
+        return f" (broker {', '.join(map(str, evidence.silent_replicas))})"
     if missing is InconclusiveReason.REPLICA_UNAWARE:
-        return f": broker {', '.join(map(str, evidence.unaware_replicas))}"
+        return f" (broker {', '.join(map(str, evidence.unaware_replicas))})"
     return ""
 
 

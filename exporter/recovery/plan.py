@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from exporter.evaluation.reasons import outcome_in_words
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.markers import Marker
@@ -220,7 +221,7 @@ def in_words(plan: Plan, records: HeldBack | None = None) -> str:
     """The question to the operator; with the numbers of records where they were counted."""
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
-    seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ", no trace of it was found"
+    seen = outcome_in_words(row) if row.outcome_seen else "unknown, no trace of it was found"
     return (
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
         f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "
@@ -228,7 +229,7 @@ def in_words(plan: Plan, records: HeldBack | None = None) -> str:
         f"  {_of_records(plan, records)}\n"
         f"  transactional id {'unknown' if row.transactional_id is None else repr(row.transactional_id)}, "
         f"verdict {row.verdict.label}\n"
-        f"  outcome elsewhere: {row.outcome_evidence.value}{seen}\n"
+        f"  outcome elsewhere: {seen}\n"
         f"  {row.reason}"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.outcome import outcome_of
-from exporter.evaluation.reasons import outcome_seen
-from exporter.evaluation.verdicts import OutcomeEvidence, Policy
+from exporter.evaluation.reasons import _MISSING, outcome_in_words, outcome_seen
+from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Policy
 from exporter.snapshot import CoordinatorTransaction, EndMarker, EndMarkers, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, evidence, proof, snapshot, transaction
+from tests.publication.builders import hanging
 
 WRITTEN_MS = NOW_MS - 500
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
@@ -177,9 +179,24 @@ def test_where_it_was_seen_can_be_checked() -> None:
 
 def test_that_nothing_was_seen_of_it_is_not_said_where_a_commit_may_be_forgotten() -> None:
     """The operator who is asked to agree to an abort reads that the outcome can no longer be known."""
-    lost = "partitions forget a producer 24 hours after its last marker there: more time may have passed"
+    lost = "more than the 24 hours after which partitions forget a producer may have passed"
 
     assert outcome_seen(evidence(None, lost=(lost,))) == (lost,)
+
+
+def test_an_outcome_that_is_not_known_is_not_called_none() -> None:
+    """A sentence for each gap says what is needed; without a gap the word is all."""
+    gap = "some coordinators may be unknown: not authorized, needs DESCRIBE on topic __transaction_state"
+    row = replace(hanging(), outcome_seen=(gap, "orders-2 could not be searched"))
+
+    assert outcome_in_words(row) == f"unknown. S{gap[1:]}. orders-2 could not be searched."
+    assert outcome_in_words(replace(row, outcome_seen=())) == "unknown."
+
+
+def test_the_reason_of_an_unverified_transaction_has_one_colon() -> None:
+    """`Unverified: cause; advice`: which part explains which must not be guessed."""
+    assert _MISSING.keys() == set(InconclusiveReason)
+    assert [reason for reason, words in _MISSING.items() if ":" in words] == []
 
 
 def test_only_markers_of_this_producer_at_this_epoch_or_the_next_are_evidence() -> None:

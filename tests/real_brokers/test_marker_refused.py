@@ -136,7 +136,7 @@ def test_a_commit_may_be_on_a_topic_that_may_not_be_read(
     )
 
     assert refused.returncode == 5, refused.stderr
-    assert "outcome elsewhere: none (ABORT marker at epoch 0 on" in refused.stdout
+    assert "outcome elsewhere: unknown. ABORT marker at epoch 0 on" in refused.stdout
     assert "could not be read (TOPIC_AUTHORIZATION_FAILED), so their logs were not searched" in refused.stderr
     assert "the transaction may have been committed elsewhere" in refused.stderr
 

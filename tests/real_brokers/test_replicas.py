@@ -222,7 +222,7 @@ def test_a_replica_that_does_not_know_the_producer_ends_the_hang_as_leader(
         still_seen = committed_records(cluster, TOPIC, readable[-1], readable[0])
 
     assert row.inconclusive_reason is InconclusiveReason.REPLICA_UNAWARE
-    assert row.reason.endswith("when that replica becomes the leader: broker 3.")
+    assert row.reason.startswith("Unverified: an in-sync replica (broker 3) does not know the producer; ")
     assert refused.returncode == 5
     assert "kafka-leader-election.sh --election-type PREFERRED --topic mirrored --partition 0" in refused.stderr
     assert "--force" not in refused.stderr

@@ -159,13 +159,13 @@ def test_an_operator_reads_what_will_be_written() -> None:
         ),
         "  records that are dropped: not counted; offsets that wait: 42 in all",
         "  transactional id 'app,\\x1b[2J\\n1', verdict hanging_not_in_transaction",
-        "  outcome elsewhere: none, no trace of it was found",
+        "  outcome elsewhere: unknown, no trace of it was found",
         "  Because.",
     ]
     aborted = row(
         outcome_evidence=OutcomeEvidence.ABORTED, outcome_seen=("ABORT marker on orders-1", "orders-2 was not")
     )
-    assert "  outcome elsewhere: aborted (ABORT marker on orders-1; orders-2 was not)" in in_words(
+    assert "  outcome elsewhere: aborted. ABORT marker on orders-1. orders-2 was not." in in_words(
         plan_for(Action.ABORT, aborted)
     )
     unknown = plan_for(Action.COMPLETE, row(transactional_id=None, last_stable_offset_lag=None))

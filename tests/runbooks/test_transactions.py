@@ -75,7 +75,7 @@ def test_a_hang_that_was_committed_elsewhere_is_not_aborted(
     about(desk, hang)
 
     with desk.reading("KafkaTransactionHanging", "Mitigation") as operator:
-        operator.pastes("--dry-run", status=5, shows="outcome elsewhere: committed (COMMIT marker")
+        operator.pastes("--dry-run", status=5, shows="outcome elsewhere: committed. COMMIT marker")
         operator.pastes("abort", status=5, shows="an abort may hide committed records")
         operator.pastes("--exit-code", status=3)
 

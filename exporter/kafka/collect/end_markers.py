@@ -129,7 +129,7 @@ async def _became_visible(client: ClusterClient, searched: Topology) -> str:
     if not late:
         return ""
     more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-    return f"{late[0]}{more} became visible during the search, and was not searched"
+    return f"topic {late[0]}{more} became visible during the search, and was not searched"
 
 
 async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:

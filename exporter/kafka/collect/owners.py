@@ -67,8 +67,8 @@ def _moved(transaction: CoordinatorTransaction, coordinator: Claim) -> str | Non
     if transaction.coordinator == coordinator.leader:
         return None
     if coordinator.leader == NO_LEADER:
-        return "the metadata names no coordinator of its transactional id"
+        return "the metadata names no coordinator for its transactional id"
     return (
-        f"broker {transaction.coordinator} describes it, but the metadata names broker {coordinator.leader} as its "
-        "coordinator"
+        f"broker {transaction.coordinator} describes the transaction, but its coordinator in the metadata is broker "
+        f"{coordinator.leader}"
     )

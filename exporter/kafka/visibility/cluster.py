@@ -156,7 +156,7 @@ async def _state_topic_gap(client: ClusterClient, *, is_any_open: bool) -> str |
     except ClusterUnavailableError:
         return f"whether topic {STATE_TOPIC} is visible is unknown: no broker responded"
     if metadata.topic_errors.get(STATE_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return f"topic {STATE_TOPIC} is not visible: not authorized, needs DESCRIBE on it to know every coordinator"
+        return f"some coordinators may be unknown: not authorized, needs DESCRIBE on topic {STATE_TOPIC}"
     if STATE_TOPIC in metadata.first_row:
         return f"topic {STATE_TOPIC} became visible while this cycle was running"
     if is_any_open:

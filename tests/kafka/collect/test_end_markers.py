@@ -168,7 +168,7 @@ def test_a_partition_that_cannot_be_searched_is_reported_and_costs_no_verdict() 
     assert (row.verdict, row.outcome_evidence) == (Verdict.HANGING_NO_TRANSACTIONAL_ID, OutcomeEvidence.NONE)
     *unsearched, forgotten = row.outcome_seen
     assert tuple(unsearched) == row.outcome_unsearched
-    assert forgotten.startswith("it is unknown how long partitions remember producers")
+    assert forgotten.startswith("how long partitions remember producers is unknown")
     places = {
         sentence.split(" could not be searched for the transaction's marker: broker at ")[0]
         for sentence in row.outcome_seen

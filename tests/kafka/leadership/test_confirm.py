@@ -304,7 +304,9 @@ def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: V
 
     assert verdicts(evaluation)[KEPT] is unconfirmed
     assert not snapshot.is_complete
-    assert any("overdue or stuck" in sentence for sentence in gaps(snapshot))
+    undecided = [gap for gap in gaps(snapshot) if "overdue and stuck" in gap]
+    assert undecided
+    assert all("cannot be decided for the transaction on " in gap for gap in undecided)
     (row,) = (each for each in all_rows(evaluation) if (each.topic, each.partition, each.producer_id) == KEPT)
     assert (row.inconclusive_reason is UNCONFIRMED) is (unconfirmed is Verdict.INCONCLUSIVE)
 
@@ -353,4 +355,4 @@ def test_a_state_partition_without_a_leader_confirms_nothing_and_names_no_id() -
     """The sentence is a gap of the coverage, which readers without a right to the ids see, too."""
     why = _moved(transaction("PrepareCommit"), Claim(topic=STATE_TOPIC, partition=0, leader=NO_LEADER, leader_epoch=-1))
 
-    assert why == "the metadata names no coordinator of its transactional id"
+    assert why == "the metadata names no coordinator for its transactional id"
