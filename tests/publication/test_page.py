@@ -49,6 +49,9 @@ from tests.publication.builders import (
 )
 from tests.publication.scenarios import SCENARIOS, before_first_cycle, partial_coverage, stale, three_hangs
 
+BLOCKED = WaitingGroup(group="emails", committed_offset=9, waiting_records=40, blocked_since_ms=TAKEN_AT_MS)
+BEHIND = WaitingGroup(group="reports", committed_offset=1, waiting_records=48)
+THREE = [Partition(partition=number) for number in range(3)]
 FAILED = status(last_cycle_succeeded=False, last_failure="No broker could be reached.")
 UNREAD = [Partition(partition=0), Partition(partition=1, unread="no_leader")]
 
@@ -69,15 +72,20 @@ def _text(publication: Publication) -> str:
 def test_green_needs_everything_read_and_nothing_suspect() -> None:
     """An ordinary open transaction in a wholly read cluster is green, and it says how much was read."""
     summary = summarize(evaluation([Partition()], [transaction()]), status())
-    assert (summary.level, summary.title, summary.notes) == (Level.GOOD, "No suspect in 1 partition, all read", ())
+    assert (summary.level, summary.title, summary.notes) == (
+        Level.GOOD,
+        "No suspect in 1 partition, all read",
+        ("A suspect is an open transaction that needs attention.",),
+    )
 
 
 def test_a_hang_goes_before_all_else() -> None:
     """A proof is the title, whatever else is wrong, and the rest stays readable below it."""
     summary = summarize(evaluation(UNREAD, [inconclusive(), hanging()]), FAILED)
     assert summary.level is Level.BAD
-    assert summary.title.startswith("1 transaction hanging")
+    assert summary.title == "read_committed consumers of orders-0 stop: 1 transaction hangs"
     assert summary.notes == (
+        "Proved: no coordinator will write its marker.",
         "1 more suspect transaction.",
         "1 partition is unread (no_leader), the first is orders-1.",
         "1 transaction late: older than transaction.max.timeout.ms (plus padding).",
@@ -138,10 +146,12 @@ def test_without_rows_nothing_is_known() -> None:
         (evaluation(UNREAD), "1 partition is unread (no_leader), the first is orders-1."),
         (evaluation(brokers=(broker(1), broker(2, "broker 2 timed out"))), "Broker 2 timed out."),
         (evaluation(coordinators=(CoordinatorCoverage(broker=1, failure="broker 1 refused"),)), "Broker 1 refused."),
+        (evaluation(coordinators=(CoordinatorCoverage(broker=1, failure="orders-1 moved"),)), "orders-1 moved."),
+        (evaluation(coordinators=(CoordinatorCoverage(broker=1, failure="scan.x is 1."),)), "scan.x is 1."),
     ],
 )
 def test_every_kind_of_gap_is_named(gap: object, sentence: str) -> None:
-    """Each part of an incomplete coverage has its own sentence."""
+    """Each part of an incomplete coverage has its own sentence, in which names are spelled as they are."""
     assert coverage_gaps(gap) == (sentence,)  # type: ignore[arg-type]  # the table's evaluations
 
 
@@ -221,18 +231,56 @@ def test_the_cluster_s_name_is_the_heading_of_a_fleet_of_one() -> None:
 
 def test_the_number_agrees() -> None:
     """One transaction has its marker, two have theirs."""
-    titles = [summarize(evaluation([Partition()], [hanging()] * count), status()).title for count in (1, 2)]
-    assert titles == [
-        "1 transaction hanging: proved, no coordinator will write its marker",
-        "2 transactions hanging: proved, no coordinator will write their markers",
+    rows = [hanging(), hanging(partition=1)]
+    summaries = [summarize(evaluation(THREE, rows[:count]), status()) for count in (1, 2)]
+    assert [(summary.title, summary.notes[0]) for summary in summaries] == [
+        (
+            "read_committed consumers of orders-0 stop: 1 transaction hangs",
+            "Proved: no coordinator will write its marker.",
+        ),
+        (
+            "read_committed consumers of 2 partitions stop: 2 transactions hang",
+            "Proved: no coordinator will write their markers.",
+        ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "title"),
+    [
+        ([hanging(groups=(BLOCKED, BEHIND))], "Consumer group emails is blocked: 1 transaction hangs"),
+        (
+            [
+                hanging(groups=(BLOCKED,)),
+                hanging(partition=1, groups=(replace(BLOCKED, group="audit"),)),
+                hanging(partition=2),
+            ],
+            "2 consumer groups are blocked: 3 transactions hang",
+        ),
+        ([inconclusive(groups=(BLOCKED,))], "Consumer group emails is blocked: 1 suspect transaction"),
+        ([inconclusive(groups=(BEHIND,))], "1 suspect transaction"),
+    ],
+)
+def test_the_headline_says_first_who_stands_still(rows: list[TransactionRow], title: str) -> None:
+    """What an operator's users feel comes before the proof; a group that has not reached the transaction does not wait."""
+    assert summarize(evaluation(THREE, rows), status()).title == title
+
+
+def test_a_suspect_is_explained_and_its_groups_are_never_left_out() -> None:
+    """A reader of the page alone learns what the word means; that no group was seen is said as on the incident's page."""
+    one = _text(published(evaluation([Partition()], [hanging()])))
+    assert "1 suspect (an open transaction that needs attention; ages as of" in one
+    assert "consumer groups none seen" in one
+    assert "Unread: nothing" in one
+    two = _text(published(evaluation(THREE, [hanging(), hanging(partition=1)])))
+    assert "2 suspects (open transactions that need attention; worst first; ages as of" in two
 
 
 def test_many_gaps_do_not_hide_the_suspects() -> None:
     """Two in the headline, the number of the others; all are below the suspects."""
     brokers = tuple(broker(number, f"broker {number} is down") for number in range(5))
     summary = summarize(evaluation([Partition()], [hanging()], brokers=brokers), status())
-    assert summary.notes[:3] == ("Broker 0 is down.", "Broker 1 is down.", "3 more gaps, see Unread.")
+    assert summary.notes[1:4] == ("Broker 0 is down.", "Broker 1 is down.", "3 more gaps, see Unread.")
 
 
 def test_the_longest_of_the_others_are_listed() -> None:
@@ -327,7 +375,7 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     assert "group-4 (lag 5,000) and 2 more" in queued
     assert "group-5" not in queued
     assert "consumer groups &lt;lives here&gt;" in living
-    assert "consumer groups" not in words_of(hanging())
+    assert "consumer groups none seen" in words_of(hanging())
 
 
 def test_unknown_things_are_called_unknown() -> None:

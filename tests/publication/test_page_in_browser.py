@@ -72,7 +72,7 @@ def test_three_suspects_can_be_read_in_both_colour_schemes(browser: Browser) -> 
         pictures = browser.pictures(web.url, "page-three-suspects")
     assert document.count('<article class="suspect">') == 3
     assert 'we"ird\\topic-0' in unescape(document)
-    assert "2 transactions hanging" in _text(document)
+    assert "2 transactions hang" in _text(document)
     for picture in pictures.values():
         assert_painted(picture)
     assert pictures[""] != pictures["-dark"]

@@ -133,7 +133,7 @@ def coverage_section(evaluation: Evaluation) -> str:
     if len(failures) > _FAILURES_SHOWN_MAX:
         rows.append(f"<tr><td>{humanize_count(len(failures) - _FAILURES_SHOWN_MAX, 'more failure')}</td><td></td></tr>")
     if not rows:
-        return '<section id="coverage"><h2>Unread</h2><p>Nothing: everything was read.</p></section>'
+        return '<section id="coverage"><h2>Unread: nothing</h2></section>'
     return _table("coverage", "Unread", ("part", "reason"), rows)
 
 

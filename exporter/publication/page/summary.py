@@ -5,12 +5,13 @@ Pure. It is green only when a recent snapshot has read everything and has no sus
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.humanize import humanize_count
-from exporter.evaluation.verdicts import Evaluation
+from exporter.evaluation.humanize import as_sentence, humanize_count
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.publication.page.humanize import humanize_instant
 from exporter.snapshot import Provable
 from exporter.status import ClusterStatus, ProofStatus
@@ -19,6 +20,7 @@ GAPS_SHOWN_MAX = 10
 """In the first lines of the page; its section `Unread` and the log have more."""
 GAPS_ABOVE_SUSPECTS_MAX = 2
 """Where suspects follow: the first of them is to be seen at once."""
+SUSPECT_MEANS = "an open transaction that needs attention"
 
 
 class Level(Enum):
@@ -46,15 +48,17 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         return Summary(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
     unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
     notes = (*unread, *_lateness_notes(evaluation), *failure, *_proof_notes(status.proof, is_complete=not unread))
-    hanging = sum(row.verdict.is_hanging for row in evaluation.suspects)
-    others = evaluation.suspect_count - hanging
+    hanging = [row for row in evaluation.suspects if row.verdict.is_hanging]
+    others = evaluation.suspect_count - len(hanging)
     if hanging:
+        proved = f"Proved: no coordinator will write {'its marker' if len(hanging) == 1 else 'their markers'}."
         more = (f"{humanize_count(others, 'more suspect transaction')}.",) if others else ()
-        markers = "its marker" if hanging == 1 else "their markers"
-        title = f"{humanize_count(hanging, 'transaction')} hanging: proved, no coordinator will write {markers}"
-        return Summary(level=Level.BAD, title=title, notes=(*more, *notes))
+        hang = "1 transaction hangs" if len(hanging) == 1 else f"{len(hanging):,} transactions hang"
+        title = f"{_blocked(hanging) or _stopped(hanging)}: {hang}"
+        return Summary(level=Level.BAD, title=title, notes=(proved, *more, *notes))
     if others:
-        return Summary(level=Level.WARNING, title=f"{humanize_count(others, 'suspect transaction')}", notes=notes)
+        title = ": ".join(filter(None, (_blocked(evaluation.suspects), humanize_count(others, "suspect transaction"))))
+        return Summary(level=Level.WARNING, title=title, notes=notes)
     if unread:
         return Summary(level=Level.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
     if failure:
@@ -67,7 +71,27 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     read = humanize_count(partitions.included_count, "partition")
     aside = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found."
     notes = (*notes, aside) if excluded else notes
+    notes = (f"A suspect is {SUSPECT_MEANS}.", *notes)
     return Summary(level=Level.GOOD, title=f"No suspect in {read}, all read", notes=notes)
+
+
+def _blocked(suspects: Iterable[TransactionRow]) -> str:
+    """The groups that stand still; empty if none does."""
+    groups = {group.group for row in suspects for group in row.groups if group.blocked_since_ms is not None}
+    if not groups:
+        return ""
+    return (
+        f"Consumer group {groups.pop()} is blocked"
+        if len(groups) == 1
+        else f"{len(groups):,} consumer groups are blocked"
+    )
+
+
+def _stopped(hanging: Iterable[TransactionRow]) -> str:
+    """Where consumers stop, if no group is seen to do so now."""
+    partitions = {f"{row.topic}-{row.partition}" for row in hanging}
+    where = partitions.pop() if len(partitions) == 1 else humanize_count(len(partitions), "partition")
+    return f"read_committed consumers of {where} stop"
 
 
 def _no_rows_title(status: ClusterStatus) -> str:
@@ -103,5 +127,5 @@ def coverage_gaps(evaluation: Evaluation, shown_max: int = GAPS_SHOWN_MAX) -> tu
     """Gaps in coverage, in the sentences of the log and the command line; empty when coverage is complete."""
     sentences = gaps(evaluation.snapshot)
     more = len(sentences) - shown_max
-    shown = tuple(f"{sentence[0].upper()}{sentence[1:].removesuffix('.')}." for sentence in sentences[:shown_max])
+    shown = tuple(map(as_sentence, sentences[:shown_max]))
     return (*shown, f"{humanize_count(more, 'more gap')}, see Unread.") if more > 0 else shown

@@ -13,7 +13,7 @@ from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
 from exporter.publication.page.advice import Suspected, advice_of, next_command, plan_commands, runbook_url
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.sections import breakable, table
-from exporter.publication.page.summary import Level
+from exporter.publication.page.summary import SUSPECT_MEANS, Level
 from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
@@ -41,9 +41,10 @@ def suspects_section(publication: Publication) -> str:
     shown = "\n".join(_suspect(row, now_ms, publication) for row in suspects[:SUSPECTS_SHOWN_MAX])
     when = humanize_instant(evaluation.snapshot.taken_at_ms)
     title = humanize_count(evaluation.suspect_count, "suspect")
-    order = "worst first, " if evaluation.suspect_count > 1 else ""
+    order = "worst first; " if evaluation.suspect_count > 1 else ""
+    means = SUSPECT_MEANS if evaluation.suspect_count == 1 else "open transactions that need attention"
     return (
-        f'<section id="suspects"><h2>{title} <span class="quiet">({order}ages as of {when})</span></h2>\n'
+        f'<section id="suspects"><h2>{title} <span class="quiet">({means}; {order}ages as of {when})</span></h2>\n'
         f"{all_at_once(suspects, publication.bootstrap)}{shown}</section>{rest}"
     )
 
@@ -62,9 +63,8 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     level = Level.BAD if row.verdict.is_hanging else Level.WARNING
     late = ", late" if row.is_late else ""
     first = [("age", f"{humanize_duration(row.duration_ms)} ({_START_SOURCE[row.start_source]}{late})"), *_unusual(row)]
-    if row.groups:
-        groups = [humanize_group(group, now_ms) for group in row.groups]
-        first.append(("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX)))
+    groups = [humanize_group(group, now_ms) for group in row.groups]
+    first.append(("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX) or "none seen"))
     evidence = (
         ("idle", humanize_duration(row.idle_ms)),
         ("offsets held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
