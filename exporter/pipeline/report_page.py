@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timezone
 from html import escape
 from typing import Any, Final
@@ -102,22 +103,29 @@ def _summary(data: ReportData) -> str:
     if not incidents:
         return f"No incident.{limits}"
     newest = f", the newest {len(incidents):,} of them" if older else ""
+    is_every_one_open = not older and not any(incident.is_over for incident in incidents)
+    noun = "open incident" if is_every_one_open else "incident"
     partitions = {(incident.cluster_id, name) for incident in incidents for name in incident.partitions}
     return (
-        f"{humanize_count(len(incidents) + older, 'incident')}{newest} on "
-        f"{humanize_count(len(partitions), 'partition')}; {_blocked(incidents)}.{limits}"
+        f"{humanize_count(len(incidents) + older, noun)}{newest} on {_one_or_count(partitions, 'partition')}: "
+        f"{_blocked(incidents)}.{limits}"
     )
 
 
+def _one_or_count(names: AbstractSet[tuple[str, str]], noun: str) -> str:
+    """The name of the only one, or how many they are."""
+    return escape(next(iter(names))[1]) if len(names) == 1 else humanize_count(len(names), noun)
+
+
 def _blocked(incidents: Sequence[Row]) -> str:
-    """The number of groups, and how long they waited at most: as long as the longest incident that has groups."""
+    """The groups, and how long they waited at most: as long as the longest incident that has groups."""
     groups = {(incident.cluster_id, name) for incident in incidents for name in incident.groups}
     if not groups:
         return "no consumer group is known to have waited"
     longest = max((incident for incident in incidents if incident.groups), key=_length_ms)
-    many = humanize_count(len(groups), "consumer group")
-    so_far = "" if longest.is_over else " so far"
-    return f"{many} waited, for at most {humanize_duration(_length_ms(longest))}{so_far}"
+    named = f"{'consumer group ' if len(groups) == 1 else ''}{_one_or_count(groups, 'consumer group')}"
+    has = "" if longest.is_over else "has " if len(groups) == 1 else "have "
+    return f"{named} {has}waited for at most {humanize_duration(_length_ms(longest))}"
 
 
 def _length_ms(incident: Row) -> int:

@@ -254,7 +254,7 @@ def test_the_page_says_what_the_data_says() -> None:
         "hung 1 – – – – 1 540.000",  # noqa: RUF001
         "hung: hung 9 min 0 s",
         "once: – hung: hung",  # noqa: RUF001
-        "4 incidents, the newest 2 of them on 10 partitions; 1 consumer group waited, for at most 1 h 0 min so far.",
+        "4 incidents, the newest 2 of them on 10 partitions: consumer group readers has waited for at most 1 h 0 min.",
         "Coverage is incomplete in 4 hours. 1 file left out.",
         "A sample: a cycle every 30 s sees only transactions that are open then",
         "orders-0 and 4 more: 1 h 0 min",
@@ -291,8 +291,11 @@ def test_the_summary_says_no_more_than_is_known() -> None:
     """Without incidents, without groups, with an incident that is over."""
     report = one_cluster()
     over = {**report.incidents.rows[0].asDict(), "is_over": True}
+    alone = {**over, "partitions": ["orders-<1>"], "is_over": False}
     data = [
         report,
+        replace(report, incidents=Shown([Row(**alone)])),
+        replace(report, incidents=Shown([Row(**{**alone, "groups": ["a", "b"]})])),
         replace(report, incidents=Shown([Row(**over)])),
         replace(report, incidents=Shown([Row(**{**over, "groups": []})])),
         replace(report, incidents=Shown()),
@@ -300,9 +303,11 @@ def test_the_summary_says_no_more_than_is_known() -> None:
         replace(report, incidents=Shown(), newest_ms={"<b>": NOON_MS - 24 * HOUR_MS, "c": NOON_MS}),
     ]
     assert [re.search('<p class="summary">(.*?)</p>', render(each))[1] for each in data] == [  # type: ignore[index]
-        "1 incident on 5 partitions; 1 consumer group waited, for at most 1 h 0 min so far.",
-        "1 incident on 5 partitions; 1 consumer group waited, for at most 1 h 0 min.",
-        "1 incident on 5 partitions; no consumer group is known to have waited.",
+        "1 open incident on 5 partitions: consumer group readers has waited for at most 1 h 0 min.",
+        "1 open incident on orders-&lt;1&gt;: consumer group readers has waited for at most 1 h 0 min.",
+        "1 open incident on orders-&lt;1&gt;: 2 consumer groups have waited for at most 1 h 0 min.",
+        "1 incident on 5 partitions: consumer group readers waited for at most 1 h 0 min.",
+        "1 incident on 5 partitions: no consumer group is known to have waited.",
         "No incident.",
         "No incident. Coverage is incomplete in 1 hour.",
         "No incident. The newest cycle of cluster &lt;b&gt; is of 2026-11-20 12:00 UTC.",
