@@ -114,9 +114,9 @@ def add_settings(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup
     )
 
 
-ANSWERED: Final = "0 in full, 1 could not run, 2 wrong usage."
-READS: Final = "0 in full, 1 could not run, 2 wrong usage, 4 incomplete (standard error says what is missing)."
-WRITES: Final = "0 done, 1 could not run, 2 wrong usage, 5 refused, nothing was written."
+ANSWERED: Final = "0 success, 1 failed, 2 wrong usage."
+READS: Final = "0 success, 1 failed, 2 wrong usage, 4 incomplete (standard error says what is missing)."
+WRITES: Final = "0 success, 1 failed, 2 wrong usage, 5 refused, nothing was written."
 
 
 class Group(Enum):

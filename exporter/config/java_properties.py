@@ -1,6 +1,6 @@
 """Translates Java's property names, as Kafka's own tools use them, for `--command-config client.properties`.
 
-A property that would be ignored silently is refused, unless it cannot change what a command sees.
+A property that is not supported is refused, unless it cannot change what a command sees.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
     if key in types or key.startswith("ssl."):
         return _tls(key, value, types)
     if key not in NAMES:
-        raise ValueError("would be ignored: it is not supported here")
+        raise ValueError("is not supported by this program: remove it if the cluster does not need it")
     return {NAMES[key]: value}
 
 
@@ -200,7 +200,7 @@ def _tls(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
         file = _INLINE_PEM[key]
         raise ValueError(f"is PEM in place (KIP-651): put it into a file and name that in {file}, with its type PEM")
     if key not in NAMES:
-        raise ValueError("would be ignored: it is not supported here")
+        raise ValueError("is not supported by this program: remove it if the cluster does not need it")
     return {NAMES[key]: value or "none"} if key == "ssl.endpoint.identification.algorithm" else {NAMES[key]: value}
 
 
@@ -232,7 +232,7 @@ def _login(value: str) -> dict[str, str]:
     extensions = {name: text for name, text in options.items() if is_oauth and name.startswith(_EXTENSION)}
     ignored = sorted(options.keys() - names.keys() - extensions.keys())
     if ignored:
-        raise ValueError(f"has options that would be ignored: {', '.join(map(_option_named, ignored))}")
+        raise ValueError(f"has options that are not supported: {', '.join(map(_option_named, ignored))}")
     # Kafka 4.1 has properties of their own for the client's id and secret.
     missing = [name for name, ours in names.items() if name not in options and ours in mechanism.needs and not is_oauth]
     if missing:
