@@ -98,7 +98,7 @@ def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
         if error.errno != errno.ENOSPC:
             raise
         _print_nothing_more()
-        print(f"{PROGRAM}: the output could not be printed completely: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: the output could not be printed completely: {error.strerror}", file=sys.stderr)
         return ExitStatus.COULD_NOT_RUN
     return status
 
@@ -180,8 +180,10 @@ def _with_text(path: str | None) -> tuple[str, str] | None:
 def _text(path: str) -> str:
     try:
         return read_text(Path(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError([f"{path}: cannot be read: {error}"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError([f"{path}: cannot be read: it is not text in UTF-8"]) from error
+    except OSError as error:
+        raise ConfigurationError([f"{path}: cannot be read: {error.strerror or error}"]) from error
 
 
 def state_folder(environment: Mapping[str, str]) -> Path | None:

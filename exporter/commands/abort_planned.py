@@ -8,6 +8,7 @@ from pathlib import Path
 
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.context import Context
+from exporter.commands.lines import say
 from exporter.commands.recover import Means, log_plan, logged_failure, reported, shown
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -110,9 +111,9 @@ def judge(planned: PlannedAbort, means: Means) -> Judged:
 
 def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: list[Judged]) -> int:
     for number, (planned, judgement) in enumerate(zip(plan.transactions, judged, strict=True), 1):
-        print(f"{number}. {planned if judgement.plan is None else shown(judgement.plan, means, judgement.evaluation)}")
+        say(f"{number}. {planned if judgement.plan is None else shown(judgement.plan, means, judgement.evaluation)}")
         if judgement.against:
-            print(f"  nothing will be written: {judgement.against}")
+            say(f"  nothing will be written: {judgement.against}")
     options = context.options
     asked = [which(each.plan) for each in judged if each.plan is not None and each.standing is Standing.HANGS]
     hanging = len(asked)
@@ -145,7 +146,7 @@ def _done(planned: PlannedAbort, now: Judged, means: Means, audit: AuditLog) -> 
         assert now.plan is not None, "only what is open can be judged to hang"
         result = carry_out(now.plan, means.partition(planned.topic, planned.partition), audit)
         if result.outcome is Outcome.GONE:
-            print(result.sentence)
+            say(result.sentence)
             return ExitStatus.ANSWERED
         return reported(result)
     audit.step(
@@ -156,7 +157,7 @@ def _done(planned: PlannedAbort, now: Judged, means: Means, audit: AuditLog) -> 
         sentence=now.against,
     )
     if now.standing is Standing.GONE:
-        print(now.against)
+        say(now.against)
     else:
         complain(f"{'refused, ' if now.standing is Standing.REFUSED else ''}nothing is written: {now.against}")
     return _status_of(now.standing)

@@ -123,7 +123,7 @@ class Group(Enum):
     """Headings of the help."""
 
     SEE = "see what is open, and why"
-    CLEAR = "clear it: writes to Kafka"
+    CLEAR = "clear it (writes to Kafka)"
     RUN = "run the exporter"
     OFFLINE = "without a broker"
 

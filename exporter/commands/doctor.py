@@ -10,6 +10,7 @@ from typing import Any
 
 from exporter.commands.clusters import CLUSTERS_MAX
 from exporter.commands.context import Context
+from exporter.commands.lines import fitted, say, terminal_width
 from exporter.commands.report import opened_collector
 from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
@@ -60,7 +61,10 @@ def run(context: Context, settings: Settings) -> int:
     else:
         for cluster, examined in zip(settings.watched, found, strict=True):
             heading = [] if cluster.name is None else [f"== {printable(cluster.name)}"]
-            print("\n".join([*heading, *_text(examined, _heading(options.acls, examined.remedies))]))
+            print("\n".join([*heading, *_text(examined)]))
+            if examined.remedies:
+                say(f"\n{_heading(options.acls, examined.remedies)}")
+                print("\n".join(map(printable, examined.remedies)))  # to paste: never on more lines
     statuses = {examined.status for examined in found}
     return statuses.pop() if len(statuses) == 1 else ExitStatus.INCOMPLETE
 
@@ -101,21 +105,20 @@ def _heading(form: str, remedies: tuple[str, ...]) -> str:
     return f"To mend it, as an administrator whose login is in admin.properties{unknown}:"
 
 
-def _text(examined: Examined, heading: str) -> Iterable[str]:
+def _text(examined: Examined) -> Iterable[str]:
     for finding in examined.diagnosis.findings:
         yield from _finding(finding)
-    yield from ("", examined.diagnosis.sentence)
-    if examined.remedies:
-        yield from ("", heading, *map(printable, examined.remedies))
+    yield from ("", fitted(examined.diagnosis.sentence, terminal_width()))
 
 
 def _finding(finding: Finding) -> Iterable[str]:
-    yield f"{finding.level.value:<{LEVEL_WIDTH}} {finding.check:<{CHECK_WIDTH}} {printable(finding.result)}"
-    indent = " " * (LEVEL_WIDTH + CHECK_WIDTH + 2)
+    hang = LEVEL_WIDTH + CHECK_WIDTH + 2
+    lines = [f"{finding.level.value:<{LEVEL_WIDTH}} {finding.check:<{CHECK_WIDTH}} {printable(finding.result)}"]
     if finding.consequence:
-        yield f"{indent}-> {printable(finding.consequence)}"
+        lines.append(f"{' ' * hang}-> {printable(finding.consequence)}")
     if finding.advice:
-        yield f"{indent}{printable(finding.advice)}"
+        lines.append(f"{' ' * hang}{printable(finding.advice)}")
+    return (fitted(line, terminal_width(), hang) for line in lines)
 
 
 def _document(examined: Examined) -> Mapping[str, Any]:

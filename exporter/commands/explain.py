@@ -8,6 +8,7 @@ from dataclasses import replace
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
 from exporter.commands.incident import incident_named
+from exporter.commands.lines import say
 from exporter.commands.report import complain, complain_of_gaps, with_collector
 from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
@@ -60,7 +61,7 @@ def _explain(context: Context, settings: Settings, collector: Collector, suspect
     elif options.format == "markdown":
         print("\n".join(map(markdown, explanations)))
     else:
-        print("\n\n".join("\n".join(map(printable, text(one))) for one in explanations))
+        say("\n\n".join("\n".join(map(printable, text(one))) for one in explanations))
     gaps = dict.fromkeys(gap for one in explanations for gap in one.gaps)
     return ExitStatus.INCOMPLETE if complain_of_gaps(gaps) else ExitStatus.ANSWERED
 
@@ -70,10 +71,11 @@ def _open_at(settings: Settings, collector: Collector, topic: str, partition: in
     rows = _rows(settings, collector, topic, partition)
     row = next((row for row in rows if row.start_offset == start_offset), None)
     if row is None:
-        offsets = ", ".join(str(other.start_offset) for other in rows) or "none"
+        offsets = ", ".join(str(other.start_offset) for other in rows)
+        others = f"those that are open start at {offsets}" if offsets else "none is open on this partition"
         raise KafkaRequestError(
             "NO_TRANSACTION",
-            f"no transaction is open on {topic}-{partition} at start offset {start_offset}; open ones start at: {offsets}; "
+            f"no transaction is open on {topic}-{partition} at start offset {start_offset}; {others}; "
             "for one that has ended, name its incident: --incident",
         )
     return Wanted(opened=row.key, verdict=row.verdict, transactional_id=row.transactional_id)

@@ -22,6 +22,7 @@ from exporter.commands.watch import watch
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.gaps import gaps as gaps_of
+from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.files import made
 from exporter.kafka.collect.collector import Collector
@@ -170,8 +171,9 @@ def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRo
         with made(path) as file:
             file.write(text.encode())
     except OSError as error:
-        complain(f"the plan was not written: {error}")
+        complain(f"the plan was not written: {path}: {error.strerror or error}")
         return False
     count = sum(row.verdict.is_hanging for row in rows)
-    complain(f"{path}: a plan to abort {count} transactions that are proved to hang; read it, then abort --plan-file")
+    hanging = humanize_count(count, "proved hanging transaction")
+    complain(f"{path} has a plan to abort {hanging}: read it, then run abort --plan-file")
     return True

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.describe import described
+from exporter.commands.lines import say
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -34,7 +35,7 @@ def run(context: Context, settings: Settings) -> int:
 
 def _on(context: Context, collector: Collector, transaction: CoordinatorTransaction) -> int:
     options = context.options
-    print(in_words(transaction))
+    say(in_words(transaction))
     why = refusal_to_terminate(transaction)
     if why is not None:
         return complain(f"refused, nothing is written: {why}", ExitStatus.REFUSED)
@@ -92,7 +93,7 @@ def _terminate(collector: Collector, transaction: CoordinatorTransaction, audit:
         error=None if is_done else result.sentence,
     )
     if is_done:
-        print(result.sentence)
+        say(result.sentence)
         return ExitStatus.ANSWERED
     complain(result.sentence)
     return ExitStatus.REFUSED if result.ending is Ending.REFUSED else ExitStatus.COULD_NOT_RUN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from exporter.commands.context import Context
+from exporter.commands.lines import fitted, terminal_width
 from exporter.commands.names import meant
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -62,4 +63,4 @@ def _list_of(incidents: Incidents, form: str) -> str:
         f"{incident.id}  {'over' if incident.is_over else 'open'}  {in_one_sentence(incident)}"
         for incident in reversed(incidents.all)
     ]
-    return "\n".join(lines)
+    return fitted("\n".join(lines), terminal_width())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import platform
 import time
 from collections.abc import Mapping
@@ -13,8 +12,9 @@ from exporter.commands.context import Context
 from exporter.commands.document import document
 from exporter.commands.everywhere import printed_everywhere, status_everywhere
 from exporter.commands.examine import Judge
+from exporter.commands.lines import fitted, terminal_width
 from exporter.commands.report import complain_of_gaps, with_collector
-from exporter.commands.rows import as_json, paint_for
+from exporter.commands.rows import Paint, as_json, paint_for
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import summary, with_summary
 from exporter.config.settings import ClusterSettings, Settings
@@ -29,10 +29,9 @@ from exporter.status import ClusterStatus, ProcessStatus
 
 def run(context: Context, settings: Settings) -> int:
     """Print one cycle; returns the exit status."""
-    options = context.options
     if settings.clusters:
         return _once_everywhere(context, settings)
-    return with_collector(settings, lambda collector: _once(options, settings, collector))
+    return with_collector(settings, lambda collector: _once(context, settings, collector))
 
 
 def _once_everywhere(context: Context, settings: Settings) -> int:
@@ -48,21 +47,22 @@ def _once_everywhere(context: Context, settings: Settings) -> int:
     return status_everywhere(results)
 
 
-def _once(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
+def _once(context: Context, settings: Settings, collector: Collector) -> int:
     """Every transaction is described, because there is no next cycle."""
+    options = context.options
     evaluation = Judge(collector, policy_of(settings), search_logs=False).look()
-    print(_printed(settings, evaluation, options.format))
+    print(_printed(settings, evaluation, options.format, paint_for(context)))
     return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(evaluation.snapshot)) else ExitStatus.ANSWERED
 
 
-def _printed(settings: Settings, evaluation: Evaluation, output: str) -> str:
+def _printed(settings: Settings, evaluation: Evaluation, output: str, paint: Paint) -> str:
     if output == "json":
         return as_json(document(evaluation, all_rows(evaluation), cluster_name=settings.cluster_name))
     if output == "prometheus":
         (cluster,) = settings.watched
         return _exposition({cluster: evaluation})
     rows = worst_first(evaluation)
-    return with_summary(evaluation, rows) if rows else summary(evaluation)
+    return with_summary(evaluation, rows, paint) if rows else fitted(summary(evaluation), terminal_width())
 
 
 def _exposition(found: Mapping[ClusterSettings, Evaluation | None]) -> str:

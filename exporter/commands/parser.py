@@ -7,21 +7,40 @@ import re
 import textwrap
 from typing import Any, Final, NoReturn
 
+from exporter.commands.lines import fitted, terminal_width
 from exporter.commands.names import meant
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 
-WIDTH: Final = 110
-"""Of help texts, on any terminal: their length must not depend on it."""
+WIDTH_MAX: Final = 110
+"""Of help texts: longer lines are hard to read."""
 _SECRET_FLAGS: Final = frozenset(flag_name(setting.name) for setting in SETTINGS if setting.is_secret)
 _INVALID_CHOICE: Final = re.compile(
     r"(?P<what>.*): invalid choice: '(?P<given>.*?)' \(choose from (?P<known>.*)\)", re.DOTALL
 )
 
 
+def _width() -> int:
+    return min(terminal_width() or WIDTH_MAX, WIDTH_MAX)
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=34, width=WIDTH)
+        super().__init__(prog, max_help_position=34, width=_width())
+
+    def _format_usage(self, usage: Any, *arguments: Any) -> str:
+        """Breaks a given usage too: argparse does so only with its own."""
+        text = super()._format_usage(usage, *arguments)
+        return text if usage is None else f"{fitted(text.rstrip(), terminal_width(), len('usage: '))}\n\n"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        """Names with hyphens stay whole."""
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Lines stay lines; examples are whole, to be copied."""
+        lines = super()._fill_text(text, width, indent).split("\n")
+        return "\n".join(line if line.startswith("  ktx ") else fitted(line, terminal_width()) for line in lines)
 
 
 class Parser(argparse.ArgumentParser):
@@ -71,7 +90,9 @@ class HelpSettings(argparse.Action):
         for setting in SETTINGS:
             if not setting.is_secret:
                 default = "" if setting.default is None else f" Default: {setting.default}."
-                text = textwrap.fill(setting.help + default, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+                text = textwrap.fill(
+                    setting.help + default, _width(), initial_indent=" " * 6, subsequent_indent=" " * 6
+                )
                 lines.append(f"  {flag_name(setting.name)} VALUE\n{text}")
         print("\n".join(lines))
         parser.exit()

@@ -11,6 +11,7 @@ from functools import partial
 from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.examine import Judge, policy
+from exporter.commands.lines import say
 from exporter.commands.names import meant
 from exporter.commands.report import complain, visible_topics
 from exporter.commands.status import ExitStatus
@@ -81,7 +82,7 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
     plan = plan_for(action, row)
     against = refusal(plan, forced)
     if action is Action.ABORT or against is None:  # a refused completion has decided nothing that a plan could show
-        print(shown(plan, means, evaluation))
+        say(shown(plan, means, evaluation))
     if options.dry_run:
         return dry_run(against)
     audit = audit_log(context)
@@ -178,7 +179,7 @@ def chosen(
 
 def dry_run(against: str | None) -> int:
     """Print whether the command would write or refuse."""
-    print(f"dry run: nothing is written{'' if against is None else f'; it would be refused: {against}'}")
+    say(f"dry run: nothing is written{'' if against is None else f'; it would be refused: {against}'}")
     return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED
 
 
@@ -196,7 +197,7 @@ def refused(audit: AuditLog, plan: Plan, against: str) -> int:
 def reported(result: Result) -> int:
     """Print the result of a plan. Raises LoggedInterrupt if the operator pressed Ctrl-C."""
     if result.is_done:
-        print(result.sentence)
+        say(result.sentence)
         return ExitStatus.ANSWERED
     complain(result.sentence)
     if result.outcome is Outcome.INTERRUPTED:

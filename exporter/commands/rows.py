@@ -6,10 +6,13 @@ import csv
 import io
 import json
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from exporter.commands.context import Context
+from exporter.commands.lines import fitted, terminal_width
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.verdicts import Verdict
 
@@ -71,7 +74,34 @@ def in_format(
 
 def for_people(headings: Mapping[str, str], rows: Sequence[Row], nothing: str) -> str:
     """A table with the headings of `find-hanging`'s, or the sentence that there is nothing."""
-    return as_table(headings, rows, between="  ") if rows else nothing
+    return table_for_people(headings, rows) if rows else fitted(nothing, terminal_width())
+
+
+def table_for_people(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain) -> str:
+    """A table that fits the terminal, if there is one.
+
+    If it is too wide, headings take several lines; if that is not enough, the last columns stand below each row.
+    """
+    width = terminal_width()
+    whole = as_table(headings, rows, between="  ").split("\n")
+    if width is None or max(map(len, whole)) <= width:
+        return as_table(headings, rows, paint, between="  ")
+    cells = {key: [_shortened(_cell(row.get(key))) for row in rows] for key in headings}
+    widths = {key: max(map(len, [*cells[key], *heading.split()])) for key, heading in headings.items()}
+    columns = list(headings)
+    while len(columns) > 1 and sum(widths[key] + 2 for key in columns) - 2 > width:
+        columns.pop()
+
+    def line_of(texts: Sequence[str]) -> str:
+        return "  ".join(text.ljust(widths[key]) for key, text in zip(columns, texts, strict=True)).rstrip()
+
+    stacks = [textwrap.wrap(headings[key], widths[key])[::-1] for key in columns]
+    lines = [line_of(texts) for texts in zip_longest(*stacks, fillvalue="")][::-1]
+    for number, row in enumerate(rows):
+        below = [f"  {headings[key].lower()}: {cells[key][number]}" for key in list(headings)[len(columns) :]]
+        line = line_of([cells[key][number] for key in columns])
+        lines.append(paint(row, fitted("\n".join([line, *below]), width)))
+    return "\n".join(lines)
 
 
 def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain, *, between: str = "\t") -> str:

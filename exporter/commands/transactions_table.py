@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from exporter.commands.document import transaction
-from exporter.commands.rows import Paint, Row, as_table, plain
+from exporter.commands.lines import fitted, terminal_width
+from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
@@ -37,7 +38,7 @@ def render_fleet(found: Sequence[tuple[str, Evaluation, Sequence[TransactionRow]
     ]
     summaries = "\n".join(f"{printable(name)}: {summary(evaluation)}" for name, evaluation, _ in found)
     listed = _table({"cluster": "CLUSTER", **HEADINGS}, shown, paint) if shown else "No suspect."
-    return f"{listed}\n\n{summaries}"
+    return f"{listed}\n\n{fitted(summaries, terminal_width())}"
 
 
 def _shown(rows: Iterable[TransactionRow], now_ms: int, **more: str) -> list[Row]:
@@ -54,19 +55,20 @@ def _shown(rows: Iterable[TransactionRow], now_ms: int, **more: str) -> list[Row
 
 def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> str:
     def with_evidence(row: Row, line: str) -> str:
-        return "\n".join([paint(row, line), *(f"  {printable(line_below)}" for line_below in row["below"])])
+        evidence = "\n".join(f"  {printable(line_below)}" for line_below in row["below"])
+        return "\n".join(filter(None, (paint(row, line), fitted(evidence, terminal_width()))))
 
-    return as_table(headings, shown, with_evidence, between="  ")
+    return table_for_people(headings, shown, with_evidence)
 
 
 def with_summary(evaluation: Evaluation, rows: Sequence[TransactionRow], paint: Paint = plain) -> str:
     """The table and what was read, or one sentence that says that there is nothing, and what was read."""
     if rows:
         shown = _table(HEADINGS, _shown(rows, evaluation.snapshot.cluster_time_ms), paint)
-        return f"{shown}\n\n{summary(evaluation)}"
+        return f"{shown}\n\n{fitted(summary(evaluation), terminal_width())}"
     left_out = evaluation.suspect_count
     nothing = f"The options leave out {humanize_count(left_out, 'suspect')}" if left_out else "No suspect"
-    return f"{nothing}. {summary(evaluation)}"
+    return fitted(f"{nothing}. {summary(evaluation)}", terminal_width())
 
 
 def summary(evaluation: Evaluation) -> str:

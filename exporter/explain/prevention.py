@@ -31,12 +31,12 @@ def _expiration(protection: Protection) -> Measure:
 _EXPIRATION = "transactional.id.expiration.ms"
 _CLIENT_TIMEOUTS = Measure(
     name="delivery.timeout.ms",
-    found="a setting of the client",
+    found="not known here, the client has it",
     advice="keep it below transaction.timeout.ms, so that the client gives up a record before its transaction is ended",
 )
 _CLIENT_ADDS = Measure(
     name="client library",
-    found="a version of the client",
+    found="not known here, the client has its version",
     advice="use one that adds each partition before it writes (AddPartitionsToTxn, or Produce version 12)",
 )
 _TOOLS = Measure(

@@ -239,9 +239,9 @@ def _of_records(plan: Plan, records: HeldBack | None) -> str:
     effect = "records that become visible" if plan.marker.commit else "records that are dropped"
     lag = plan.row.last_stable_offset_lag
     if records is None or (records.uncounted and not records.own):
-        held_back = "unknown" if lag is None else f"{lag} in all"
+        held_back = "unknown" if lag is None else f"{lag:,} in all"
         why = f" ({records.uncounted})" if records is not None and records.uncounted else ""
         return f"{effect}: not counted{why}; offsets that wait: {held_back}"
     or_more = " or more" if records.uncounted else ""
     why = f" ({records.uncounted})" if records.uncounted else ""
-    return f"{effect}: {records.own}{or_more}; records of others that wait: {records.others}{or_more}{why}"
+    return f"{effect}: {records.own:,}{or_more}; records of others that wait: {records.others:,}{or_more}{why}"

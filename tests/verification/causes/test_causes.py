@@ -88,7 +88,7 @@ def test_a_late_write_is_explained_in_every_format(late: Made, tmp_path: Path) -
     assert markdown.stdout.startswith(f"## Why {late.topic}-0, start offset {late.start_offset} hung")
     assert "Cause: late_write" in markdown.stdout
     assert other.returncode == 1
-    assert f"open ones start at: {late.start_offset}" in other.stderr
+    assert f"those that are open start at {late.start_offset}" in other.stderr
 
 
 def test_the_daemon_finds_the_cause_by_itself(late: Made, tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""Fits text for people to their terminal: a line that is too long continues between words. Elsewhere it stays whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import textwrap
+from typing import Final, TextIO
+
+WIDTH_MIN: Final = 40
+"""A narrower terminal gets lines of this length."""
+_GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")
+
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Columns of the terminal behind `stream`, by default standard output; None where no terminal says how many."""
+    stream = sys.stdout if stream is None else stream
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        return None
+    return max(columns, WIDTH_MIN) if columns else None
+
+
+def fitted(text: str, width: int | None, hang: int | None = None) -> str:
+    """`text` with its long lines continued after `hang` spaces, by default below their last column.
+
+    A word that is too long stays whole: a path or an id that a terminal breaks can still be copied.
+    """
+    if width is None:
+        return text
+    return "\n".join(line if len(line) <= width else _continued(line, width, hang) for line in text.split("\n"))
+
+
+def _continued(line: str, width: int, hang: int | None) -> str:
+    if hang is None:
+        indentation = len(line) - len(line.lstrip(" "))
+        bullet = 2 if line.startswith("- ", indentation) else 0
+        gaps = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= width // 2]
+        hang = gaps[-1] if gaps else indentation + bullet
+    # The columns before may have words of their own: they are no part of what is continued.
+    return "\n".join(
+        textwrap.wrap(
+            line[hang:],
+            width,
+            initial_indent=line[:hang],
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    )
+
+
+def say(text: str) -> None:
+    """Print `text` for people on standard output."""
+    print(fitted(text, terminal_width()))

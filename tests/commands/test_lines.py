@@ -1,0 +1,118 @@
+"""What people read fits an 80-column terminal: words, numbers and columns stay whole; a pipe gets every line whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+import pytest
+
+from exporter.commands.arguments import COMMANDS, build_parser
+from exporter.commands.lines import WIDTH_MIN, fitted, terminal_width
+from exporter.commands.parser import Parser
+from exporter.commands.rows import RED, RESET, by_verdict, table_for_people
+from exporter.commands.transactions_table import with_summary
+from exporter.evaluation.evaluate import all_rows
+from tests.commands.scenes import hang, live
+
+NARROW = 80
+
+
+@contextmanager
+def terminal(columns: int) -> Iterator[Any]:
+    """A stream of that width, to which nobody listens."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(theirs, "w") as stream:
+        yield stream
+    os.close(ours)
+
+
+@contextmanager
+def printing_on(columns: int) -> Iterator[None]:
+    """Standard output says that it is so wide; nothing may be printed there."""
+    with terminal(columns) as stream, redirect_stdout(stream):
+        yield
+
+
+def test_a_terminal_says_its_width_and_a_pipe_has_none() -> None:
+    """One that does not know its own has none either; a very narrow one is not followed to a word a line."""
+    widths = []
+    for columns in (NARROW, 200, 0, 5):
+        with terminal(columns) as stream:
+            widths.append(terminal_width(stream))
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w") as stream:
+        widths.append(terminal_width(stream))
+    os.close(reader)
+
+    assert widths == [NARROW, 200, None, WIDTH_MIN, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "continued"),
+    [
+        ("short", "short"),
+        ("  one two three four", "  one two three\n  four"),
+        ("  - one two three four", "  - one two three\n    four"),
+        ("state  one two three four", "state  one two\n       three four"),
+        ("path /a/very/long/path/to/a/file is read", "path\n/a/very/long/path/to/a/file\nis read"),
+        ("well-known words with-hyphens", "well-known words\nwith-hyphens"),
+    ],
+)
+def test_a_long_line_continues_below_its_last_column(line: str, continued: str) -> None:
+    """With its own indentation, behind a bullet, below a column; a path stays whole, to be copied."""
+    width = 18
+    assert fitted(line, width) == continued
+    assert fitted(line, None) == line
+    assert fitted(f"{line}\n{line}", width) == f"{continued}\n{continued}"
+
+
+ROW = {"topic": "orders", "owner": "app-1", "verdict": "hanging_stale_epoch"}
+WORDS = {"topic": "TOPIC", "owner": "TRANSACTIONAL ID", "verdict": "VERDICT"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "table"),
+    [
+        (80, "TOPIC   TRANSACTIONAL ID  VERDICT\norders  app-1             hanging_stale_epoch"),
+        (42, "        TRANSACTIONAL\nTOPIC   ID             VERDICT\norders  app-1          hanging_stale_epoch"),
+        (41, "        TRANSACTIONAL\nTOPIC   ID\norders  app-1\n  verdict: hanging_stale_epoch"),
+    ],
+)
+def test_a_table_that_is_too_wide_gives_up_its_columns_from_the_last(columns: int, table: str) -> None:
+    """First headings take several lines; then a column stands below its row. No cell is cut."""
+    with printing_on(columns):
+        painted = table_for_people(WORDS, [ROW], by_verdict)
+
+    assert painted.replace(RED, "").replace(RESET, "") == table
+    assert painted.count(RED) == 1, "colour is not counted as width, and all of the row has it"
+
+
+@pytest.mark.parametrize("evaluation", [hang, live])
+def test_the_suspects_fit(evaluation: Callable[[], Any]) -> None:
+    """The table, the evidence below it, and what was read."""
+    evaluated = evaluation()
+    with printing_on(NARROW):
+        shown = with_summary(evaluated, all_rows(evaluated))
+
+    assert max(map(len, shown.split("\n"))) <= NARROW
+    assert evaluated.suspects == () or evaluated.suspects[0].reason in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits(command: str) -> None:
+    """Examples stay whole, to be copied; so does a word that is longer than the line, such as an address."""
+    with printing_on(NARROW):
+        parser = build_parser()
+        assert isinstance(parser, Parser)
+        shown = parser.commands[command].format_help()
+    for line in shown.split("\n"):
+        assert not line.endswith("-"), "a name is broken at its hyphen"
+        assert len(line) <= NARROW or line.startswith("  ktx ") or " " not in line.strip().removeprefix("More: ")
