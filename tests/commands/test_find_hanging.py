@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from exporter.commands import once
 from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.commands.examine import Judge, policy
-from exporter.commands.find_hanging import printed, run, selected, wrong_usage
+from exporter.commands.find_hanging import _write_plan, printed, run, selected, wrong_usage
 from exporter.commands.rows import RED, RESET, YELLOW, as_csv, as_json, as_table, by_verdict, paint_for
 from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
 from exporter.config.loading import load
@@ -106,6 +107,20 @@ def test_a_plan_is_never_written_over_a_file(tmp_path: Path, capsys: pytest.Capt
     assert run(context("--plan-file", str(tmp_path / "plan.json")), SETTINGS) == 1
     assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "plan.json").read_text() == "mine"
+
+
+def test_a_plan_is_announced_with_the_number_of_its_hangs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And why it could not be written, without the path twice."""
+    evaluation, path = hang(), tmp_path / "plan.json"
+
+    assert _write_plan(path, evaluation, evaluation.suspects)
+    assert f"{path} has a plan to abort 1 proved hanging transaction: read it" in capsys.readouterr().err
+    assert not _write_plan(path / "in a file", evaluation, evaluation.suspects)
+    assert f"the plan was not written: {path / 'in a file'}: Not a directory\n" in capsys.readouterr().err
+
+
+def test_once_has_the_colours_of_find_hanging() -> None:
+    assert once._printed(SETTINGS, hang(), "table", by_verdict).count(RED) == 1
 
 
 def test_csv_has_the_same_columns_with_and_without_rows() -> None:

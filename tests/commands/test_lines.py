@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 from exporter.commands.arguments import COMMANDS, build_parser
+from exporter.commands.doctor import _finding
 from exporter.commands.lines import WIDTH_MIN, fitted, terminal_width
 from exporter.commands.parser import Parser
+from exporter.commands.recover import dry_run
 from exporter.commands.rows import RED, RESET, by_verdict, table_for_people
 from exporter.commands.transactions_table import with_summary
+from exporter.doctor.findings import Finding, Level
 from exporter.evaluation.evaluate import all_rows
 from tests.commands.scenes import hang, live
 
@@ -104,6 +107,32 @@ def test_the_suspects_fit(evaluation: Callable[[], Any]) -> None:
 
     assert max(map(len, shown.split("\n"))) <= NARROW
     assert evaluated.suspects == () or evaluated.suspects[0].reason in " ".join(shown.split())
+
+
+def test_a_result_is_printed_for_its_terminal() -> None:
+    """Read at the other end: plans, explanations and results all go through `say`."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, NARROW, 0, 0))
+    with os.fdopen(theirs, "w") as stream, redirect_stdout(stream):
+        assert dry_run("only stuck_completing can be completed, and the verdict is hanging_not_in_transaction") == 5
+        stream.flush()
+        lines = os.read(ours, 4096).decode().splitlines()
+    os.close(ours)
+
+    assert lines == [
+        "dry run: nothing is written; it would be refused: only stuck_completing can be",
+        "completed, and the verdict is hanging_not_in_transaction",
+    ]
+
+
+def test_the_checks_of_doctor_stay_in_their_column() -> None:
+    """Also behind the longest name of a check, and the consequence below."""
+    finding = Finding(check="transactional ids", level=Level.MISSING, result="not all " * 9, consequence="no hang " * 9)
+    with printing_on(NARROW):
+        lines = "\n".join(_finding(finding)).split("\n")
+
+    assert {line[:27].strip() for line in lines[1:]} == {""}
+    assert [line[27:35] for line in lines] == ["not all ", "all not ", "-> no ha", "hang no "]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -47,8 +47,15 @@ def test_the_environment_may_name_a_fleet(tmp_path: Path) -> None:
     assert "7s" in run.stdout
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    run = called(tmp_path, "config", "check", **{CONFIG_FILE: str(tmp_path / "gone.yaml")})
+@pytest.mark.parametrize(
+    ("content", "why"), [(None, "No such file or directory"), (b"\xff", "it is not text in UTF-8")]
+)
+def test_a_file_that_cannot_be_read_is_an_error(content: bytes | None, why: str, tmp_path: Path) -> None:
+    """In the system's words, without the number and the path of Python's."""
+    path = tmp_path / "config.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    run = called(tmp_path, "config", "check", **{CONFIG_FILE: str(path)})
 
     assert run.returncode == 1
-    assert f"{tmp_path / 'gone.yaml'}: cannot be read" in run.stderr
+    assert run.stderr.endswith(f": {path}: cannot be read: {why}\n")

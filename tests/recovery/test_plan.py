@@ -176,7 +176,7 @@ def test_an_operator_reads_what_will_be_written() -> None:
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
-        (HeldBack(own=3, others=39), "records that are dropped: 3; records of others that wait: 39"),
+        (HeldBack(own=1003, others=12039), "records that are dropped: 1,003; records of others that wait: 12,039"),
         (
             HeldBack(own=3, others=9, uncounted="only the first 16 MB were read"),
             (
