@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ FUNCTION_LINES_MAX = 70
 NAMELESS = {"it", "it_", "its"}
 NAMELESS_IN = (ROOT / "tests" / "brokers", ROOT / "tests" / "conftest.py")
 """The last files that have such names."""
+UNCLEAR = re.compile(r"\b((was|were) (told|asked)|nobody|whom|meanwhile|anew|of ours|for good|a person|as measured)\b")
 
 HELD_IN_COLUMNS = {"Answer", "SecondRead", "StartSource", "Verdict"}
 
@@ -66,6 +68,22 @@ def test_variables_have_the_names_of_what_they_hold() -> None:
     ]
 
     assert nameless == []
+
+
+def test_messages_use_words_that_are_read_once() -> None:
+    """Every text of the program but docstrings: a broker is queried, not asked; nobody is told anything."""
+    found = []
+    for path in SOURCES:
+        tree = ast.parse(path.read_text())
+        docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        found += [
+            f"{path}:{node.lineno}: {node.value}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings
+            if UNCLEAR.search(node.value)
+        ]
+
+    assert found == []
 
 
 def test_columns_meet_plain_integers() -> None:

@@ -102,7 +102,7 @@ def shown(plan: Plan, means: Means, evaluation: Evaluation) -> str:
     impact = evaluation.snapshot.impact
     waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none has committed offsets on this partition"
     if impact is None:
-        waiting = "unknown, no broker was asked"
+        waiting = "unknown, no broker was queried"
     elif impact.failures:
         waiting = f"{waiting}; not all are known: {humanize_names(impact.failures, shown_max=GROUPS_MAX)}"
     return f"{in_words(plan, means.records(plan.row))}\n  consumer groups: {waiting}"

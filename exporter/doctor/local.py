@@ -45,7 +45,7 @@ def local_findings(settings: Settings, *, state_path: Path | None) -> Iterator[F
 
 def _state_file(path: Path | None) -> Finding:
     check = "state file"
-    lost = "a restart loses when transactions were first seen: they are late later than they should be"
+    lost = "a restart forgets when transactions were first seen, so they become late later than they should"
     if path is None:
         return Finding(check=check, level=Level.LIMITED, result="there is none (state.file)", consequence=lost)
     why = _unwritable(path.parent)

@@ -73,7 +73,7 @@ def _of_rules(url: str) -> Finding:
             check=CHECK,
             level=Level.MISSING,
             result=f"it has no alert {_RULE}",
-            consequence="a hang pages nobody",
+            consequence="no alert fires for a hang",
             advice="load alerts/alerts.yaml and alerts/recording.yaml, or install the chart with rules enabled",
         )
     own = sum(str(name).startswith(("KafkaTransaction", "KafkaPartitions")) for name in names)

@@ -13,15 +13,15 @@ from exporter.incidents.incident import Event, EventKind, Incident, by_time
 
 _SENTENCES = {
     "planned": "{who} planned {action} of the transaction on {place}",
-    "confirmed": "{who} confirmed it for {place}, by {by}",
-    "declined": "{who} declined it for {place}, by {by}: nothing was written",
+    "confirmed": "{who} confirmed the plan for {place} ({by})",
+    "declined": "{who} declined the plan for {place} ({by}): nothing was written",
     "refused": "the command of {who} for {place} was refused: {said}",
     "sending": "the command of {who} sends the marker to {place}",
     "answered": "the broker's response to the command of {who} for {place}: {said}",
     "ended": "the command of {who} for {place} ended: {said}",
 }
 _ACTIONS = {"abort": "an abort", "complete": "the completion"}
-_BY = {"terminal": "typing at the terminal", "no terminal": "having no terminal to ask at"}
+_BY = {"terminal": "typed at the terminal", "no terminal": "there was no terminal to confirm it at"}
 
 _Step = tuple[str, str, Event]
 """Producer id and topic id, as text, and what was done. Empty are a topic id that brokers do not have, and both in a log of

@@ -162,7 +162,7 @@ class Table:
                     commit_properties=CommitProperties(app_transactions=[transaction]),
                 )
             except CommitFailedError as error:
-                why = "another pipeline has changed the table meanwhile; this run changes nothing"
+                why = "another pipeline has changed the table since; this run changes nothing"
                 raise ConflictError(f"{self.folder}: {why} ({error})") from error
 
     def _addition(self, path: Place, statistics: Mapping[str, Any]) -> AddAction:

@@ -107,7 +107,7 @@ def carry_out(
 def _what_stands_against(plan: Plan, look: Look) -> Result | None:
     """None if the transaction has not changed since its proof."""
     if look.topic_id != plan.row.topic_id:
-        again = "nothing was written: the topic was deleted and created again since it was judged"
+        again = "nothing was written: the topic was deleted and created again since the proof"
         return Result(Outcome.UNTOUCHED, again)
     if is_closed(plan, look) or not is_open(plan, look.entries):
         return Result(Outcome.GONE, "nothing was written: the transaction has ended since it was judged")

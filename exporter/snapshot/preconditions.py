@@ -88,10 +88,10 @@ class Preconditions:
     id_visibility: IdVisibility = IdVisibility.NOT_ANSWERED
     is_id_refused: bool = False
     """A broker refused a made-up transactional id: no id is visible, or few are."""
-    acls: Acls = Acls(unread="no broker was asked")
-    hidden_topics: str = "some topics may not be visible: no broker was asked"
+    acls: Acls = Acls(unread="no broker was queried")
+    hidden_topics: str = "some topics may not be visible: no broker was queried"
     """Why some topics may not be visible, a sentence; empty if every topic is visible."""
     are_groups_refused: bool = False
     """A broker refused a made-up consumer group."""
-    groups_hidden: str = "some consumer groups may not be visible: no broker was asked"
+    groups_hidden: str = "some consumer groups may not be visible: no broker was queried"
     """Why some consumer groups may not be visible, a sentence; empty if every group is visible."""

@@ -39,9 +39,9 @@ def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Pat
     who = f"{getpass.getuser()}@{socket.gethostname()}"
     assert [(step.at_ms - NOW_MS, step.sentence) for step in steps] == [
         (1000, f"{who} planned an abort of the transaction on orders-0"),
-        (2000, f"{who} declined it for orders-0, by Ctrl-C: nothing was written"),
-        (4000, f"{who} declined it for orders-0, by having no terminal to ask at: nothing was written"),
-        (6000, f"{who} confirmed it for orders-0, by typing at the terminal"),
+        (2000, f"{who} declined the plan for orders-0 (Ctrl-C): nothing was written"),
+        (4000, f"{who} declined the plan for orders-0 (there was no terminal to confirm it at): nothing was written"),
+        (6000, f"{who} confirmed the plan for orders-0 (typed at the terminal)"),
         (8000, f"the command of {who} for orders-0 ended: the marker was written"),
     ]
 

@@ -152,7 +152,7 @@ def test_a_topic_of_the_same_name_is_another_topic(log: Log) -> None:
     partition = PartitionStandIn(topic_id="another")
 
     assert run(partition, log) == Result(
-        Outcome.UNTOUCHED, "nothing was written: the topic was deleted and created again since it was judged"
+        Outcome.UNTOUCHED, "nothing was written: the topic was deleted and created again since the proof"
     )
     assert partition.written == []
 

@@ -124,7 +124,7 @@ async def _became_visible(client: ClusterClient, searched: Topology) -> str:
     try:
         now = await client.topology()
     except ClusterUnavailableError as error:
-        return f"whether topics became visible meanwhile is unknown: {error}"
+        return f"whether topics became visible during the search is unknown: {error}"
     late = [topic for topic in now.topics if topic not in searched.first_row]
     if not late:
         return ""

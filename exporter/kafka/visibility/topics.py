@@ -28,7 +28,7 @@ async def what_hides_topics(client: ClusterClient, brokers: Iterable[int]) -> st
 
     The first of `brokers` that responds shows the ACLs.
     """
-    why = "no broker to ask"
+    why = "no broker is known"
     for broker in brokers:
         try:
             names = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)

@@ -145,7 +145,7 @@ def _page(shown: Incident, bootstrap: str, runbooks: str | None, interval_ms: in
     )
     parts.append(f'<h2>Time line</h2><ol class="events" id="events">{rows}</ol>')
     if shown.more_events:
-        parts.append(f"<p>{humanize_count(shown.more_events, 'later event')} not kept.</p>")
+        parts.append(f"<p>{humanize_count(shown.more_events, 'later event')} not shown.</p>")
     parts.append(
         f'<p>For a post-mortem: <a href="{_e(shown.id)}.md">Markdown</a>, <a href="{_e(shown.id)}.json">JSON</a>.</p>'
     )
