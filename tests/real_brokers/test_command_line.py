@@ -459,7 +459,7 @@ def test_many_hangs_are_planned_in_a_file_and_aborted_from_it(
         live.close("commit")
 
     assert (found.returncode, again.returncode) == (0, 1)
-    assert "3 transactions that are proved to hang" in found.stderr
+    assert "3 proved hanging transactions" in found.stderr
     assert (too_many.returncode, dry.returncode, done.returncode, repeated.returncode) == (5, 0, 0, 0), done.stderr
     assert done.stdout.count("the transaction is closed") == 3
     assert repeated.stdout.count("the transaction is not open any more: nothing to write") == 6

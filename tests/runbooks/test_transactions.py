@@ -91,7 +91,7 @@ def test_hanging_cluster_wide(
     desk.variables["COUNT"] = "12"
 
     with desk.reading("KafkaTransactionHangingClusterWide") as operator:
-        operator.pastes("find-hanging", "--plan-file hanging.json", shows="12 transactions that are proved to hang")
+        operator.pastes("find-hanging", "--plan-file hanging.json", shows="12 proved hanging transactions")
         operator.pastes("list", "--states Ongoing", shows="TransactionalId")
         assert operator.pastes("grep -c").output.strip() == "0"
         operator.pastes("abort", "--dry-run", shows="dry run: nothing is written")
