@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.commands.context import Configured, Context
+from exporter.commands.lines import fitted, terminal_width
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import chosen, load_fleet
 from exporter.config.java_properties import from_java
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _refused(error: ConfigurationError) -> int:
     for problem in error.problems:
-        print(f"{PROGRAM}: {problem}", file=sys.stderr)
+        print(fitted(f"{PROGRAM}: {problem}", terminal_width(sys.stderr)), file=sys.stderr)
     return ExitStatus.COULD_NOT_RUN
 
 

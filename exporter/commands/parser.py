@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from typing import Any, Final, NoReturn
 
@@ -75,7 +76,7 @@ class Parser(argparse.ArgumentParser):
             known = re.findall(r"[\w-]+", choice["known"])
             hint = meant(choice["given"], known) or f": choose from {', '.join(known)}"
             message = f"{choice['what']}: there is no {choice['given']!r}{hint}"
-        self.exit(2, f"{self.prog}: {message}\nHelp: {self.prog} --help\n")
+        self.exit(2, f"{fitted(f'{self.prog}: {message}', terminal_width(sys.stderr))}\nHelp: {self.prog} --help\n")
 
 
 class HelpSettings(argparse.Action):

@@ -98,7 +98,7 @@ def table_for_people(headings: Mapping[str, str], rows: Sequence[Row], paint: Pa
     stacks = [textwrap.wrap(headings[key], widths[key])[::-1] for key in columns]
     lines = [line_of(texts) for texts in zip_longest(*stacks, fillvalue="")][::-1]
     for number, row in enumerate(rows):
-        below = [f"  {headings[key].lower()}: {cells[key][number]}" for key in list(headings)[len(columns) :]]
+        below = [f"  {headings[key].lower()}: {_cell(row.get(key))}" for key in list(headings)[len(columns) :]]
         line = line_of([cells[key][number] for key in columns])
         lines.append(paint(row, fitted("\n".join([line, *below]), width)))
     return "\n".join(lines)

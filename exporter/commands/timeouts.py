@@ -58,7 +58,7 @@ def run(context: Context, settings: Settings) -> int:
     output, words = output_format(options.format), in_words(rows)
     nothing = f"No transaction was ended by its coordinator in the last {humanize_duration(options.since)}."
     headings = HEADINGS if output == "tsv" else dict.fromkeys(KEYS, "")
-    print(in_format(output, headings, rows, for_tsv=words, for_people=lambda: for_people(FOR_PEOPLE, words, nothing)))
+    print(in_format(output, headings, rows, for_tsv=words, for_people=lambda: table(words, nothing)))
     return ExitStatus.INCOMPLETE if complain_of_gaps(found.gaps) else ExitStatus.ANSWERED
 
 
@@ -131,6 +131,12 @@ def row(transaction: EndedByCoordinator) -> Row:
         "timeout_ms": transaction.timeout_ms,
         "partitions": list(transaction.partitions),
     }
+
+
+def table(words: list[Row], nothing: str) -> str:
+    """With spaces between the partitions, so that they can go on in the next line."""
+    spaced = [{**entry, "partitions": entry["partitions"].replace(",", ", ")} for entry in words]
+    return for_people(FOR_PEOPLE, spaced, nothing)
 
 
 def in_words(rows: list[Row]) -> list[Row]:

@@ -8,17 +8,20 @@ import pty
 import struct
 import termios
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from exporter.cli import main
 from exporter.commands.arguments import COMMANDS, build_parser
 from exporter.commands.doctor import _finding
 from exporter.commands.lines import WIDTH_MIN, fitted, terminal_width
 from exporter.commands.parser import Parser
 from exporter.commands.recover import dry_run
 from exporter.commands.rows import RED, RESET, by_verdict, table_for_people
+from exporter.commands.timeouts import in_words, table
 from exporter.commands.transactions_table import with_summary
 from exporter.doctor.findings import Finding, Level
 from exporter.evaluation.evaluate import all_rows
@@ -123,6 +126,33 @@ def test_a_result_is_printed_for_its_terminal() -> None:
         "dry run: nothing is written; it would be refused: only stuck_completing can be",
         "completed, and the verdict is hanging_not_in_transaction",
     ]
+
+
+def test_many_partitions_go_on_in_the_next_line() -> None:
+    """All of them are there, below the row, and none is broken."""
+    names = [f"orders-{number}" for number in range(40)]
+    row = {"at_ms": 0, "transactional_id": "billing-7" * 9, "outcome": "fenced", "duration_ms": 1, "timeout_ms": 60_000}
+    with printing_on(NARROW):
+        shown = table(in_words([{**row, "partitions": names}]), "nothing")
+
+    assert max(len(line) for line in shown.split("\n") if "billing" not in line) <= NARROW
+    assert f"partitions: {', '.join(names)}" in " ".join(shown.split())
+
+
+def test_errors_fit_the_terminal_of_standard_error(tmp_path: Path) -> None:
+    """Wrong words, and settings that are refused; standard output may go into a pipe at the same time."""
+    for words in (["abort", "--topci", "orders-of-customers"], ["once", "--config.file", str(tmp_path / "none.yaml")]):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH_MIN, 0, 0))
+        with os.fdopen(theirs, "w") as stream, redirect_stderr(stream), suppress(SystemExit):
+            main(words)
+            stream.flush()
+        lines = os.read(ours, 4096).decode().splitlines()
+        os.close(ours)
+
+        assert len(lines) > 1
+        text = [line for line in lines if not line.startswith("Help: ")]
+        assert [line for line in text if len(line) > WIDTH_MIN and " " in line] == []
 
 
 def test_the_checks_of_doctor_stay_in_their_column() -> None:
