@@ -96,7 +96,7 @@ def test_the_daemon_finds_the_cause_by_itself(late: Made, tmp_path: Path) -> Non
     place = ("--topic", late.topic, "--partition", "0", "--start-offset", str(late.start_offset))
     where = ("--bootstrap-server", late.bootstrap, f"--state.file={tmp_path / 'state.json'}")
     with serving(late.bootstrap, tmp_path, scan__interval="2s", scan__deadline="1s") as exporter:
-        page = until_page_has(exporter, "Cause: <strong>late_write</strong>")
+        page = until_page_has(exporter, "Cause <strong>late_write</strong>")
         # Its producer's other transaction was committed, so abort needs options which say that this one was not.
         sure = ("--yes", "--force", "hanging_not_in_transaction", "--accept-data-loss")
         aborted = called(tmp_path, "abort", "--bootstrap-server", late.bootstrap, *place, *sure)
@@ -107,7 +107,7 @@ def test_the_daemon_finds_the_cause_by_itself(late: Made, tmp_path: Path) -> Non
     (found,) = json.loads(called(tmp_path, "explain", "--incident", incident, *where, "--format", "json").stdout)
 
     assert "its ABORT marker is at offset" in page
-    assert f"- {late.topic}-0: late_write: " in post_mortem.partition("## Cause")[2]
+    assert f"- {late.topic}-0 (late_write): " in post_mortem.partition("## Cause")[2]
     assert (found["cause"], found["verdict"]) == ("late_write", None)
 
 
