@@ -10,15 +10,18 @@ import yaml
 
 from exporter.cli import CLUSTERS_FILE, CONFIG_FILE
 from exporter.commands.arguments import build_parser
+from exporter.config.loading import load_publish
 from exporter.config.settings import SETTINGS
 from helm.made import ROOT
 from tests.helm.chart import EXAMPLES, render, render_values
 from tests.helm.manifests import containers, of_kind, only, pods
 from tests.helm.pod_files import Outside, container_of, lay_out, moved
 from tests.real_brokers.exporting import called
+from tests.runbooks.desk import LISTENS
 
 pytestmark = pytest.mark.programs
 
+OF_WEB_SERVER: Final = {LISTENS, "KAFKA_TRANSACTION_EXPORTER__PUBLISH__WEB_CONFIG_FILE"}
 SECRETS: Final = {setting.name for setting in SETTINGS if setting.is_secret}
 
 
@@ -56,7 +59,7 @@ def test_the_program_takes_its_settings(name: str, tmp_path: Path, outside: Outs
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "existing-config"])
 def test_the_test_pod_sees_what_the_exporter_sees(name: str) -> None:
-    """Image, rights, settings and Secrets at the same places; only the state and the web file are not its own."""
+    """Image, rights, settings and Secrets at the same places; only the state and the web server are not its own."""
     objects = render(name)
     exporter = only(objects, "Deployment")["spec"]["template"]["spec"]
     (test,) = (manifest["spec"] for manifest in of_kind(objects, "Pod"))
@@ -65,8 +68,9 @@ def test_the_test_pod_sees_what_the_exporter_sees(name: str) -> None:
     assert test["volumes"] == [volume for volume in exporter["volumes"] if volume["name"] not in own]
     tested, serve = container_of(test), container_of(exporter)
     assert tested["volumeMounts"] == [mount for mount in serve["volumeMounts"] if mount["name"] not in own]
-    for key in ("image", "securityContext", "env", "envFrom"):
+    for key in ("image", "securityContext", "envFrom"):
         assert tested.get(key) == serve.get(key)
+    assert tested["env"] == [variable for variable in serve["env"] if variable["name"] not in OF_WEB_SERVER]
     places = [argument for argument in serve["args"] if argument.startswith(("--config.file=", "--clusters="))]
     assert tested["args"] == ["doctor", *places, "--state.file=none", "--require=all"]
     assert build_parser().parse_args(tested["args"]).command == "doctor"
@@ -156,9 +160,21 @@ def test_no_secret_is_rendered(name: str) -> None:
         for container in containers(pod):
             assert not any("password" in word.lower() for word in container.get("args", []))
             assert all(
-                variable["name"] in {"TZ", "AWS_DEFAULT_REGION", "STATE_DIRECTORY", CONFIG_FILE, CLUSTERS_FILE}
+                variable["name"]
+                in {"TZ", "AWS_DEFAULT_REGION", "STATE_DIRECTORY", CONFIG_FILE, CLUSTERS_FILE, *OF_WEB_SERVER}
                 for variable in container.get("env", [])
             )
+
+
+def test_a_command_in_the_pod_finds_the_web_server() -> None:
+    """`get` reads address and certificate from variables, where the exporter has arguments."""
+    chosen = "listenHost=127.0.0.1,containerPort=9900,webConfig.existingSecret=exporter-web,webConfig.key=web.yaml"
+    container = container_of(only(render("minimal", f"--set={chosen}"), "Deployment")["spec"]["template"]["spec"])
+    environment = {variable["name"]: variable["value"] for variable in container["env"]}
+    publish = load_publish(file=None, environment=environment, flags={})
+
+    assert f"--publish.listen-address={publish.listen_address}" in container["args"]
+    assert f"--web.config.file={publish.web_config_file}" in container["args"]
 
 
 def test_the_document_s_values_can_be_used(tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ securityContext:
 {{- end }}
 {{- end }}
 
-{{/* Of the container: program and rights. `include` it with a mapping: root and image. */}}
+{{/* Of the container: program and rights. `include` it with a mapping: root and image; with `hasSettings` the program finds its
+settings, with `isServing` the command `get` finds the web server, both without an option. */}}
 {{- define "kafka-transaction-exporter.container" -}}
 image: {{ include "kafka-transaction-exporter.image" . | quote }}
 imagePullPolicy: {{ .image.pullPolicy | toJson }}
@@ -47,6 +48,14 @@ securityContext:
 {{- end }}
 {{- if include "kafka-transaction-exporter.isFleet" .root }}
 {{- $environment = append $environment (dict "name" "STATE_DIRECTORY" "value" "/var/lib/kafka-transaction-exporter") }}
+{{- end }}
+{{- if .isServing }}
+{{- $address := printf "%s:%v" .root.Values.listenHost .root.Values.containerPort }}
+{{- $environment = append $environment (dict "name" "KAFKA_TRANSACTION_EXPORTER__PUBLISH__LISTEN_ADDRESS" "value" $address) }}
+{{- if .root.Values.webConfig.existingSecret }}
+{{- $file := printf "/etc/kafka-transaction-exporter/web/%s" .root.Values.webConfig.key }}
+{{- $environment = append $environment (dict "name" "KAFKA_TRANSACTION_EXPORTER__PUBLISH__WEB_CONFIG_FILE" "value" $file) }}
+{{- end }}
 {{- end }}
 {{- with concat $environment .root.Values.extraEnv }}
 env:
