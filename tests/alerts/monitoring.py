@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +19,7 @@ from typing import Any, Final
 import yaml
 
 from alerts import FOLDER
-from exporter.artifacts.rules import Group
+from exporter.artifacts.rules import Group, key_of, rule_groups, rules_of
 from tests.brokers.ports import free_ports
 from tests.brokers.process import JavaProcess
 from tests.waiting import until
@@ -28,6 +28,16 @@ HOST: Final = "127.0.0.1"
 PATIENCE_S: Final = 120
 EXTERNAL_CLUSTER: Final = "east"
 Alert = dict[str, Any]
+StaticConfig = dict[str, Any]
+
+
+def quick_durations() -> dict[str, dict[str, str]]:
+    """For `Choices.durations`: no alert waits for longer than a second, or stays for longer than five."""
+    return {
+        key_of(rule): {name: quick for name, quick in (("for", "1s"), ("keep_firing_for", "5s")) if name in rule}
+        for rule in rules_of(rule_groups())
+        if "alert" in rule
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +162,26 @@ def alerting(configuration: Mapping[str, Any], folder: Path) -> Iterator[str]:
 
 @contextmanager
 def monitoring(
-    exporter: str, groups: list[Group], folder: Path, *, scrape_interval: str, route: Mapping[str, str]
+    exporter: str | Sequence[StaticConfig],
+    groups: list[Group],
+    folder: Path,
+    *,
+    scrape_interval: str,
+    route: Mapping[str, str],
+    mutes: bool = True,
 ) -> Iterator[Monitoring]:
-    """Both programs on these rule groups, scraping `exporter` (host:port); `route` changes times of every route."""
+    """Both programs on these rule groups, scraping `exporter` (host:port, or many targets).
+
+    `route` changes times of every route. Without `mutes` every alert is delivered, also those that the example keeps back.
+    """
+    targets = [{"targets": [exporter]}] if isinstance(exporter, str) else list(exporter)
     (prometheus_port,) = free_ports(1)
     with ExitStack() as stack:
         receiver = stack.enter_context(_receiving())
-        alertmanager = stack.enter_context(alerting(_alertmanager(receiver.url, route), folder))
+        alertmanager = stack.enter_context(alerting(_alertmanager(receiver.url, route, mutes=mutes), folder))
         pair = Monitoring(f"http://{HOST}:{prometheus_port}", alertmanager, receiver)
         (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
-        (folder / "prometheus.yaml").write_text(yaml.safe_dump(_prometheus(exporter, alertmanager, scrape_interval)))
+        (folder / "prometheus.yaml").write_text(yaml.safe_dump(_prometheus(targets, alertmanager, scrape_interval)))
         _run(
             stack,
             folder,
@@ -176,25 +196,26 @@ def monitoring(
         yield pair
 
 
-def _alertmanager(receiver: str, route: Mapping[str, str]) -> dict[str, Any]:
-    """The shipped example, with every receiver on this machine and without secrets; the receiver `nobody` is kept."""
+def _alertmanager(receiver: str, route: Mapping[str, str], *, mutes: bool) -> dict[str, Any]:
+    """The shipped example, with every receiver on this machine and without secrets; if it mutes, `nobody` gets none."""
     shipped: dict[str, Any] = yaml.safe_load((FOLDER / "alertmanager.yaml").read_text())
     for each in (shipped["route"], *shipped["route"]["routes"]):
         each.update({name: value for name, value in route.items() if name in each})
     return {
         "route": shipped["route"],
-        "inhibit_rules": shipped["inhibit_rules"],
+        "inhibit_rules": shipped["inhibit_rules"] if mutes else [],
         "receivers": [
-            {
-                "name": name,
-                **({"webhook_configs": [{"url": f"{receiver}/{name}", "send_resolved": True}]} if ways else {}),
-            }
+            {"name": name, **(_webhook(f"{receiver}/{name}") if ways or not mutes else {})}
             for name, *ways in (each.values() for each in shipped["receivers"])
         ],
     }
 
 
-def _prometheus(exporter: str, alertmanager: str, scrape_interval: str) -> dict[str, Any]:
+def _webhook(url: str) -> dict[str, Any]:
+    return {"webhook_configs": [{"url": url, "send_resolved": True}]}
+
+
+def _prometheus(targets: list[StaticConfig], alertmanager: str, scrape_interval: str) -> dict[str, Any]:
     return {
         "global": {
             "scrape_interval": scrape_interval,
@@ -205,7 +226,7 @@ def _prometheus(exporter: str, alertmanager: str, scrape_interval: str) -> dict[
         "alerting": {
             "alertmanagers": [{"static_configs": [{"targets": [urllib.parse.urlsplit(alertmanager).netloc]}]}]
         },
-        "scrape_configs": [{"job_name": "kafka-transaction-exporter", "static_configs": [{"targets": [exporter]}]}],
+        "scrape_configs": [{"job_name": "kafka-transaction-exporter", "static_configs": targets}],
     }
 
 

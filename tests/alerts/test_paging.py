@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +13,10 @@ from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.planting import PlantedTransaction, plant_hang, write_marker
 from examples.workload.producers import run_transaction
-from exporter.artifacts.rules import Choices, Group, key_of, rule_groups, rules_of
-from tests.alerts.monitoring import EXTERNAL_CLUSTER, Alert, Monitoring, Notification, monitoring
+from exporter.artifacts.rules import Choices, Group, rule_groups
+from tests.alerts.monitoring import EXTERNAL_CLUSTER, Monitoring, Notification, monitoring, quick_durations
+from tests.alerts.pasting import variables_in
+from tests.alerts.timeline import SNAPSHOT_AT
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.exporting import Exporter, ended, serving
 from tests.runbooks.desk import Desk
@@ -26,19 +27,13 @@ GOAL_S: Final = 90
 RESOLVE_GOAL_S: Final = 120
 GROUP_INTERVAL_S: Final = 30
 """Of the example's route to the pager: the longest time that Alertmanager waits with a change."""
-SNAPSHOT_AT: Final = "kafka_transaction_exporter_snapshot_timestamp_seconds"
 MakeTopic = Callable[..., str]
 FreshName = Callable[[str], str]
 
 
 def hurried_rules() -> list[Group]:
     """The rules as they are, evaluated every second, and nothing waits or is kept for longer than some seconds."""
-    alerts = [rule for rule in rules_of(rule_groups()) if "alert" in rule]
-    durations = {
-        key_of(rule): {name: hurry for name, hurry in (("for", "1s"), ("keep_firing_for", "5s")) if name in rule}
-        for rule in alerts
-    }
-    return [{**group, "interval": "1s"} for group in rule_groups(Choices(durations=durations))]
+    return [{**group, "interval": "1s"} for group in rule_groups(Choices(durations=quick_durations()))]
 
 
 @pytest.fixture
@@ -77,13 +72,6 @@ def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
-
-
-def variables_in(alert: Alert) -> dict[str, str]:
-    """The variables of an operator's shell after the line `variables` of a page."""
-    export, *words = shlex.split(alert["annotations"]["variables"])
-    assert export == "export"
-    return dict(word.split("=", 1) for word in words)
 
 
 def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(

@@ -51,6 +51,7 @@ CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 OWN: Final = {metric.name for metric in (*exporter.METRICS, *transaction_log.METRICS, *history.METRICS)}
 """Metrics that are not made of the snapshot: they stay when there is none."""
 
+SNAPSHOT_AT: Final = "kafka_transaction_exporter_snapshot_timestamp_seconds"
 FOR_EVER: Final = 10**9
 Interval = tuple[int, int]
 Timeline = Mapping[str, Any]
@@ -103,20 +104,26 @@ class Exporter:
 
     def series(self, end: int, step: int) -> Iterator[dict[str, str]]:
         """Promtool's `input_series`."""
-        names = {
+        scrapes = [self.samples(second) for second in range(0, end + 1, step)]
+        for name in (*self._timelines(), SNAPSHOT_AT):
+            yield {"series": self._labelled(name), "values": _written([scrape.get(name) for scrape in scrapes])}
+
+    def samples(self, second: int) -> dict[str, float]:
+        """The series that a scrape in this second finds, without labels of the target. Empty: it does not respond."""
+        found = {
+            name: self._scraped(timeline, second, own=name.partition("{")[0].removesuffix("_bucket") in OWN)
+            for name, timeline in self._timelines().items()
+        }
+        found[SNAPSHOT_AT] = self._snapshot_timestamp(second)
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _timelines(self) -> dict[str, Timeline]:
+        """Every series but the snapshot's timestamp, which follows from the others."""
+        return {
             "kafka_transaction_exporter_cycle_interval_seconds": {"0s": self.cycle_interval},
             f'kafka_transaction_exporter_cluster_info{{cluster_id="{self.cluster_id}"}}': {"0s": 1},
             "kafka_transaction_exporter_coverage_complete": {"0s": 1},
             **self.rows,
-        }
-        for name, timeline in names.items():
-            own = name.partition("{")[0].removesuffix("_bucket") in OWN
-            values = [self._scraped(timeline, second, own=own) for second in range(0, end + 1, step)]
-            yield {"series": self._labelled(name), "values": _written(values)}
-        values = [self._snapshot_timestamp(second) for second in range(0, end + 1, step)]
-        yield {
-            "series": self._labelled("kafka_transaction_exporter_snapshot_timestamp_seconds"),
-            "values": _written(values),
         }
 
     def _scraped(self, timeline: Timeline, second: int, *, own: bool) -> float | None:
