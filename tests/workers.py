@@ -31,6 +31,7 @@ LONGEST: Final = (
     "login",
     "hasty",
     *(f"tests/runbooks/test_{name}.py" for name in ("exporter", "transactions", "brokers", "transaction_log")),
+    "tests/alerts/test_pasting.py",
     *(f"tests/kafka/collect/test_{name}.py" for name in ("faults",)),
     *(f"tests/verification/{name}.py" for name in ("hostile/test_hostile", "hostile/test_web", "causes/test_causes")),
     *("tests/grafana/test_recorded.py", "tests/publication/test_page_in_browser.py", "tests/alerts/test_timelines.py"),

@@ -21,8 +21,8 @@ ALERTS: Final = Path(__file__).parent / "alerts.yaml"
 """Links to the files of `alerts/`."""
 RUNBOOK_BASE: Final = f"{PROJECT}/blob/main/alerts/runbooks"
 
-WITHOUT_POD: Final = frozenset({"KafkaTransactionExporterDown", "KafkaTransactionWatchdog"})
-"""Alerts about a pod that may be gone."""
+WITHOUT_POD: Final = frozenset({"KafkaTransactionExporterDown", "KafkaTransactionHangingClusterWide"})
+"""Alerts whose first command does not run in the pod: the pod may be gone, or the command writes a file."""
 
 Rule = dict[str, Any]
 Group = dict[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +12,12 @@ import pytest
 import yaml
 
 from alerts.document import PROGRAM
-from exporter.artifacts.rules import RUNBOOK_BASE, WITHOUT_POD, Choices, key_of, page_of, rules_of
+from exporter.artifacts.rules import RUNBOOK_BASE, Choices, key_of, rules_of
 from exporter.artifacts.rules import rule_groups as groups_of
-from exporter.commands.arguments import build_parser
 from exporter.web.routes import _PATHS
 from helm.made import ROOT
 from tests.helm.chart import NAMESPACE, RELEASE, Refused, render, render_values
 from tests.helm.manifests import of_kind, only
-from tests.runbooks.pages import pages
 
 POD: Final = f"-n {NAMESPACE} deploy/{RELEASE}-{PROGRAM}"
 IN_POD: Final = f'{PROGRAM}() {{ kubectl exec -i$([ -t 1 ] && echo t) {POD} -- {PROGRAM} "$@"; }}'
@@ -47,44 +44,6 @@ def groups(values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
 def test_rules_are_those_of_the_project(major: int) -> None:
     """With nothing chosen they are equal to the last letter, Prometheus' own templates included."""
     assert only(render("minimal", ENABLED, major=major), "PrometheusRule")["spec"]["groups"] == rule_groups()
-
-
-TEMPLATE: Final = re.compile(r"\{\{ \$labels\.(\w+) \|.*?\}\}")
-WHERE_KNOWN: Final = re.compile(r"\{\{ with \$labels\.transactional_id \}\}(.*?)\{\{.*?\}\}\{\{ end \}\}")
-LABELS: Final = {"topic": "orders", "partition": "3", "start_offset": "1234", "cluster": "north"}
-
-
-@pytest.mark.programs
-@pytest.mark.parametrize("is_fleet", [False, True])
-def test_the_first_command_of_a_runbook_runs_as_the_alert_gives_it(*, is_fleet: bool, tmp_path: Path) -> None:
-    """The alert's line and the runbook's first command, pasted into a shell that knows nothing else: it asks the pod."""
-    found = only(render("fleet" if is_fleet else "minimal", ENABLED), "PrometheusRule")["spec"]["groups"]
-    stub = tmp_path / "kubectl"
-    stub.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/asked\n')
-    stub.chmod(0o755)
-    began = 0
-    for rule in rules_of(found):
-        commands = pages()[page_of(rule)].commands if "alert" in rule else ()
-        if not commands or rule["alert"] in WITHOUT_POD:
-            continue
-        line = WHERE_KNOWN.sub(r"\1app-1", rule["annotations"]["variables"])
-        line = TEMPLATE.sub(lambda match: LABELS.get(match[1], "1"), line)
-        script = f"{line}\n{commands[0].text}"
-        shell = subprocess.run(
-            ["bash", "-uc", script],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        )
-        began += 1
-        assert shell.stderr == "", script
-        words = (tmp_path / "asked").read_text().splitlines()
-        where = ["exec", "-i", "-n", NAMESPACE, f"deploy/{RELEASE}-{PROGRAM}", "--", PROGRAM]
-        assert words[: len(where)] == where, script
-        assert ("--cluster=north" in words) == is_fleet
-        build_parser().parse_args(words[len(where) :])
-    assert began == len(ALERTS) - len(WITHOUT_POD)
 
 
 @pytest.mark.programs
@@ -140,7 +99,7 @@ def test_durations_and_runbooks_are_values(tmp_path: Path) -> None:
 
 @pytest.mark.programs
 def test_alerts_link_to_the_runbooks_of_the_exporter_where_its_address_is_known(tmp_path: Path) -> None:
-    """Not the alerts about an exporter that may be gone, and an address of one's own wins."""
+    """Not the alert about an exporter that is gone, and an address of one's own wins."""
     address = {"ingress": {"enabled": True, "hosts": ["ktx.example.org"]}}
     rules = {"prometheusRule": {"enabled": True}}
     own = {"prometheusRule": {"enabled": True, "runbookUrl": "https://wiki"}}
@@ -152,7 +111,7 @@ def test_alerts_link_to_the_runbooks_of_the_exporter_where_its_address_is_known(
     served, ours = "http://ktx.example.org/runbooks", RUNBOOK_BASE
     found = links({**address, **rules})
     assert {alert: url.rpartition("/")[0] for alert, url in found.items()} == {
-        alert: ours if alert in WITHOUT_POD else served for alert in ALERTS
+        alert: ours if alert == "KafkaTransactionExporterDown" else served for alert in ALERTS
     }
     assert {url.rpartition("/")[0] for url in links({**address, **own}).values()} == {"https://wiki"}
     assert {url.rpartition("/")[0] for url in links(rules).values()} == {ours}

@@ -13,7 +13,6 @@ import pytest
 
 from alerts.document import first_block
 from exporter.artifacts.rules import ALERTS, RECORDING, load, page_of, rules_of, thresholds
-from exporter.cli import CONFIG_FILE
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
@@ -34,7 +33,6 @@ PAGES: Final = pages()
 RUNBOOKS: Final = {name: page for name, page in PAGES.items() if name != COMMON}
 every_page: Final = each(PAGES.values(), name=lambda page: page.name)
 
-INSTALLED_BY_DEFAULT: Final = Path(__file__).parents[1] / "helm" / "golden" / "minimal.yaml"
 SECTIONS: Final = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 LINES_MAX: Final = 75
 """Two screens; the common page may be longer."""
@@ -201,15 +199,6 @@ def test_a_page_s_commands_run_by_each_function_of_its_first_block(line: str, tm
         build_parser().parse_args(words.splitlines())
         assert ("--dry-run" in written) == ("--dry-run" in words)
         assert ("$TRANSACTIONAL_ID" in written) == ('a "b"' in words.splitlines())
-
-
-def test_the_pod_has_its_settings_where_the_runbooks_say() -> None:
-    """Its environment names the file, so a command that is pasted into it needs no option."""
-    pod = INSTALLED_BY_DEFAULT.read_text()
-    path = re.findall(r"--config.file=(\S+)", pod)[0]
-
-    assert re.search(rf"name: {CONFIG_FILE}\s+value: {path}\n", pod)
-    assert CONFIG_FILE in first_block()
 
 
 @every_page
