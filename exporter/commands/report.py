@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import Final, TextIO
 
 from exporter.commands.arguments import PROGRAM
+from exporter.commands.lines import fitted, terminal_width
 from exporter.commands.status import ExitStatus
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings, Settings
@@ -28,8 +29,12 @@ def complain(sentence: str, status: ExitStatus = ExitStatus.COULD_NOT_RUN) -> Ex
 
     Returns `status`, for a command that ends with it.
     """
-    print(f"{PROGRAM}: {printable(sentence)}", file=sys.stderr)
+    _print(sentence, sys.stderr)
     return status
+
+
+def _print(sentence: str, stream: TextIO) -> None:
+    print(fitted(f"{PROGRAM}: {printable(sentence)}", terminal_width(stream)), file=stream, flush=True)
 
 
 def complain_of_gaps(gaps: Iterable[str]) -> bool:
@@ -62,7 +67,7 @@ def waiting_notice(
 
     def notify() -> None:
         if is_waiting():
-            print(f"{PROGRAM}: {printable(sentence)}", file=shown_on, flush=True)
+            _print(sentence, shown_on)
 
     if not shown_on.isatty():
         yield
