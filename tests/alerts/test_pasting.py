@@ -292,7 +292,7 @@ def test_every_first_command_reads_what_it_must(delivered: Delivered, installed:
         fence, *_ = fences_for(alert, in_pod=installed.where != HOST)
         pasted = installed.shell.paste(lines_for(alert, fence))
 
-        assert pasted.errors == "" or "a plan to abort 0 transactions" in pasted.errors, pasted
+        assert pasted.errors == "" or "a plan to abort 0 proved hanging transactions" in pasted.errors, pasted
         if alert["labels"]["alertname"] == "KafkaTransactionExporterSnapshotStale":
             assert (UNREACHABLE in pasted.output) == (installed.where == FLEET), pasted
         else:
