@@ -19,7 +19,7 @@ def main(address: str, series_max: int = 1_000_000) -> None:
     collector, renderer, memory = collector_at(address), Renderer(), Memory()
     for _ in sys.stdin:
         began = time.perf_counter()
-        snapshot = collector.collect(seen_before=memory.transactions.keys(), seen_unexamined=memory.unexamined.keys)
+        snapshot = collector.collect(seen_before=memory.seen)
         evaluation = evaluate(snapshot, memory, Policy())
         memory = evaluation.memory
         options = PublishOptions(partition_series_limit=series_max)

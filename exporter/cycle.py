@@ -37,7 +37,8 @@ class Known:
 def run_cycle(collect: Collect, known: Known, journal_of: JournalOf = lambda _: NO_JOURNAL) -> Evaluation:
     """Collect a snapshot and evaluate it; the result has the memory for the next cycle. Raises what `collect` raises."""
     snapshot = collect(known.memory)
-    journal = journal_of(set(snapshot.open_transactions.producer_id.tolist()))
+    open_ = snapshot.open_transactions
+    journal = journal_of(set(open_.producer_id[: open_.examined_count].tolist()))
     return evaluate(snapshot, known.memory, known.policy, journal, known.baseline)
 
 
@@ -77,6 +78,4 @@ class EmbeddedReader(Collector):
 
 def collect_with(collector: Collector) -> Collect:
     """Describes only transactions that the memory knows, so that short ones cost no request."""
-    return lambda memory: collector.collect(
-        seen_before=memory.transactions.keys(), seen_unexamined=memory.unexamined.keys
-    )
+    return lambda memory: collector.collect(seen_before=memory.seen)

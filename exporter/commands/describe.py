@@ -50,7 +50,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
 
 def described(transaction: CoordinatorTransaction, now_ms: int) -> Row:
     """The data on one id; start and duration only while a transaction is active."""
-    began = transaction.is_active and transaction.start_time_ms >= 0
+    start_ms = transaction.start_time_ms if transaction.is_active else None
     return {
         "coordinator": transaction.coordinator,
         "transactional_id": transaction.transactional_id,
@@ -58,8 +58,8 @@ def described(transaction: CoordinatorTransaction, now_ms: int) -> Row:
         "producer_epoch": transaction.producer_epoch,
         "state": transaction.state.value,
         "timeout_ms": transaction.timeout_ms,
-        "start_time_ms": transaction.start_time_ms if began else None,
-        "duration_ms": max(now_ms - transaction.start_time_ms, 0) if began else None,
+        "start_time_ms": start_ms,
+        "duration_ms": None if start_ms is None else max(now_ms - start_ms, 0),
         "partitions": [f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ())],
     }
 

@@ -90,4 +90,8 @@ async def _ask(
     if unclear:
         gaps.append(f"{len(unclear)} transactions changed or were not described, so their durations are unknown")
     began_before_ms = time.time() * 1000 - longer_than_ms
-    return tuple(transaction for transaction in described if 0 <= transaction.start_time_ms < began_before_ms), gaps
+    return tuple(
+        transaction
+        for transaction in described
+        if transaction.start_time_ms is not None and transaction.start_time_ms < began_before_ms
+    ), gaps

@@ -9,20 +9,24 @@ from types import MappingProxyType
 from typing import Any
 
 from exporter.daemon import kept_file
-from exporter.evaluation.memory import GroupKey, LastReading, Memory, Remembered
+from exporter.evaluation.memory import GroupKey, LastReading, Memory, Remembered, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
 from exporter.files import MEGABYTE
-from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity, TransactionKey
+from exporter.snapshot import NULL, UNKNOWN_CLUSTER, ClusterIdentity, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 FORMAT = "kafka-transaction-exporter state"
 VERSION = 1
 BYTES_MAX = 256 * MEGABYTE
 """A million open transactions take about 100 MB."""
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 _NUMBERED = 4
 """Topic, partition, producer id and start offset; the topic id comes last: files of versions before 0.3 have none."""
 _STARTS = ("start_ms", "start_source", "not_open_at_ms", "clock_offset_ms")
 """In a list of their own: older versions do not read it."""
+_NOTHING = -1
+"""In the file, where nothing is known."""
+_OPTIONAL = frozenset({"coordinator_start_ms", "completing_since_ms", "start_ms", "start_source", "not_open_at_ms"})
 _REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "completing_since_ms")
 
 
@@ -62,15 +66,16 @@ def state_of(document: Any) -> State:
 
 def document_of(state: State) -> dict[str, Any]:
     memory, position = state.memory, state.log_position
+    examined = tuple(memory.transactions.rows())
     return {
         "format": FORMAT,
         "version": VERSION,
         "cluster_id": memory.cluster_id,
         "transactions": [
             [*key[:_NUMBERED], *(_kept(remembered, name) for name in _REMEMBERED), key.topic_id]
-            for key, remembered in memory.transactions.items()
+            for key, remembered in zip(memory.transactions, examined, strict=False)
         ],
-        "starts": [[_kept(known, name) for name in _STARTS] for known in memory.transactions.values()],
+        "starts": [[_kept(remembered, name) for name in _STARTS] for remembered in examined],
         "last_reading": _reading_in(state),
         "blocked": [[*key, since_ms] for key, since_ms in memory.blocked.items()],
         "topics": list(state.cluster.topic_ids),
@@ -82,7 +87,8 @@ def document_of(state: State) -> dict[str, Any]:
 
 def _kept(remembered: Remembered, name: str) -> int:
     """A clock that is set back must not make the next process see it later, nor this machine's clock."""
-    value = int(getattr(remembered, name))
+    value = getattr(remembered, name)
+    value = _NOTHING if value is None else int(value)
     if name not in {"first_seen_ms", "clock_offset_ms"} or remembered.open_at_ms is None:
         return value
     return value - (remembered.first_seen_ms - remembered.open_at_ms)
@@ -99,20 +105,24 @@ def _memory(document: Mapping[str, Any]) -> Memory:
         remembered, (topic_id,) = rest[: len(_REMEMBERED)], rest[len(_REMEMBERED) :] or ("",)
         numbers = (partition, producer_id, start_offset, *remembered, *start)
         if not (isinstance(topic, str) and isinstance(topic_id, str)) or not all(
-            type(number) is int for number in numbers
+            type(number) is int and NULL < number <= most
+            for number, most in zip(numbers, (INT32_MAX, *[INT64_MAX] * (len(numbers) - 1)), strict=True)
         ):
             raise ValueError("a transaction is not a topic and numbers")
         key = TransactionKey(topic, partition, producer_id, start_offset, topic_id)
         facts = dict(zip(_REMEMBERED, remembered, strict=True))
         if start:
             facts |= dict(zip(_STARTS, start, strict=True))
-        if facts.get("start_source", -1) not in {-1, *StartSource}:
+        facts |= {name: None for name in _OPTIONAL & facts.keys() if facts[name] < 0}
+        if facts.get("start_source") not in {None, *StartSource}:
             raise ValueError(f"unknown source of a start: {facts['start_source']}")
         transactions[key] = Remembered(**facts)
     if not isinstance(document["cluster_id"], str):
         raise TypeError("cluster_id is not a string")
     return Memory(
-        cluster_id=document["cluster_id"], transactions=MappingProxyType(transactions), blocked=_blocked(document)
+        cluster_id=document["cluster_id"],
+        transactions=RememberedTransactions.of(transactions),
+        blocked=_blocked(document),
     )
 
 

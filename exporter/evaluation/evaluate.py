@@ -6,31 +6,18 @@ write by the client's clock; *late* when the duration exceeds `transaction.max.t
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from types import MappingProxyType
 
 import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
-from exporter.evaluation.evidence import (
-    CLOCKS_AGREE_WITHIN_MS,
-    Evidence,
-    gather,
-    is_another_start,
-    was_completing,
-)
-from exporter.evaluation.last_reading import last_reading
-from exporter.evaluation.memory import Memory, Remembered, SeenUnexamined
+from exporter.evaluation.evidence import gather
+from exporter.evaluation.memory import Memory, RememberedTransactions
 from exporter.evaluation.reasons import transaction_row
+from exporter.evaluation.remembering import remember, seen_unexamined
 from exporter.evaluation.rules import verdict_of
-from exporter.evaluation.unexamined import (
-    REMEMBERED_UNREAD_MAX,
-    deleted_topics,
-    judge_unexamined,
-    still_possible,
-)
+from exporter.evaluation.start import start_of
 from exporter.evaluation.verdicts import (
     IS_SUSPECT,
     Evaluation,
@@ -39,19 +26,13 @@ from exporter.evaluation.verdicts import (
     StartSource,
     TransactionColumns,
     TransactionRow,
-    UnexaminedColumns,
     Verdict,
 )
-from exporter.snapshot import ENDED_STATES, UNKNOWN_OFFSET, Int64Column, Ownership, Snapshot, TransactionKey
+from exporter.snapshot import NULL, UNKNOWN_OFFSET, Int8Column, Int32Column, Int64Column, Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
-FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
-"""A transaction on an unread partition stays in the memory for a day."""
 LONGEST_OTHERS_MAX = 10
 """Transactions that are not suspects and have a row all the same."""
-
-_OF_THE_CLIENT = frozenset({StartSource.LAST_WRITE, StartSource.NOT_OPEN_BEFORE})
-_OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
 
 
 def evaluate(
@@ -68,15 +49,18 @@ def evaluate(
     evidence = tuple(gather(snapshot, memory, journal))
     verdicts = tuple(verdict_of(e, policy) for e in evidence)
     usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
-    transactions = _transaction_columns(snapshot, evidence, verdicts, late_after_ms, usual)
-    unexamined, seen = judge_unexamined(snapshot, memory, late_after_ms)
-    partitions = partition_columns(snapshot, transactions, unexamined)
-    suspect_rows = np.flatnonzero(IS_SUSPECT[transactions.verdict]).tolist()
+    starts = tuple(
+        start_of(e, verdict, e.last_timestamp_ms, snapshot.cluster_time_ms)
+        for e, verdict in zip(evidence, verdicts, strict=True)
+    )
+    unexamined = seen_unexamined(snapshot, memory)
+    transactions = _transaction_columns(snapshot, verdicts, starts, unexamined, late_after_ms, usual)
+    partitions = partition_columns(snapshot, transactions)
+    suspect_rows = _suspect_rows(transactions, len(evidence))
     blocked = blocked_groups(snapshot, suspect_rows, memory)
     evaluation = Evaluation(
         snapshot=snapshot,
         transactions=transactions,
-        unexamined=unexamined,
         partitions=partitions,
         evidence=evidence,
         suspects=(),
@@ -87,141 +71,90 @@ def evaluate(
         usual=usual,
         policy=policy,
         memory=replace(
-            _remember(snapshot, memory, evidence, transactions, seen),
+            remember(
+                snapshot, memory, evidence, ((v, *start) for v, start in zip(verdicts, starts, strict=True)), unexamined
+            ),
             blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
         ),
     )
     return replace(
         evaluation,
-        suspects=tuple(
-            sorted((transaction_row(evaluation, row) for row in _suspect_rows(transactions)), key=by_impact)
-        ),
-        longest_others=tuple(transaction_row(evaluation, row) for row in _longest_others(transactions)),
+        suspects=tuple(sorted((transaction_row(evaluation, row) for row in suspect_rows), key=by_impact)),
+        longest_others=tuple(transaction_row(evaluation, row) for row in _longest_others(transactions, len(evidence))),
     )
 
 
 def _transaction_columns(
     snapshot: Snapshot,
-    evidence: tuple[Evidence, ...],
     verdicts: tuple[Verdict, ...],
+    starts: tuple[tuple[int, StartSource], ...],
+    unexamined: RememberedTransactions,
     late_after_ms: int,
     usual: tuple[Usual | None, ...],
 ) -> TransactionColumns:
-    now = snapshot.cluster_time_ms
-    last_write = snapshot.open_transactions.last_timestamp
-    starts = [
-        start_of(e, verdict, int(last), now) for e, verdict, last in zip(evidence, verdicts, last_write, strict=True)
-    ]
-    start_ms: Int64Column = np.array([start for start, _ in starts], dtype=np.int64)
+    """The columns of all open transactions; `verdicts`, `starts` and `usual` are of the examined ones."""
+    now, open_ = snapshot.cluster_time_ms, snapshot.open_transactions
+    last_write = open_.last_timestamp
+    others_ms, others_source = _starts_of(unexamined)
+    just_begun = np.where(open_.is_completing, int(Verdict.COMPLETING), int(Verdict.OPEN_WITHIN_TIMEOUT))
+    others = np.where(open_.needs_examination, int(Verdict.INCONCLUSIVE), just_begun)
+    start_ms: Int64Column = np.concatenate((np.array([start for start, _ in starts], dtype=np.int64), others_ms))
     duration_ms = np.maximum(now - start_ms, 0)
+    is_unusually_long = np.zeros(len(open_), dtype=np.bool_)
+    for row, usual_duration in enumerate(usual):
+        is_unusually_long[row] = usual_duration is not None and duration_ms[row] > usual_duration.threshold_ms
     return TransactionColumns(
-        verdict=np.array(verdicts, dtype=np.int8),
+        verdict=np.concatenate((np.array(verdicts, dtype=np.int8), others.astype(np.int8))),
         start_timestamp_ms=start_ms,
-        start_source=np.array([source for _, source in starts], dtype=np.int8),
+        start_source=np.concatenate((np.array([source for _, source in starts], dtype=np.int8), others_source)),
         duration_ms=duration_ms,
         # A timestamp of -1 (or 0) is no timestamp: brokers accept it.
         idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
         is_late=duration_ms > late_after_ms,
-        is_unusually_long=np.fromiter(
-            (
-                usual_duration is not None and ms > usual_duration.threshold_ms
-                for usual_duration, ms in zip(usual, duration_ms.tolist(), strict=True)
-            ),
-            dtype=np.bool_,
-            count=len(usual),
-        ),
+        is_unusually_long=is_unusually_long,
     )
 
 
-def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int) -> tuple[int, StartSource]:
-    """The start of each transaction, in milliseconds, and its source.
-
-    The start is the coordinator's while it owns the transaction. Otherwise it is the earliest that was known since the
-    transaction is open: what is known in this cycle, what was known in an earlier one, or the first cycle with it.
-    """
-    transaction, before = evidence.transaction, evidence.remembered
-    if evidence.ownership in _OWNED and transaction is not None and transaction.start_time_ms >= 0:
-        return transaction.start_time_ms, StartSource.COORDINATOR
-    start = _start_in_this_cycle(evidence, verdict, last_timestamp_ms, now_ms)
-    if before is None or before.start_ms < 0:
-        return start
-    earlier = _bounded(before.start_ms, StartSource(before.start_source), evidence)
-    return earlier if earlier[0] < start[0] else start
+def _starts_of(unexamined: RememberedTransactions) -> tuple[Int64Column, Int8Column]:
+    """The earliest start that was known while each was examined, otherwise the first cycle with it; and its source."""
+    facts = unexamined.columns
+    start_ms, source = facts["first_seen_ms"], np.full(len(unexamined), int(StartSource.FIRST_SEEN), dtype=np.int8)
+    by_coordinator = facts["coordinator_start_ms"] != NULL
+    start_ms = np.where(by_coordinator, facts["coordinator_start_ms"], start_ms)
+    source[by_coordinator] = int(StartSource.COORDINATOR)
+    is_earlier = (facts["start_ms"] != NULL) & (facts["start_ms"] < start_ms)
+    source[is_earlier] = facts["start_source"][is_earlier]
+    return np.where(is_earlier, facts["start_ms"], start_ms), source
 
 
-def _bounded(start_ms: int, source: StartSource, evidence: Evidence) -> tuple[int, StartSource]:
-    """The start, or the instant at which it is known not to have been open, if its client's clock says that it was."""
-    if source in _OF_THE_CLIENT and start_ms < evidence.not_open_at_ms:
-        return evidence.not_open_at_ms, StartSource.NOT_OPEN_BEFORE
-    return start_ms, source
-
-
-def _start_in_this_cycle(
-    evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int
-) -> tuple[int, StartSource]:
-    """The start by the sources of this cycle.
-
-    In this order: the coordinator that last owned this transaction; the transaction log, if it is open there; for a proved
-    hang the timestamp of its last write: a client's clock alone never makes a live transaction late. It is never later than
-    the first cycle with it.
-    """
-    remembered, open_at_ms = evidence.remembered, _open_at_ms(evidence, now_ms)
-    start_ms, source = open_at_ms, StartSource.FIRST_SEEN
-    if (
-        remembered is not None
-        and remembered.coordinator_start_ms >= 0
-        and remembered.producer_epoch == evidence.producer_epoch
-    ):
-        start_ms, source = remembered.coordinator_start_ms, StartSource.COORDINATOR
-    elif evidence.start_in_log_ms is not None and not verdict.is_hanging:
-        start_ms, source = evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
-    elif verdict.is_hanging and last_timestamp_ms > 0:
-        start_ms, source = _bounded(last_timestamp_ms, StartSource.LAST_WRITE, evidence)
-    return (start_ms, source) if start_ms < open_at_ms else (open_at_ms, StartSource.FIRST_SEEN)
-
-
-def _open_at_ms(evidence: Evidence, now_ms: int) -> int:
-    """The first cycle with it, by the cluster's clock of now.
-
-    That clock may have been ahead then, or is set back since: the monotonic clock bounds it.
-    """
-    if evidence.remembered is None:
-        return now_ms
-    first_seen_ms, watched_since_ms = evidence.remembered.first_seen_ms, now_ms - evidence.watched_ms
-    # Not for less, because the cluster's clock is read again and again.
-    return watched_since_ms if watched_since_ms < first_seen_ms - CLOCKS_AGREE_WITHIN_MS else first_seen_ms
-
-
-def partition_columns(
-    snapshot: Snapshot, transactions: TransactionColumns, unexamined: UnexaminedColumns
-) -> PartitionColumns:
-    count = len(snapshot.partitions)
-    open_, aside = snapshot.open_transactions, snapshot.unexamined.partition_row
+def partition_columns(snapshot: Snapshot, transactions: TransactionColumns) -> PartitionColumns:
+    count, open_ = len(snapshot.partitions), snapshot.open_transactions
     row = open_.partition_row
     duration, idle = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    for rows, columns in ((row, transactions), (aside, unexamined)):
-        np.maximum.at(duration, rows, columns.duration_ms)
-        np.maximum.at(idle, rows, columns.idle_ms)
+    np.maximum.at(duration, row, transactions.duration_ms)
+    np.maximum.at(idle, row, transactions.idle_ms)
     is_prepared = transactions.verdict == int(Verdict.PREPARED_TWO_PHASE_COMMIT)
-    late = np.concatenate((row[transactions.is_late], aside[unexamined.is_late]))
     lag = np.full(count, -1, dtype=np.int64)
-    known = (open_.high_watermark != UNKNOWN_OFFSET) & (open_.last_stable_offset != UNKNOWN_OFFSET)
+    known = np.flatnonzero((open_.high_watermark != UNKNOWN_OFFSET) & (open_.last_stable_offset != UNKNOWN_OFFSET))
     lag[row[known]] = np.maximum(open_.high_watermark[known] - open_.last_stable_offset[known], 0)
+
+    def count_of(rows: Int32Column) -> Int32Column:
+        return np.bincount(rows, minlength=count).astype(np.int32)
+
     return PartitionColumns(
-        open_transactions=np.bincount(np.concatenate((row, aside)), minlength=count).astype(np.int32),
-        late_transactions=np.bincount(late, minlength=count).astype(np.int32),
-        late_prepared_transactions=np.bincount(row[transactions.is_late & is_prepared], minlength=count).astype(
-            np.int32
-        ),
-        unusually_long_transactions=np.bincount(row[transactions.is_unusually_long], minlength=count).astype(np.int32),
+        open_transactions=count_of(row),
+        late_transactions=count_of(row[transactions.is_late]),
+        late_prepared_transactions=count_of(row[transactions.is_late & is_prepared]),
+        unusually_long_transactions=count_of(row[transactions.is_unusually_long]),
         duration_ms_max=duration,
         idle_ms_max=idle,
         last_stable_offset_lag=lag,
     )
 
 
-def _suspect_rows(transactions: TransactionColumns) -> list[int]:
-    rows: list[int] = np.flatnonzero(IS_SUSPECT[transactions.verdict]).tolist()
+def _suspect_rows(transactions: TransactionColumns, examined_count: int) -> list[int]:
+    """The suspects among the examined ones: the others have no evidence."""
+    rows: list[int] = np.flatnonzero(IS_SUSPECT[transactions.verdict[:examined_count]]).tolist()
     return rows
 
 
@@ -235,127 +168,18 @@ def by_impact(row: TransactionRow) -> tuple[int, ...]:
     return rank, -len(row.groups), -len(str(row.last_stable_offset_lag or 0)), -row.duration_ms
 
 
-def _longest_others(transactions: TransactionColumns) -> list[int]:
+def _longest_others(transactions: TransactionColumns, examined_count: int) -> list[int]:
     """The longest open of those that are not suspects."""
-    rows = np.flatnonzero(~IS_SUSPECT[transactions.verdict])
+    rows = np.flatnonzero(~IS_SUSPECT[transactions.verdict[:examined_count]])
     chosen: list[int] = rows[np.argsort(-transactions.duration_ms[rows], kind="stable")[:LONGEST_OTHERS_MAX]].tolist()
     return chosen
 
 
 def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
-    """Every open transaction as a row, in the order of the snapshot."""
+    """Every examined transaction as a row, in the order of the snapshot."""
     return tuple(transaction_row(evaluation, row) for row in range(len(evaluation.evidence)))
 
 
 def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
-    """Every open transaction as a row, worst first."""
+    """Every examined transaction as a row, worst first."""
     return tuple(sorted(all_rows(evaluation), key=by_impact))
-
-
-def _remember(
-    snapshot: Snapshot,
-    memory: Memory,
-    evidence: tuple[Evidence, ...],
-    transactions: TransactionColumns,
-    unexamined: SeenUnexamined,
-) -> Memory:
-    """The memory of open transactions, and of those on partitions that are unread in this cycle."""
-    sources = map(StartSource, transactions.start_source.tolist())
-    starts = zip(transactions.start_timestamp_ms.tolist(), sources, strict=True)
-    verdicts = map(Verdict.ranked, transactions.verdict.tolist())
-    current = {
-        e.key: _remembered(e, verdict, snapshot, _earliest_start(e.remembered, *start))
-        for e, verdict, start in zip(evidence, verdicts, starts, strict=True)
-    }
-    kept = _still_possible(snapshot, memory, current) if memory.cluster_id == snapshot.cluster_id else {}
-    kept.update(current)
-    oldest_ms = snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS
-    return Memory(
-        last_reading=last_reading(snapshot, memory),
-        cluster_id=snapshot.cluster_id,
-        transactions=MappingProxyType(kept),
-        unexamined=unexamined.with_others(still_possible(snapshot, memory, oldest_ms)),
-    )
-
-
-def _still_possible(
-    snapshot: Snapshot, memory: Memory, current: Collection[TransactionKey]
-) -> dict[TransactionKey, Remembered]:
-    """Remembered transactions on unread partitions, which may still be open: the newest, up to REMEMBERED_UNREAD_MAX."""
-    oldest_ms = snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS
-    known = {*current, *(key._replace(topic_id="") for key in current)}
-    gone = deleted_topics(snapshot, {key.topic for key in memory.transactions})
-    possible = [
-        (key, remembered)
-        for key, remembered in memory.transactions.items()
-        if key not in known
-        and remembered.last_seen_ms >= oldest_ms
-        and key.topic not in gone
-        and not snapshot.partitions.is_read(key.topic, key.partition)
-    ]
-    possible.sort(key=lambda one: one[1].last_seen_ms)
-    return dict(possible[-REMEMBERED_UNREAD_MAX:])
-
-
-def _earliest_start(before: Remembered | None, start_ms: int, source: StartSource) -> tuple[int, StartSource | int]:
-    """The start of this cycle, or an earlier one of an earlier cycle unless it is known to be too early."""
-    if before is not None and 0 <= before.start_ms < start_ms and source is not StartSource.NOT_OPEN_BEFORE:
-        return before.start_ms, before.start_source
-    return (-1, -1) if source is StartSource.FIRST_SEEN else (start_ms, source)
-
-
-def _remembered(
-    evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earliest: tuple[int, StartSource | int]
-) -> Remembered:
-    before, transaction = evidence.remembered, evidence.transaction
-    now_ms, took_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms
-    coordinator_start_ms, (start_ms, start_source) = -1, earliest
-    if evidence.ownership in _OWNED and transaction is not None:
-        coordinator_start_ms = transaction.start_time_ms
-    elif before is not None and before.producer_epoch == evidence.producer_epoch:
-        coordinator_start_ms = before.coordinator_start_ms
-    completing_since_ms, completing_from_ms = -1, None
-    if before is not None and not verdict.is_hanging and was_completing(before, evidence.ownership, transaction):
-        completing_since_ms, completing_from_ms = before.completing_since_ms, before.completing_from_ms
-    elif evidence.ownership is Ownership.COMPLETING:
-        # It may have been decided during this cycle: it was completing at the cycle's end, not necessarily at its start.
-        completing_since_ms = now_ms + took_ms
-        completing_from_ms = None if monotonic_ms is None else monotonic_ms + took_ms
-    return Remembered(
-        first_seen_ms=now_ms if before is None else before.first_seen_ms,
-        last_seen_ms=now_ms,
-        producer_epoch=evidence.producer_epoch,
-        coordinator_start_ms=coordinator_start_ms,
-        start_ms=start_ms,
-        start_source=int(start_source),
-        not_open_at_ms=evidence.not_open_at_ms,
-        clock_offset_ms=snapshot.clock_offset_ms if before is None else before.clock_offset_ms,
-        open_at_ms=_open_at_ms(evidence, now_ms),
-        completing_since_ms=completing_since_ms,
-        completing_from_ms=completing_from_ms,
-        superseded_epoch=_superseded_epoch(evidence, verdict),
-        watched_from_ms=_watched_from_ms(evidence, monotonic_ms),
-    )
-
-
-def _superseded_epoch(evidence: Evidence, verdict: Verdict) -> int | None:
-    """The epoch of the open records, if it is proved that their id has a newer epoch without them."""
-    before, transaction = evidence.remembered, evidence.transaction
-    if (
-        verdict is Verdict.HANGING_NOT_IN_TRANSACTION
-        and transaction is not None
-        and transaction.state in ENDED_STATES
-        and transaction.producer_epoch > evidence.producer_epoch
-    ):
-        return evidence.producer_epoch
-    return None if before is None or before.superseded_epoch != evidence.producer_epoch else before.superseded_epoch
-
-
-def _watched_from_ms(evidence: Evidence, monotonic_ms: int | None) -> int | None:
-    """Since when this transaction is watched: a producer that continues takes old records into its next transaction."""
-    before, transaction = evidence.remembered, evidence.transaction
-    if before is None or before.watched_from_ms is None:
-        return monotonic_ms
-    if evidence.ownership is Ownership.OWNED and transaction is not None and is_another_start(before, transaction):
-        return monotonic_ms
-    return before.watched_from_ms

@@ -22,9 +22,9 @@ from exporter.snapshot import (
     Snapshot,
     TransactionKey,
     TransactionState,
+    keys_of,
     ownership,
 )
-from exporter.snapshot.unexamined import keys_of
 from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
 
 CLOCKS_AGREE_WITHIN_MS = 10_000
@@ -85,9 +85,9 @@ class Evidence:
     lost: tuple[str, ...]
     """Markers that may have been removed from the logs, or cannot be found, one sentence each."""
     remembered: Remembered | None
-    not_open_at_ms: int = -1
+    not_open_at_ms: int | None = None
     """The latest instant at which it is known not to have been open: a cycle that read its partition, or what a broker has
-    written to the log before it; -1 without one."""
+    written to the log before it."""
     logged: LoggedProducer | None
     """The transaction log's state of the producer id; None if the log is not read, or has none."""
 
@@ -120,41 +120,19 @@ class Evidence:
 
 
 def gather(snapshot: Snapshot, memory: Memory, journal: Journal) -> Iterator[Evidence]:
-    """The evidence of each open transaction, in the order of the snapshot's rows."""
+    """The evidence of each examined transaction, in the order of the snapshot's rows."""
     answers = _Answers(snapshot)
     open_ = snapshot.open_transactions
-    same_cluster = memory.cluster_id in {"", snapshot.cluster_id}
-    unexamined = _places(snapshot, memory) if same_cluster and len(memory.unexamined) else {}
-    for row in range(len(open_)):
-        key = key_of(snapshot, row)
-        remembered = memory.of(key) if same_cluster else None
-        if remembered is None and row in unexamined:
-            remembered = memory.unexamined.remembered(unexamined[row])
-        logged = journal.producers.get(key.producer_id)
-        if remembered is None and same_cluster and memory.last_reading is not None:
-            unseen_at_ms = memory.last_reading.at_ms if memory.last_reading.has_read(key) else -1
+    keys = keys_of(snapshot.partitions, open_).those(np.arange(open_.examined_count))
+    last_reading = memory.last_reading if memory.is_of(snapshot) else None
+    for row, (key, place) in enumerate(zip(keys.rows(), memory.places_of(keys, snapshot), strict=True)):
+        remembered = memory.transactions.row(place) if place >= 0 else None
+        if remembered is None:
+            unseen_at_ms = last_reading.at_ms if last_reading is not None and last_reading.has_read(key) else None
         else:
-            unseen_at_ms = -1 if remembered is None else remembered.not_open_at_ms
+            unseen_at_ms = remembered.not_open_at_ms
+        logged = journal.producers.get(key.producer_id)
         yield _evidence(snapshot, answers, open_, row, key, remembered, unseen_at_ms, logged)
-
-
-def _places(snapshot: Snapshot, memory: Memory) -> Mapping[int, int]:
-    """Row -> its index among transactions that were not examined."""
-    keys = keys_of(snapshot.partitions, snapshot.open_transactions)
-    place = keys.places_in(memory.unexamined.keys)
-    found = np.flatnonzero(place >= 0)
-    return dict(zip(found.tolist(), place[found].tolist(), strict=True))
-
-
-def key_of(snapshot: Snapshot, row: int) -> TransactionKey:
-    """The key of one open transaction while it stays open."""
-    open_ = snapshot.open_transactions
-    partition_row = int(open_.partition_row[row])
-    topic, partition = snapshot.partitions.name(partition_row)
-    topic_id = snapshot.partitions.topic_id(partition_row)
-    return TransactionKey(
-        topic, partition, int(open_.producer_id[row]), int(open_.current_txn_start_offset[row]), topic_id
-    )
 
 
 class _Answers:
@@ -188,7 +166,7 @@ def _evidence(
     row: int,
     key: TransactionKey,
     remembered: Remembered | None,
-    unseen_at_ms: int,
+    unseen_at_ms: int | None,
     logged: LoggedProducer | None,
 ) -> Evidence:
     proof = answers.proof
@@ -234,9 +212,13 @@ def _evidence(
             *_forgotten(found.producers_kept_ms, int(open_.last_timestamp[row]), now if is_clock_sure else None),
         ),
         remembered=remembered,
-        not_open_at_ms=max(unseen_at_ms, open_.not_open_at_ms[row] if open_.not_open_at_ms else -1),
+        not_open_at_ms=_latest(unseen_at_ms, open_.not_open_at_ms[row] if open_.not_open_at_ms else None),
         logged=logged,
     )
+
+
+def _latest(*instants_ms: int | None) -> int | None:
+    return max((each for each in instants_ms if each is not None), default=None)
 
 
 def _watched_ms(remembered: Remembered | None, monotonic_ms: int | None) -> int:
@@ -254,7 +236,7 @@ def was_completing(
     remembered: Remembered | None, ownership: Ownership, transaction: CoordinatorTransaction | None
 ) -> bool:
     """True if an earlier cycle saw it decided, and this one does not contradict: a missing response is none."""
-    if remembered is None or remembered.completing_since_ms < 0:
+    if remembered is None or remembered.completing_since_ms is None:
         return False
     if ownership is Ownership.COMPLETING and transaction is not None:
         return not is_another_start(remembered, transaction)
@@ -266,7 +248,7 @@ def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTrans
     """True if the exporter's own clock is used, and is behind a time that a coordinator has already written."""
     if snapshot.clock_source is ClockSource.CONTROLLER:
         return False
-    latest_ms = max((transaction.start_time_ms for transaction in transactions), default=-1)
+    latest_ms = max((t.start_time_ms for t in transactions if t.start_time_ms is not None), default=0)
     return latest_ms > snapshot.cluster_time_ms + CLOCKS_AGREE_WITHIN_MS
 
 
@@ -300,7 +282,7 @@ def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) 
 
 
 def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int) -> int | None:
-    if transaction is None or transaction.start_time_ms < 0:
+    if transaction is None or transaction.start_time_ms is None:
         return None
     return max(now_ms - transaction.start_time_ms, 0)
 
@@ -323,7 +305,8 @@ def _completing_ms(
         watched_ms = snapshot.monotonic_ms - remembered.completing_from_ms
     else:
         is_comparable = is_clock_sure or snapshot.monotonic_ms is None
-        watched_ms = now_ms - remembered.completing_since_ms if is_comparable else 0
+        since_ms = remembered.completing_since_ms
+        watched_ms = now_ms - since_ms if is_comparable and since_ms is not None else 0
     return max(since_log_ms, watched_ms, 0)
 
 
@@ -331,5 +314,5 @@ def _prepared_ms(transaction: CoordinatorTransaction | None, logged: LoggedProdu
     """When this transaction was decided, by the transaction log, if log and coordinator have the same start."""
     if transaction is None or logged is None or logged.latest is None or logged.prepared_ms < 0:
         return None
-    is_same = transaction.start_time_ms >= 0 and transaction.start_time_ms == logged.latest.start_ms
+    is_same = transaction.start_time_ms is not None and transaction.start_time_ms == logged.latest.start_ms
     return logged.prepared_ms if is_same else None

@@ -51,10 +51,9 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     failed = int(np.count_nonzero(open_.second_read == int(SecondRead.UNREAD)))
     if failed:
         sentences.append(f"{failed} suspect transactions could not be read a second time")
-    aside = int(np.count_nonzero(snapshot.unexamined.needs_examination))
+    aside = int(np.count_nonzero(open_.needs_examination))
     if aside:
-        count = len(open_) + len(snapshot.unexamined)
-        sentences.append(f"{aside} of {count} open transactions were not examined: raise scan.transactions_limit")
+        sentences.append(f"{aside} of {len(open_)} open transactions were not examined: raise scan.transactions_limit")
     silent = sorted({broker for brokers in open_.silent_replicas for broker in brokers})
     if silent:
         brokers = ", ".join(map(str, silent))

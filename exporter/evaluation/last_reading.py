@@ -18,7 +18,8 @@ def last_reading(snapshot: Snapshot, memory: Memory) -> LastReading | None:
     before = memory.last_reading if memory.cluster_id == snapshot.cluster_id else None
     partitions = snapshot.partitions
     # Transactions that were not examined are in the memory of this process only.
-    rows = np.union1d(np.flatnonzero(partitions.is_unread), snapshot.unexamined.partition_row)
+    open_ = snapshot.open_transactions
+    rows = np.union1d(np.flatnonzero(partitions.is_unread), open_.partition_row[open_.examined_count :])
     if snapshot.visibility.gaps or len(rows) > UNREAD_MAX:
         return before
     is_included = partitions.answer != int(Answer.EXCLUDED)

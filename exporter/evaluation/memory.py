@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from exporter.snapshot import BoolColumn, Int32Column, Int64Column, TransactionKey, TransactionKeys
-from exporter.snapshot.unexamined import NO_KEYS
+from exporter.snapshot import NO_KEYS, NULL, BoolColumn, Int64Column, Snapshot, TransactionKey, TransactionKeys
 
 
 class GroupKey(NamedTuple):
@@ -28,18 +27,18 @@ class Remembered:
     first_seen_ms: int
     last_seen_ms: int
     producer_epoch: int
-    coordinator_start_ms: int = -1
-    """Start from its coordinator while that owned the transaction at `producer_epoch`; -1 if it never did."""
-    completing_since_ms: int = -1
-    """When it was first seen in PrepareCommit or PrepareAbort; -1 if it is not."""
-    start_ms: int = -1
-    """The earliest start that any source gave while it is open, without first-seen times; -1 before one did."""
-    start_source: int = -1
+    coordinator_start_ms: int | None = None
+    """Start from its coordinator while that owned the transaction at `producer_epoch`."""
+    start_ms: int | None = None
+    """The earliest start that any source gave while it is open, without first-seen times."""
+    start_source: int | None = None
     """`StartSource` of that."""
+    not_open_at_ms: int | None = None
+    """The latest instant, by a broker's clock, at which it is known not to have been open yet."""
+    completing_since_ms: int | None = None
+    """When it was first seen in PrepareCommit or PrepareAbort."""
     clock_offset_ms: int = 0
     """The cluster's clock minus this machine's when it was first seen: either may be set afterwards."""
-    not_open_at_ms: int = -1
-    """The latest instant, by a broker's clock, at which it is known not to have been open yet; -1 if there is none."""
     open_at_ms: int | None = None
     """`first_seen_ms`; earlier if the cluster's clock was set back since, which the monotonic clock shows."""
     superseded_epoch: int | None = None
@@ -48,40 +47,6 @@ class Remembered:
     """The same instant as `completing_since_ms` by this machine's monotonic clock; never carried over a restart."""
     watched_from_ms: int | None = None
     """When this process first saw it, by that clock; never carried over a restart."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeenUnexamined:
-    """Facts about open transactions that were not examined, as columns; not kept on disk."""
-
-    keys: TransactionKeys
-    first_seen_ms: Int64Column
-    last_seen_ms: Int64Column
-    producer_epoch: Int32Column
-    coordinator_start_ms: Int64Column
-    """As in `Remembered`, from the time when they were examined; the next three as well."""
-    start_ms: Int64Column
-    start_source: Int64Column
-    not_open_at_ms: Int64Column
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def those(self, rows: BoolColumn) -> SeenUnexamined:
-        """Some of them."""
-        columns = {name: getattr(self, name)[rows] for name in FACTS}
-        return SeenUnexamined(keys=self.keys.those(rows), **columns)
-
-    def with_others(self, others: SeenUnexamined) -> SeenUnexamined:
-        """These, and `others` after them."""
-        if not len(others):
-            return self
-        columns = {name: np.concatenate((getattr(self, name), getattr(others, name))) for name in FACTS}
-        return SeenUnexamined(keys=self.keys.with_others(others.keys), **columns)
-
-    def remembered(self, place: int) -> Remembered:
-        """The facts about one that is examined now."""
-        return Remembered(**{name: int(getattr(self, name)[place]) for name in FACTS})
 
 
 FACTS = (
@@ -93,18 +58,115 @@ FACTS = (
     "start_source",
     "not_open_at_ms",
 )
-"""Those that both records have."""
-_NONE: Int64Column = np.empty(0, dtype=np.int64)
-NONE_UNEXAMINED = SeenUnexamined(
-    keys=NO_KEYS,
-    first_seen_ms=_NONE,
-    last_seen_ms=_NONE,
-    producer_epoch=np.empty(0, dtype=np.int32),
-    coordinator_start_ms=_NONE,
-    start_ms=_NONE,
-    start_source=_NONE,
-    not_open_at_ms=_NONE,
-)
+"""Facts about every open transaction; those about the examined ones alone are the other fields of `Remembered`."""
+EXAMINED_FACTS = tuple(one.name for one in fields(Remembered) if one.name not in FACTS)
+
+
+class RememberedTransactions(Mapping[TransactionKey, Remembered]):
+    """Open transactions of earlier cycles, as columns (N): those that were examined (K) come first.
+
+    Each is a row, `Remembered`, on request. A million of them are no objects.
+    """
+
+    def __init__(self, identity: TransactionKeys, columns: Mapping[str, Int64Column]) -> None:
+        """`columns` has those of FACTS (N) and of EXAMINED_FACTS (K), with NULL where nothing is known."""
+        self.identity = identity
+        self.columns = columns
+
+    @classmethod
+    def of(cls, rows: Mapping[TransactionKey, Remembered]) -> RememberedTransactions:
+        """The same as columns; all are examined."""
+        return cls.examined(TransactionKeys.of(rows), rows.values())
+
+    @classmethod
+    def examined(cls, identity: TransactionKeys, rows: Collection[Remembered]) -> RememberedTransactions:
+        """The examined transactions `identity`, one row each."""
+        return cls(identity, {name: _column(getattr(row, name) for row in rows) for name in (*FACTS, *EXAMINED_FACTS)})
+
+    @classmethod
+    def unexamined(cls, identity: TransactionKeys, columns: Mapping[str, Int64Column]) -> RememberedTransactions:
+        """Those that were not examined; `columns` has those of FACTS."""
+        return cls(identity, {**columns, **dict.fromkeys(EXAMINED_FACTS, _NOTHING)})
+
+    @classmethod
+    def joined(cls, parts: Sequence[RememberedTransactions]) -> RememberedTransactions:
+        """All of `parts`, the examined ones first."""
+        halves = [part.half(is_examined=is_examined) for is_examined in (True, False) for part in parts]
+        return cls(
+            TransactionKeys.joined([half.identity for half in halves]),
+            {name: np.concatenate([half.columns[name] for half in halves]) for name in (*FACTS, *EXAMINED_FACTS)},
+        )
+
+    @property
+    def examined_count(self) -> int:
+        """K."""
+        return len(self.columns[EXAMINED_FACTS[0]])
+
+    def half(self, *, is_examined: bool) -> RememberedTransactions:
+        """The examined ones, or the others."""
+        place = np.arange(len(self))
+        return self.those(place < self.examined_count if is_examined else place >= self.examined_count)
+
+    def those(self, rows: BoolColumn) -> RememberedTransactions:
+        """Some of them."""
+        examined = rows[: self.examined_count]
+        return RememberedTransactions(
+            self.identity.those(rows),
+            {
+                **{name: self.columns[name][rows] for name in FACTS},
+                **{name: self.columns[name][examined] for name in EXAMINED_FACTS},
+            },
+        )
+
+    def row(self, place: int) -> Remembered:
+        """The facts in one row."""
+        names = FACTS if place >= self.examined_count else (*FACTS, *EXAMINED_FACTS)
+        return Remembered(**{name: _value(self.columns[name][place]) for name in names})  # type: ignore[arg-type]
+
+    def rows(self) -> Iterator[Remembered]:
+        """The rows of the examined ones."""
+        return map(self.row, range(self.examined_count))
+
+    def without(self, names: Collection[str]) -> RememberedTransactions:
+        """The same without these facts about the examined ones."""
+        nothing = np.full(self.examined_count, NULL, dtype=np.int64)
+        return RememberedTransactions(self.identity, {**self.columns, **dict.fromkeys(names, nothing)})
+
+    def place(self, key: TransactionKey) -> int | None:
+        """The row of `key`, also from before its topic id was known; None if it is missing."""
+        keys = self.identity
+        is_here = (keys.producer_id == key.producer_id) & (keys.start_offset == key.start_offset)
+        for place in np.flatnonzero(is_here & (keys.partition == key.partition)).tolist():
+            topic = int(keys.topic[place])
+            if keys.topics[topic] == key.topic and keys.topic_ids[topic] in {key.topic_id, ""}:
+                return int(place)
+        return None
+
+    def __getitem__(self, key: TransactionKey) -> Remembered:
+        place = self.place(key)
+        if place is None:
+            raise KeyError(key)
+        return self.row(place)
+
+    def __iter__(self) -> Iterator[TransactionKey]:
+        return self.identity.rows()
+
+    def __len__(self) -> int:
+        return len(self.identity)
+
+
+_NOTHING: Int64Column = np.empty(0, dtype=np.int64)
+
+
+def _column(values: Iterable[int | None]) -> Int64Column:
+    return np.fromiter((NULL if value is None else value for value in values), dtype=np.int64)
+
+
+def _value(number: np.int64) -> int | None:
+    return None if number == NULL else int(number)
+
+
+NO_TRANSACTIONS = RememberedTransactions.of({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,22 +196,31 @@ class Memory:
 
     cluster_id: str = ""
     """Empty before the first cycle."""
-    transactions: Mapping[TransactionKey, Remembered] = field(default_factory=lambda: MappingProxyType({}))
-    unexamined: SeenUnexamined = NONE_UNEXAMINED
-    """Transactions that were not examined."""
+    transactions: RememberedTransactions = field(default_factory=lambda: NO_TRANSACTIONS)
     blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
     """Since when a suspect blocks each group, by the cluster's clock."""
 
     last_reading: LastReading | None = None
     """None before the first complete view of the cluster's topics."""
 
-    def without_monotonic(self) -> Memory:
-        """For a cycle on another machine, whose monotonic clock has another beginning."""
-        known = {
-            key: replace(each, completing_from_ms=None, watched_from_ms=None) for key, each in self.transactions.items()
-        }
-        return replace(self, transactions=MappingProxyType(known))
+    def examined_producer_ids(self) -> Collection[int]:
+        """The producers of transactions that were examined."""
+        producer_ids: list[int] = self.seen.producer_id[: self.transactions.examined_count].tolist()
+        return producer_ids
 
-    def of(self, key: TransactionKey) -> Remembered | None:
-        """Facts about `key`, also from before its topic id was known."""
-        return self.transactions.get(key) or self.transactions.get(key._replace(topic_id=""))
+    def is_of(self, snapshot: Snapshot) -> bool:
+        """True if it may have the transactions of this cluster."""
+        return self.cluster_id in {"", snapshot.cluster_id}
+
+    def places_of(self, keys: TransactionKeys, snapshot: Snapshot) -> Int64Column:
+        """(N,) the row of each in `transactions`; -1 if there is none, or if the memory is of another cluster."""
+        return keys.places_in(self.seen if self.is_of(snapshot) else NO_KEYS)
+
+    @property
+    def seen(self) -> TransactionKeys:
+        """The transactions that earlier cycles have seen open."""
+        return self.transactions.identity
+
+    def without_monotonic(self) -> Memory:
+        """The memory for a cycle on another machine, whose monotonic clock has another beginning."""
+        return replace(self, transactions=self.transactions.without(("completing_from_ms", "watched_from_ms")))

@@ -150,35 +150,21 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnexaminedColumns:
-    """One row per open transaction that was not examined, in the order of `Snapshot.unexamined`."""
+class TransactionColumns:
+    """One row per open transaction, in the order of `Snapshot.open_transactions`."""
 
     verdict: Int8Column
-    """(N,) `Verdict`: INCONCLUSIVE because it was not examined, unless it began just now."""
+    """(N,) `Verdict`. One that was not examined is INCONCLUSIVE, unless it began just now."""
+    start_timestamp_ms: Int64Column
+    start_source: Int8Column
+    """(N,) `StartSource`."""
     duration_ms: Int64Column
     """(N,) snapshot instant - start, never negative."""
     idle_ms: Int64Column
     """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock."""
     is_late: BoolColumn
-
-
-NONE_UNEXAMINED = UnexaminedColumns(
-    verdict=np.empty(0, dtype=np.int8),
-    duration_ms=np.empty(0, dtype=np.int64),
-    idle_ms=np.empty(0, dtype=np.int64),
-    is_late=np.empty(0, dtype=np.bool_),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransactionColumns(UnexaminedColumns):
-    """One row per open transaction, in the order of `Snapshot.open_transactions`."""
-
-    start_timestamp_ms: Int64Column
-    start_source: Int8Column
-    """(N,) `StartSource`."""
     is_unusually_long: BoolColumn
-    """(N,) longer than its usual duration: a warning, not a verdict."""
+    """(N,) longer than its usual duration: a warning, not a verdict. False for those that were not examined."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,12 +266,11 @@ class Evaluation:
 
     snapshot: Snapshot
     transactions: TransactionColumns
-    unexamined: UnexaminedColumns = NONE_UNEXAMINED
     partitions: PartitionColumns
     evidence: tuple[Evidence, ...]
-    """The evidence of each open transaction."""
+    """The evidence of each examined transaction: the first ones of `transactions`."""
     usual: tuple[Usual | None, ...]
-    """The usual duration of each open transaction."""
+    """The usual duration of each examined transaction."""
     suspects: tuple[TransactionRow, ...]
     """Every suspect that was examined, worst first: see `by_impact`."""
     longest_others: tuple[TransactionRow, ...] = ()
@@ -304,19 +289,24 @@ class Evaluation:
     """The settings of this evaluation."""
 
     @property
+    def examined_count(self) -> int:
+        """Open transactions that were examined: the first ones."""
+        return self.snapshot.open_transactions.examined_count
+
+    @property
     def open_count(self) -> int:
         """Open transactions, examined or not."""
-        return len(self.transactions.verdict) + len(self.unexamined.verdict)
+        return len(self.transactions.verdict)
 
     @property
     def late_count(self) -> int:
         """Late ones, examined or not."""
-        return int(np.count_nonzero(self.transactions.is_late) + np.count_nonzero(self.unexamined.is_late))
+        return int(np.count_nonzero(self.transactions.is_late))
 
     @property
     def not_examined_count(self) -> int:
         """Inconclusive because they were not examined; they have no row among `suspects`."""
-        return int(np.count_nonzero(self.unexamined.verdict == int(Verdict.INCONCLUSIVE)))
+        return int(np.count_nonzero(self.transactions.verdict[self.examined_count :] == int(Verdict.INCONCLUSIVE)))
 
     @property
     def suspect_count(self) -> int:
@@ -324,6 +314,5 @@ class Evaluation:
 
     def verdict_counts(self) -> list[int]:
         """Number of open transactions by verdict."""
-        verdicts = np.concatenate((self.transactions.verdict, self.unexamined.verdict))
-        counts: list[int] = np.bincount(verdicts, minlength=len(Verdict)).tolist()
+        counts: list[int] = np.bincount(self.transactions.verdict, minlength=len(Verdict)).tolist()
         return counts

@@ -143,7 +143,7 @@ class SparkReader:
 
     def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
         """The executor evaluates, too; the journal that it gets is of the transactions that are known by now."""
-        journal = journal_of({key.producer_id for key in known.memory.transactions})
+        journal = journal_of(set(known.memory.examined_producer_ids()))
         done = self._run(partial(_cycle, known, journal, self._boot_id))
         self.phases, self._boot_id = done.phases, done.boot_id
         evaluation: Evaluation = done.value

@@ -327,7 +327,8 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
     is_unread = ~snapshot.partitions.was_read
     # Excluded partitions, and those with transactions that were not examined, have no observations: without this their
     # transactions would look closed.
-    is_unread[snapshot.unexamined.partition_row] = True
+    open_ = snapshot.open_transactions
+    is_unread[open_.partition_row[open_.examined_count :]] = True
     rows = np.flatnonzero(is_unread).tolist()
     unread = [f"{topic}-{partition}" for topic, partition in map(snapshot.partitions.name, rows)]
     return {

@@ -188,13 +188,9 @@ def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Eve
 
 def _is_unexamined(key: TransactionKey, evaluation: Evaluation) -> bool:
     """Open, but beyond the number that a cycle examines."""
-    keys = evaluation.memory.unexamined.keys
-    at = (
-        (keys.partition == key.partition)
-        & (keys.producer_id == key.producer_id)
-        & (keys.start_offset == key.start_offset)
-    )
-    return any(keys.topics[index] == key.topic for index in keys.topic[at].tolist())
+    transactions = evaluation.memory.transactions
+    place = transactions.place(key)
+    return place is not None and place >= transactions.examined_count
 
 
 def _with_new(
@@ -252,7 +248,7 @@ def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, l
         groups=tuple(sorted(_blocked(row))),
     )
     events = _began(row, start_ms)
-    remembered = evaluation.memory.of(key)
+    remembered = evaluation.memory.transactions.get(key)
     seen_ms = now_ms if remembered is None else remembered.first_seen_ms - remembered.clock_offset_ms
     sentence = f"the transaction on {suspect.name} is seen open for the first time"
     events += [Event(seen_ms, EventKind.FIRST_SEEN, sentence), _verdict(row, now_ms)]
@@ -269,7 +265,7 @@ def _verdict(row: TransactionRow, now_ms: int) -> Event:
 
 def _own_start_ms(row: TransactionRow, evaluation: Evaluation) -> int:
     """The start by this machine's clock."""
-    remembered = evaluation.memory.of(row.key)
+    remembered = evaluation.memory.transactions.get(row.key)
     if row.start_source is StartSource.FIRST_SEEN and remembered is not None:
         return remembered.first_seen_ms - remembered.clock_offset_ms
     return _by_own_clock(row.start_timestamp_ms, row.key, evaluation)
@@ -280,7 +276,7 @@ def _by_own_clock(instant_ms: int, key: TransactionKey, evaluation: Evaluation) 
 
     Both may have been set since: an instant before this cycle is converted as when the transaction was first seen.
     """
-    snapshot, remembered = evaluation.snapshot, evaluation.memory.of(key)
+    snapshot, remembered = evaluation.snapshot, evaluation.memory.transactions.get(key)
     if remembered is None or instant_ms == snapshot.cluster_time_ms:
         return instant_ms - snapshot.clock_offset_ms
     return instant_ms - remembered.clock_offset_ms

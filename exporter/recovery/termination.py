@@ -161,7 +161,7 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
 def _how_it_is(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> Termination | None:
     """The outcome of the fenced transaction; None while it is completing. Fences nothing newer."""
     name = repr(shown.transactional_id)
-    if now.state in COMPLETING_STATES and now.start_time_ms in {shown.start_time_ms, -1}:
+    if now.state in COMPLETING_STATES and now.start_time_ms in {shown.start_time_ms, None}:
         return None
     is_fenced = now.producer_id != shown.producer_id or now.producer_epoch > shown.producer_epoch
     if now.state is TransactionState.COMPLETE_ABORT and is_fenced:

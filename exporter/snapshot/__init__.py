@@ -17,6 +17,7 @@ from exporter.snapshot.coverage import (
     Visibility,
 )
 from exporter.snapshot.identity import UNKNOWN_CLUSTER, ClusterIdentity
+from exporter.snapshot.keys import NO_KEYS, TransactionKey, TransactionKeys, keys_of
 from exporter.snapshot.outcome import EndMarker, EndMarkers
 from exporter.snapshot.partitions import (
     NO_LEADER,
@@ -33,6 +34,7 @@ from exporter.snapshot.partitions import (
 from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, Provable, Resource
 from exporter.snapshot.producers import (
     ENTRY_FIELDS,
+    NULL,
     BoolColumn,
     Int8Column,
     Int16Column,
@@ -52,5 +54,4 @@ from exporter.snapshot.transactions import (
     TransactionState,
     ownership,
 )
-from exporter.snapshot.unexamined import TransactionKey, TransactionKeys, Unexamined
 from exporter.snapshot.whole import Snapshot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
@@ -148,28 +148,41 @@ class Partitions:
         return row is not None and bool(self.answer[row] == int(Answer.READ))
 
 
+NO_ROW: BoolColumn = np.empty(0, dtype=np.bool_)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpenTransactions(ProducerEntries):
-    """One row per open transaction: an entry of DescribeProducers with a start offset of 0 or more.
+    """One row per open transaction (N): an entry of DescribeProducers with a start offset of 0 or more.
 
-    Rows that were seen to end within the cycle are left out.
+    The first K rows were examined, all of them up to a limit; the exporter sent no request about the others that would
+    need one. Rows that were seen to end within the cycle are left out.
     """
 
     partition_row: Int32Column
     """(N,) row in `Partitions`."""
     second_read: Int8Column
-    """(N,) `SecondRead`."""
+    """(K,) `SecondRead`."""
     diverged_replicas: tuple[tuple[int, ...], ...] = ()
-    """(N,) followers that have seen the transaction end; empty if no follower has."""
+    """(K,) followers that have seen the transaction end; empty if no follower has."""
     silent_replicas: tuple[tuple[int, ...], ...] = ()
-    """(N,) in-sync followers that did not respond, or show another state of the producer; empty if there are none."""
+    """(K,) in-sync followers that did not respond, or show another state of the producer; empty if there are none."""
     unaware_replicas: tuple[tuple[int, ...], ...] = ()
-    """(N,) in-sync followers that do not know the producer; empty if all know it."""
+    """(K,) in-sync followers that do not know the producer; empty if all know it."""
     unconfirmed: tuple[str | None, ...] = ()
-    """(N,) why the leaders behind an overdue or stuck transaction are not confirmed; empty if all are."""
-    not_open_at_ms: tuple[int, ...] = ()
-    """(N,) the latest instant by a broker's clock in the log before its start, -1 without one; empty if no log was read."""
+    """(K,) why the leaders behind an overdue or stuck transaction are not confirmed; empty if all are."""
+    not_open_at_ms: tuple[int | None, ...] = ()
+    """(K,) the latest instant by a broker's clock in the log before its start; empty if no log was read."""
     high_watermark: Int64Column
-    """(N,) of the partition, UNKNOWN_OFFSET if it could not be read."""
+    """(K,) of the partition, UNKNOWN_OFFSET if it could not be read."""
     last_stable_offset: Int64Column
-    """(N,) of the partition, UNKNOWN_OFFSET if it could not be read."""
+    """(K,) of the partition, UNKNOWN_OFFSET if it could not be read."""
+    needs_examination: BoolColumn = field(default_factory=lambda: NO_ROW)
+    """(N - K,) seen in an earlier cycle, or no coordinator lists its producer; otherwise it has just begun."""
+    is_completing: BoolColumn = field(default_factory=lambda: NO_ROW)
+    """(N - K,) its producer is listed as completing."""
+
+    @property
+    def examined_count(self) -> int:
+        """K."""
+        return len(self.second_read)

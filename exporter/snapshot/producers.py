@@ -15,6 +15,9 @@ Int32Column = npt.NDArray[np.int32]
 Int64Column = npt.NDArray[np.int64]
 BoolColumn = npt.NDArray[np.bool_]
 
+NULL = int(np.iinfo(np.int64).min)
+"""What a column of numbers has where nothing is known; records and signatures have None."""
+
 _Long = TypeVar("_Long", int, Int64Column)
 _Int = TypeVar("_Int", int, Int32Column)
 _Columns = TypeVar("_Columns", bound="ProducerEntries")

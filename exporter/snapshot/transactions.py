@@ -93,8 +93,8 @@ class CoordinatorTransaction:
     """Broker id."""
     producer_epoch: int = -1
     timeout_ms: int = -1
-    start_time_ms: int = -1
-    """-1 if the transaction has not begun."""
+    start_time_ms: int | None = None
+    """None if the transaction has not begun."""
     partitions: frozenset[tuple[str, int]] | None = None
     state_partition: int = -1
     """The partition of `__transaction_state` to which the id hashes; -1 if it was not computed."""

@@ -20,7 +20,6 @@ from exporter.snapshot.outcome import EndMarkers
 from exporter.snapshot.partitions import Answer, OpenTransactions, Partitions, SecondRead
 from exporter.snapshot.proof import CoordinatorProof
 from exporter.snapshot.transactions import CoordinatorTransaction
-from exporter.snapshot.unexamined import ALL_EXAMINED, Unexamined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +40,6 @@ class Snapshot:
     visibility: Visibility = NOTHING_HIDDEN
     partitions: Partitions
     open_transactions: OpenTransactions
-    """Those that were examined: all, up to a limit."""
-    unexamined: Unexamined = ALL_EXAMINED
-    """All others."""
     transactions: tuple[CoordinatorTransaction, ...]
     """Active transactions of producers with an open one, as the coordinators listed them; described if needed."""
     unclear_producer_ids: frozenset[int] = frozenset()
@@ -91,7 +87,7 @@ class Snapshot:
             and not np.any(self.open_transactions.second_read == int(SecondRead.UNREAD))
             and not any(self.open_transactions.silent_replicas)
             and not any(self.open_transactions.unconfirmed)
-            and not np.any(self.unexamined.needs_examination)
+            and not np.any(self.open_transactions.needs_examination)
         )
 
     def has_the_id_of_another(self, other: Snapshot) -> bool:

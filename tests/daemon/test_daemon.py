@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -70,11 +69,8 @@ class Script:
     def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
         self.recalled = cluster, is_required
 
-    def collect(
-        self, *, seen_before: Collection[tuple[str, int, int, int, str]], seen_unexamined: TransactionKeys
-    ) -> Snapshot:
-        assert len(seen_unexamined) == 0
-        self.seen_before.append(list(seen_before))
+    def collect(self, *, seen_before: TransactionKeys) -> Snapshot:
+        self.seen_before.append(list(seen_before.rows()))
         result = self.results.pop(0)
         if isinstance(result, Exception):
             raise result

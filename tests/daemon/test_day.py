@@ -82,9 +82,7 @@ def _live(folder: Path, cycles: int, *, every: int) -> list[Held]:
             if number:
                 _change(cluster, number, port)
             cluster.restart_numbers()
-            snapshot = replace(
-                collector.collect(seen_before=memory.transactions.keys()), taken_at_ms=int(clock[0] * 1000)
-            )
+            snapshot = replace(collector.collect(seen_before=memory.seen), taken_at_ms=int(clock[0] * 1000))
             memory = evaluate(snapshot, memory, Policy()).memory
             save(state, State(memory=memory, cluster=snapshot.identity))
             if number and number % every == 0:

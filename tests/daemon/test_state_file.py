@@ -15,30 +15,31 @@ from hypothesis import strategies as st
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
 from exporter.daemon.state_file import State
-from exporter.evaluation.memory import GroupKey, LastReading, Memory, Remembered
+from exporter.evaluation.memory import GroupKey, LastReading, Memory, Remembered, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
 from exporter.snapshot import ClusterIdentity, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)
+INSTANTS = st.none() | st.integers(min_value=0, max_value=2**63 - 1)
 MEMORIES = st.builds(
     lambda cluster_id, transactions, blocked: Memory(
-        cluster_id=cluster_id, transactions=MappingProxyType(transactions), blocked=MappingProxyType(blocked)
+        cluster_id=cluster_id, transactions=RememberedTransactions.of(transactions), blocked=MappingProxyType(blocked)
     ),
     TEXTS,
     st.dictionaries(
-        st.builds(TransactionKey, TEXTS, INTEGERS, INTEGERS, INTEGERS),
+        st.builds(TransactionKey, TEXTS, st.integers(-1, 2**31 - 1), INTEGERS, INTEGERS),
         st.builds(
             Remembered,
             first_seen_ms=INTEGERS,
             last_seen_ms=INTEGERS,
             producer_epoch=INTEGERS,
-            coordinator_start_ms=INTEGERS,
-            completing_since_ms=INTEGERS,
-            start_ms=INTEGERS,
-            start_source=st.sampled_from([-1, *StartSource]),
-            not_open_at_ms=INTEGERS,
+            coordinator_start_ms=INSTANTS,
+            completing_since_ms=INSTANTS,
+            start_ms=INSTANTS,
+            start_source=st.sampled_from([None, *StartSource]),
+            not_open_at_ms=INSTANTS,
             clock_offset_ms=INTEGERS,
         ),
         max_size=5,
@@ -53,7 +54,7 @@ POSITIONS = st.builds(
 SOME = State(
     Memory(
         cluster_id="c",
-        transactions=MappingProxyType(
+        transactions=RememberedTransactions.of(
             {TransactionKey("t", 0, 7, 9): Remembered(first_seen_ms=1, last_seen_ms=2, producer_epoch=3)}
         ),
     ),

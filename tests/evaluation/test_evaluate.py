@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from exporter.evaluation.evaluate import FORGET_UNREAD_AFTER_MS, LONGEST_OTHERS_MAX, all_rows, evaluate
-from exporter.evaluation.memory import Memory, Remembered
+from exporter.evaluation.evaluate import LONGEST_OTHERS_MAX, all_rows, evaluate
+from exporter.evaluation.memory import Memory, Remembered, RememberedTransactions
+from exporter.evaluation.remembering import FORGET_UNREAD_AFTER_MS
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
 from exporter.snapshot import (
     TIMEOUT_MS_TWO_PHASE_COMMIT,
@@ -36,7 +36,7 @@ LATE_AFTER_MS = 20 * MINUTE_MS
 
 
 def memory(known: Remembered | None = None, *, cluster_id: str = "cluster-1") -> Memory:
-    return Memory(cluster_id=cluster_id, transactions=MappingProxyType({} if known is None else {KEY: known}))
+    return Memory(cluster_id=cluster_id, transactions=RememberedTransactions.of({} if known is None else {KEY: known}))
 
 
 def run(taken: Snapshot, known: Memory | None = None) -> Evaluation:
@@ -318,7 +318,7 @@ def test_completing_is_timed_from_the_cycle_that_first_saw_it() -> None:
 
     assert first.transactions.verdict.tolist() == [Verdict.COMPLETING]
     assert run(completing(61_000), first.memory).transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
-    assert run(ongoing, first.memory).memory.transactions[KEY].completing_since_ms == -1
+    assert run(ongoing, first.memory).memory.transactions[KEY].completing_since_ms is None
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_the_coordinator_s_own_word_comes_first() -> None:
 
 def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
     """The log may be a moment behind: the start of a hang is that of its partition, or its first sight."""
-    listed = transaction("Empty", start_time_ms=-1, partitions=frozenset())
+    listed = transaction("Empty", start_time_ms=None, partitions=frozenset())
     hang = snapshot(
         [Entry(second_read=SecondRead.UNCHANGED)], transactions=(listed,), proof=proof(transactions=(listed,))
     )

@@ -10,7 +10,7 @@ import pytest
 from exporter.daemon.state_file import State, save
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.unexamined import REMEMBERED_UNREAD_MAX
+from exporter.evaluation.remembering import REMEMBERED_UNREAD_MAX
 from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.snapshot import Snapshot, Visibility
 from tests.evaluation.builders import NOW_MS, Entry, snapshot
@@ -39,7 +39,7 @@ def test_topics_that_exist_for_one_cycle_are_forgotten_with_it() -> None:
     memory, sizes = Memory(), []
     for number in range(A_DAY_OF_CYCLES):
         memory = cycle(number, memory, visibility=Visibility()).memory
-        sizes.append(len(memory.transactions) + len(memory.unexamined))
+        sizes.append(len(memory.transactions))
 
     assert set(sizes) == {OPEN}
 

@@ -210,7 +210,7 @@ HANGING = [
     ),
     Row(
         "the id is Empty: it has no transaction at all",
-        evidence(transaction("Empty", partitions=frozenset(), start_time_ms=-1)),
+        evidence(transaction("Empty", partitions=frozenset(), start_time_ms=None)),
         {"not_in_transaction"},
         None,
         Verdict.HANGING_NOT_IN_TRANSACTION,

@@ -14,7 +14,7 @@ from exporter.daemon.state_file import State
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, Verdict
-from exporter.snapshot import IdVisibility, Snapshot, Unexamined, Visibility
+from exporter.snapshot import IdVisibility, Snapshot, Visibility
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, proof, snapshot, transaction
 from tests.incidents.cycles import hang
 
@@ -143,8 +143,8 @@ def test_starts_are_in_a_part_of_the_state_file_that_older_versions_do_not_read(
     (known,) = state_file.state_of(document).memory.transactions.values()
     assert known == replace(
         clocks.memory.transactions[key],
-        start_ms=-1,
-        start_source=-1,
+        start_ms=None,
+        start_source=None,
         open_at_ms=None,
         watched_from_ms=None,
         clock_offset_ms=0,
@@ -187,14 +187,15 @@ def test_a_transaction_that_was_not_examined_is_not_bounded_after_a_restart() ->
     """The state file has examined transactions only."""
     clocks = Clocks()
     taken = clocks.taken(hang(last_timestamp_ms=OLD_MS))
-    row = taken.open_transactions
-    aside = Unexamined(
-        partition_row=row.partition_row,
-        **row.columns(),
+    not_examined = replace(
+        taken.open_transactions,
+        second_read=np.empty(0, dtype=np.int8),
+        high_watermark=np.empty(0, dtype=np.int64),
+        last_stable_offset=np.empty(0, dtype=np.int64),
         needs_examination=np.array([True]),
         is_completing=np.array([False]),
     )
-    clocks.snapshot = replace(taken, open_transactions=snapshot().open_transactions, unexamined=aside)
+    clocks.snapshot = replace(taken, open_transactions=not_examined)
     clocks.memory = evaluate(clocks.snapshot, clocks.memory, Policy()).memory
     clocks.restart()
     assert start_of(clocks.cycle(hang(last_timestamp_ms=OLD_MS)))[1:3] == (OLD_MS, StartSource.LAST_WRITE)

@@ -13,7 +13,6 @@ import numpy as np
 from exporter.evaluation.evaluate import partition_columns
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import (
-    NONE_UNEXAMINED,
     BlockedGroup,
     Evaluation,
     InconclusiveReason,
@@ -157,7 +156,7 @@ def evaluation(
     return Evaluation(
         snapshot=snapshot,
         transactions=columns,
-        partitions=partition_columns(snapshot, columns, NONE_UNEXAMINED),
+        partitions=partition_columns(snapshot, columns),
         has_baseline=any(row.unusual is not None for row in transactions),
         usual=tuple(row.unusual for row in transactions),
         evidence=(),
@@ -285,7 +284,7 @@ def evaluation_of(partitions: Partitions, duration_ms_max: dict[int, int]) -> Ev
     """An evaluation of `partitions` with one open transaction on each row named: {row: duration in ms}."""
     small = evaluation()
     snapshot = replace(small.snapshot, partitions=partitions)
-    columns = partition_columns(snapshot, small.transactions, NONE_UNEXAMINED)
+    columns = partition_columns(snapshot, small.transactions)
     for row, duration_ms in duration_ms_max.items():
         columns.open_transactions[row] = 1
         columns.duration_ms_max[row] = duration_ms

@@ -28,7 +28,7 @@ class Watch:
 
     def cycle(self, *, describe_all: bool = False) -> Evaluation:
         """One cycle with what earlier ones left in memory."""
-        seen_before = None if describe_all else self.memory.transactions.keys()
+        seen_before = None if describe_all else self.memory.seen
         evaluation = evaluate(self.collector.collect(seen_before=seen_before), self.memory, Policy())
         self.memory = evaluation.memory
         return evaluation

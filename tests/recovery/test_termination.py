@@ -11,14 +11,14 @@ import pytest
 from exporter.kafka.errors import BrokerFault, FaultReason
 from exporter.recovery.termination import WAIT_SECONDS, Ending, Termination, terminate, what_changed
 from exporter.snapshot import CoordinatorTransaction, TransactionState
-from tests.evaluation.builders import transaction
+from tests.evaluation.builders import NOW_MS, transaction
 
 SHOWN = transaction()
 """Ongoing at epoch 3."""
 ABORTING = replace(SHOWN, state=TransactionState.PREPARE_ABORT, producer_epoch=4)
 ABORTED = replace(SHOWN, state=TransactionState.COMPLETE_ABORT, producer_epoch=4)
 COMMITTED = replace(SHOWN, state=TransactionState.COMPLETE_COMMIT)
-NEXT = replace(SHOWN, start_time_ms=SHOWN.start_time_ms + 5)
+NEXT = replace(SHOWN, start_time_ms=NOW_MS)
 NEWER = replace(NEXT, producer_epoch=5)
 CONCURRENT = "CONCURRENT_TRANSACTIONS"
 LOST = BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up")

@@ -11,7 +11,7 @@ before and after the coordinator's response was open at the time of the response
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, ClusterClient, Lat
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.collect.broker_configs import max_timeout
 from exporter.kafka.collect.complete import Stopwatch, complete
-from exporter.kafka.collect.examined import Seen
+from exporter.kafka.collect.examined import SeenBefore
 from exporter.kafka.collect.log_before import LogFacts
 from exporter.kafka.collect.scan import LeaderScan, Progress, scan_leaders
 from exporter.kafka.collect.scan_requests import ScanRequests
@@ -38,17 +38,16 @@ from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, Sour
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import TopicWatch, about_source
 from exporter.snapshot import (
+    NO_KEYS,
     UNKNOWN_CLUSTER,
     ClockSource,
     ClusterIdentity,
     Int32Column,
     MaxTimeout,
     Snapshot,
-    TransactionKey,
     TransactionKeys,
     Visibility,
 )
-from exporter.snapshot.unexamined import NO_KEYS
 from exporter.status import ApiStatistics
 
 T = TypeVar("T")
@@ -130,8 +129,7 @@ class Collector:
     def collect(
         self,
         *,
-        seen_before: Collection[TransactionKey] | None = (),
-        seen_unexamined: TransactionKeys = NO_KEYS,
+        seen_before: TransactionKeys | None = NO_KEYS,
         scope: Scope = EVERYTHING,
         progress: Progress | None = None,
         search_logs: bool = False,
@@ -139,13 +137,12 @@ class Collector:
         """Read one snapshot of what is in `scope`.
 
         Only transactions in `seen_before` are described, so that short ones cost no request; None describes all.
-        `seen_unexamined` are others that were seen, and not examined. `search_logs` reads the logs of other partitions for
-        the outcome of suspects: for an operator's command, not for every cycle. Raises ClusterUnavailableError if no broker
-        returns the metadata, ClientClosedError if the connections are closed in the meantime; the snapshot's coverage
-        reports everything else.
+        `search_logs` reads the logs of other partitions for the outcome of suspects: for an operator's command, not for
+        every cycle. Raises ClusterUnavailableError if no broker returns the metadata, ClientClosedError if the connections
+        are closed in the meantime; the snapshot's coverage reports everything else.
         """
         client = self._new_client()
-        seen = Seen(keys=seen_before, unexamined=seen_unexamined, log_facts=self._log_facts)
+        seen = SeenBefore(keys=seen_before, log_facts=self._log_facts)
         snapshot: Snapshot = self._connections.run(self._collect, client, seen, scope, progress, search_logs)
         return snapshot
 
@@ -240,7 +237,7 @@ class Collector:
     async def _collect(
         self,
         client: ClusterClient,
-        seen: Seen,
+        seen: SeenBefore,
         scope: Scope,
         progress: Progress | None,
         search_logs: bool,  # noqa: FBT001 - handed on by position

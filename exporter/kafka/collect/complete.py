@@ -13,11 +13,11 @@ import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import strangers
-from exporter.kafka.collect.examined import Seen, set_aside, were_seen
-from exporter.kafka.collect.log_before import UNKNOWN, read_before_starts
+from exporter.kafka.collect.examined import SeenBefore, set_aside, were_seen
+from exporter.kafka.collect.log_before import read_before_starts
 from exporter.kafka.collect.owners import unconfirmed_owners
 from exporter.kafka.collect.replicas import OpenAtLeader
-from exporter.kafka.collect.scan import LeaderScan
+from exporter.kafka.collect.scan import Entries, LeaderScan
 from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.collect.suspects import find_impact
 from exporter.kafka.collect.verify import reread_unexplained
@@ -40,6 +40,7 @@ from exporter.snapshot import (
     Visibility,
     is_unread,
 )
+from exporter.snapshot.partitions import NO_ROW
 
 PAST_DEADLINE = "scan.deadline passed before suspect transactions could be proved"
 
@@ -50,7 +51,7 @@ async def complete(
     limit: MaxTimeout,
     *,
     taken_at_ms: int,
-    seen: Seen,
+    seen: SeenBefore,
     search_logs: bool,
     stopwatch: Stopwatch,
     now_ms: Callable[[], int],
@@ -119,7 +120,7 @@ class Stopwatch:
         return tuple(self._laps.items())
 
 
-async def _ask_coordinators(client: ClusterClient, reading: CollectionState, seen: Seen) -> None:
+async def _ask_coordinators(client: ClusterClient, reading: CollectionState, seen: SeenBefore) -> None:
     """List the active transactions, and describe those that an earlier cycle has seen open."""
     reading.listings = await list_transactions(client, coordinators_of(reading.topology))
     set_aside(reading, seen, client.transactions_limit)
@@ -129,7 +130,7 @@ async def _ask_coordinators(client: ClusterClient, reading: CollectionState, see
     is_active = np.fromiter(
         (producer_id in active for producer_id in entries.producer_id.tolist()), np.bool_, count=len(entries)
     )
-    lasting = set(entries.producer_id[were_seen(reading, seen, is_active)].tolist())
+    lasting = set(entries.producer_id[is_active & were_seen(reading, seen)].tolist())
     described, reading.unclear_producer_ids = await describe(
         client, [active[producer_id] for producer_id in sorted(lasting)]
     )
@@ -149,9 +150,11 @@ async def _with_offsets(client: ClusterClient, reading: CollectionState) -> Open
     pairs: Int64Column = np.array(
         [offsets.get(partition, (-1, -1)) for partition in partitions], dtype=np.int64
     ).reshape(-1, 2)
+    rest = reading.unexamined
+    all_entries = entries if rest is None else Entries.joined((entries, rest.entries))
     return OpenTransactions(
-        partition_row=entries.row.astype(np.int32),
-        **entries.columns(),
+        partition_row=all_entries.row.astype(np.int32),
+        **all_entries.columns(),
         second_read=reading.second_read,
         diverged_replicas=_by_entry(reading, reading.followers.diverged),
         silent_replicas=_by_entry(reading, reading.followers.silent),
@@ -159,11 +162,11 @@ async def _with_offsets(client: ClusterClient, reading: CollectionState) -> Open
         unconfirmed=tuple(map(reading.unconfirmed_owners.get, range(len(entries))))
         if reading.unconfirmed_owners
         else (),
-        not_open_at_ms=tuple(reading.not_open_at_ms.get(entry, UNKNOWN) for entry in range(len(entries)))
-        if reading.not_open_at_ms
-        else (),
+        not_open_at_ms=tuple(map(reading.not_open_at_ms.get, range(len(entries)))) if reading.not_open_at_ms else (),
         last_stable_offset=pairs[:, 0].copy(),
         high_watermark=pairs[:, 1].copy(),
+        needs_examination=NO_ROW if rest is None else rest.needs_examination,
+        is_completing=NO_ROW if rest is None else rest.is_completing,
     )
 
 
@@ -200,14 +203,12 @@ def _snapshot(
         producers=scan.producers[exists],
     )
     moved = replace(open_transactions, partition_row=new_row[open_transactions.partition_row].astype(np.int32))
-    aside = replace(reading.unexamined, partition_row=new_row[reading.unexamined.partition_row].astype(np.int32))
     return Snapshot(
         cluster_id=topology.cluster_id,
         taken_at_ms=taken_at_ms,
         finished_at_ms=finished_at_ms,
         partitions=partitions,
         open_transactions=moved,
-        unexamined=aside,
         transactions=reading.transactions,
         unclear_producer_ids=reading.unclear_producer_ids,
         proof=reading.proof,

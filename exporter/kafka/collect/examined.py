@@ -13,37 +13,30 @@ import numpy as np
 
 from exporter.kafka.collect.log_before import LogFacts
 from exporter.kafka.collect.scan import Entries
-from exporter.kafka.collect.state import CollectionState
+from exporter.kafka.collect.state import CollectionState, UnexaminedEntries
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     ACTIVE_STATES,
     COMPLETING_STATES,
+    NO_KEYS,
     BoolColumn,
-    TransactionKey,
     TransactionKeys,
     TransactionState,
-    Unexamined,
 )
-from exporter.snapshot.unexamined import NO_KEYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenBefore:
     """Transactions that earlier cycles have seen open."""
 
-    keys: Collection[TransactionKey] | None = ()
-    """Examined ones; None treats every transaction as seen."""
-    unexamined: TransactionKeys = NO_KEYS
+    keys: TransactionKeys | None = NO_KEYS
+    """None treats every transaction as seen."""
     log_facts: LogFacts = field(default_factory=dict)
     """Of suspects whose logs were read."""
 
-    def has(self, key: TransactionKey) -> bool:
-        """Also matches a missing topic id: from an older state file, or from brokers without topic ids."""
-        return self.keys is None or key in self.keys or key._replace(topic_id="") in self.keys
 
-
-def set_aside(reading: CollectionState, seen: Seen, limit: int) -> None:
+def set_aside(reading: CollectionState, seen: SeenBefore, limit: int) -> None:
     """Keep at most `limit` of the entries in `reading`; the others become its unexamined ones."""
     entries = reading.entries
     if len(entries) <= limit:
@@ -54,25 +47,16 @@ def set_aside(reading: CollectionState, seen: Seen, limit: int) -> None:
     order = np.lexsort((entries.last_timestamp, ~needs))
     is_examined = np.zeros(len(entries), dtype=np.bool_)
     is_examined[order[:limit]] = True
-    rest = entries.those(~is_examined)
-    reading.unexamined = Unexamined(
-        partition_row=rest.row.astype(np.int32),
-        **rest.columns(),
-        needs_examination=needs[~is_examined],
-        is_completing=is_completing[~is_examined],
+    reading.unexamined = UnexaminedEntries(
+        entries.those(~is_examined), needs[~is_examined], is_completing[~is_examined]
     )
     reading.entries = entries.those(is_examined)
     reading.second_read = reading.second_read[is_examined]
 
 
-def were_seen(reading: CollectionState, seen: Seen, among: BoolColumn) -> BoolColumn:
-    """(N,) entries that an earlier cycle has seen open; False for those that are not in `among`."""
-    found = np.zeros(len(reading.entries), dtype=np.bool_)
-    if len(seen.unexamined):
-        found |= keys_of(reading.topology, reading.entries).places_in(seen.unexamined) >= 0
-    for i in np.flatnonzero(among & ~found).tolist():
-        found[i] = seen.has(reading.key(i))
-    return found & among
+def were_seen(reading: CollectionState, seen: SeenBefore) -> BoolColumn:
+    """(N,) entries that an earlier cycle has seen open."""
+    return _was_seen(keys_of(reading.topology, reading.entries), seen)
 
 
 def keys_of(topology: Topology, entries: Entries) -> TransactionKeys:
@@ -87,12 +71,11 @@ def keys_of(topology: Topology, entries: Entries) -> TransactionKeys:
     )
 
 
-def _was_seen(keys: TransactionKeys, seen: Seen) -> BoolColumn:
+def _was_seen(keys: TransactionKeys, seen: SeenBefore) -> BoolColumn:
     if seen.keys is None:
         return np.ones(len(keys), dtype=np.bool_)
-    found: BoolColumn = keys.places_in(seen.unexamined) >= 0
-    found |= keys.places_in(TransactionKeys.of(seen.keys)) >= 0
-    return found
+    was_seen: BoolColumn = keys.places_in(seen.keys) >= 0
+    return was_seen
 
 
 def _listed(entries: Entries, listings: Sequence[Listing]) -> tuple[BoolColumn, BoolColumn]:

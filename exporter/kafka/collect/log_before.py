@@ -21,17 +21,16 @@ SUSPECTS_MAX = 20
 """Read in one cycle; the others in later ones."""
 OFFSETS_BEFORE = 500
 PATIENCE_S = 2.0
-UNKNOWN = -1
 MAX_TIMEOUT_MS = 15 * 60 * 1000
 """Kafka's default, where no broker has returned its `transaction.max.timeout.ms`."""
 
-LogFacts = MutableMapping[TransactionKey, int]
-"""Of each suspect that was read: the latest instant at which it is known not to have been open; UNKNOWN without one."""
+LogFacts = MutableMapping[TransactionKey, "int | None"]
+"""Of each suspect that was read: the latest instant at which it is known not to have been open; None without one."""
 
 
 async def read_before_starts(
     client: ClusterClient, reading: CollectionState, unverified: BoolColumn, now_ms: int, known: LogFacts
-) -> dict[int, int]:
+) -> dict[int, int | None]:
     """Entry -> the fact about it, of the `unverified` ones whose last write makes them late.
 
     Each log is read once; `known` has the facts from cycle to cycle.
@@ -45,7 +44,7 @@ async def read_before_starts(
         del known[key]
     due = [key for key in suspects.values() if key not in known][:SUSPECTS_MAX]
     await client.gather(_read_before(client, reading, key, known) for key in due)
-    return {entry: known.get(key, UNKNOWN) for entry, key in suspects.items()}
+    return {entry: known.get(key) for entry, key in suspects.items()}
 
 
 async def _read_before(client: ClusterClient, reading: CollectionState, key: TransactionKey, known: LogFacts) -> None:
@@ -53,24 +52,25 @@ async def _read_before(client: ClusterClient, reading: CollectionState, key: Tra
     leader, _ = reading.topology.leader_of(key.topic, key.partition)
     if leader == NO_LEADER:
         return
-    found = [UNKNOWN]
+    not_open_ms: int | None = None
 
     def take(records: bytes) -> None:
-        found.append(not_open_at_ms(records, offset, key.start_offset))
+        nonlocal not_open_ms
+        not_open_ms = not_open_at_ms(records, offset, key.start_offset)
 
     for offset in dict.fromkeys((max(key.start_offset - OFFSETS_BEFORE, 0), key.start_offset - 1)):
-        if offset < 0 or max(found) != UNKNOWN:
+        if offset < 0 or not_open_ms is not None:
             break
         try:
             await read_piece(client, leader, (key.topic, key.partition), offset, take, patience_s=PATIENCE_S)
         except BrokerFault as fault:
             if fault.reason not in {FaultReason.REFUSED, FaultReason.UNSUPPORTED_API}:
                 return
-    known[key] = max(found)
+    known[key] = not_open_ms
 
 
-def not_open_at_ms(records: bytes, offset: int, start_offset: int) -> int:
-    """The latest instant by a broker's clock in the batches from `offset` to before `start_offset`; UNKNOWN without one.
+def not_open_at_ms(records: bytes, offset: int, start_offset: int) -> int | None:
+    """The latest instant by a broker's clock in the batches from `offset` to before `start_offset`; None without one.
 
     Raises MalformedAnswerError.
     """
@@ -80,5 +80,5 @@ def not_open_at_ms(records: bytes, offset: int, start_offset: int) -> int:
             for batch in batches_from(records, offset)
             if batch.next_offset <= start_offset and (batch.is_control or batch.has_log_append_time)
         ),
-        default=UNKNOWN,
+        default=None,
     )

@@ -10,6 +10,7 @@ from exporter.kafka.collect.scan import Entries, LeaderScan
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
+    BoolColumn,
     CoordinatorProof,
     CoordinatorTransaction,
     EndMarkers,
@@ -17,9 +18,18 @@ from exporter.snapshot import (
     Int8Column,
     MaxTimeout,
     TransactionKey,
-    Unexamined,
 )
-from exporter.snapshot.unexamined import ALL_EXAMINED
+
+
+@dataclass(frozen=True, slots=True)
+class UnexaminedEntries:
+    """Entries without requests of their own."""
+
+    entries: Entries
+    needs_examination: BoolColumn
+    """(N,) seen in an earlier cycle, or no coordinator lists its producer; otherwise it has just begun."""
+    is_completing: BoolColumn
+    """(N,) its producer is listed as completing."""
 
 
 @dataclass(slots=True)
@@ -40,10 +50,10 @@ class CollectionState:
     followers: Followers = EVERYBODY_AGREES
     unconfirmed_owners: Mapping[int, str] = field(default_factory=dict)
     """Entry -> why the leaders behind it are not confirmed, if it may be overdue or stuck."""
-    not_open_at_ms: Mapping[int, int] = field(default_factory=dict)
-    """Entry -> the latest instant by a broker's clock in the log before its start, for suspects that look old; or -1."""
-    unexamined: Unexamined = ALL_EXAMINED
-    """Entries beyond the limit of examined ones, by their rows in `topology`."""
+    not_open_at_ms: Mapping[int, int | None] = field(default_factory=dict)
+    """Entry -> the latest instant by a broker's clock in the log before its start, for suspects that look old."""
+    unexamined: UnexaminedEntries | None = None
+    """Entries beyond the limit of examined ones; None if all are examined."""
 
     def at_leader(self, entry: int) -> OpenAtLeader:
         """One entry, as its followers are queried about it."""

@@ -49,5 +49,6 @@ def is_kept_too_long(transaction: CoordinatorTransaction | None, now_ms: int) ->
     """Described, and completing or past its own time-out: it may be stuck or overdue."""
     if transaction is None or not transaction.is_described:
         return False
-    overdue = transaction.start_time_ms >= 0 and now_ms - transaction.start_time_ms > transaction.timeout_ms
+    start_ms = transaction.start_time_ms
+    overdue = start_ms is not None and now_ms - start_ms > transaction.timeout_ms
     return transaction.state in COMPLETING_STATES or overdue

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from exporter.evaluation.gaps import gaps
+from exporter.evaluation.memory import RememberedTransactions
 from exporter.evaluation.verdicts import InconclusiveReason
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ErrorCode, MalformedAnswerError
@@ -217,10 +218,11 @@ def test_made_up_topics_match_no_longer_prefix_by_chance() -> None:
 
 
 def test_a_transaction_remembered_without_a_topic_id_is_described() -> None:
-    """State files before 0.3 have no topic ids: a live transaction that was open over the upgrade stays what it is."""
+    """Brokers without topic ids return none: a live transaction that was open over the upgrade stays what it is."""
     with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster) as collector:
         memory = evaluated(collector.collect(seen_before=None)).memory
-        old = {key._replace(topic_id=""): transaction for key, transaction in memory.transactions.items()}
-        snapshot = collector.collect(seen_before=old.keys())
+        rows = {key._replace(topic_id=""): remembered for key, remembered in memory.transactions.items()}
+        old = RememberedTransactions.of(rows)
+        snapshot = collector.collect(seen_before=old.identity)
 
     assert verdicts(evaluated(snapshot, replace(memory, transactions=old))) == HANGING | ALIVE

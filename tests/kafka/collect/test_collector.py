@@ -11,7 +11,7 @@ from kafka.protocol.admin.transactions import DescribeProducersResponse
 
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError, ErrorCode
-from exporter.snapshot import STATE_TOPIC, Answer, MaxTimeout, TransactionKey
+from exporter.snapshot import STATE_TOPIC, Answer, MaxTimeout, TransactionKey, TransactionKeys
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.scene import (
     ALIVE,
@@ -241,11 +241,12 @@ def test_only_what_lasts_is_described() -> None:
     for row, partition in [("hung", 0), ("hung", 1)]:
         model.topics[row][partition].producers = []
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
-        collector.collect(seen_before=())
+        collector.collect()
         apis = [request.api for request in cluster.received]
         assert "DescribeTransactions" not in apis
 
-        collector.collect(seen_before={TransactionKey("mixed", 0, 1, 0, uuid5(NAMESPACE_DNS, "mixed").hex)})
+        key = TransactionKey("mixed", 0, 1, 0, uuid5(NAMESPACE_DNS, "mixed").hex)
+        collector.collect(seen_before=TransactionKeys.of([key]))
         (described,) = [request.request for request in cluster.received if request.api == "DescribeTransactions"]
     assert list(described.transactional_ids) == ["alive"]
 

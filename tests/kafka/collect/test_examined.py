@@ -11,7 +11,7 @@ import pytest
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, Verdict
+from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.publication.metrics.coverage import inconclusive_by_reason
@@ -57,8 +57,14 @@ def many(count: int, *, listed: bool = False) -> Model:
     return model
 
 
+def aside(memory: Memory) -> list[int]:
+    """The producers of remembered transactions that were not examined."""
+    producer_ids: list[int] = memory.transactions.half(is_examined=False).identity.producer_id.tolist()
+    return producer_ids
+
+
 def cycle(collector: Collector, memory: Memory) -> Evaluation:
-    snapshot = collector.collect(seen_before=memory.transactions.keys(), seen_unexamined=memory.unexamined.keys)
+    snapshot = collector.collect(seen_before=memory.seen)
     return evaluate(snapshot, memory, Policy())
 
 
@@ -119,18 +125,19 @@ def test_first_seen_times_are_of_all_whether_they_are_examined_or_not() -> None:
         producers[0].last_timestamp_ms = OLDEST_MS - 100  # was set aside
         producers[5].last_timestamp_ms = OLDEST_MS + 100  # was examined
         second = cycle(collector, first.memory)
-        (kept,) = second.memory.unexamined.keys.producer_id.tolist()[-1:]
+        kept = aside(second.memory)[-1]
         third = cycle(collector, second.memory)
 
     then_ms = first.snapshot.cluster_time_ms
-    assert {key.producer_id for key in second.memory.transactions} == {1, 3, 4, 5}
+    assert set(second.memory.examined_producer_ids()) == {1, 3, 4, 5}
     assert {transaction.first_seen_ms for transaction in second.memory.transactions.values()} == {then_ms}
-    assert set(second.memory.unexamined.first_seen_ms.tolist()) == {then_ms}
     assert kept == 6
     now_ms = third.snapshot.cluster_time_ms
-    proved_ms = set(second.memory.unexamined.start_ms.tolist()) - {-1}
+    facts = second.memory.transactions.half(is_examined=False).values()
+    proved_ms = {fact.start_ms for fact in facts if fact.start_ms is not None}
     assert len(proved_ms) == 1, "one was proved to hang while it was examined"
-    assert set(third.unexamined.duration_ms.tolist()) == {now_ms - start_ms for start_ms in (then_ms, *proved_ms)}
+    durations_ms = third.transactions.duration_ms[LIMIT:].tolist()
+    assert set(durations_ms) == {now_ms - start_ms for start_ms in (then_ms, *proved_ms)}
 
 
 def test_what_was_not_examined_is_remembered_while_its_partition_cannot_be_read() -> None:
@@ -140,10 +147,10 @@ def test_what_was_not_examined_is_remembered_while_its_partition_cannot_be_read(
         first = cycle(collector, Memory())
         model.unreadable_topics = {"t"}
         unread = cycle(collector, first.memory)
-        assert len(unread.memory.unexamined) == 6
+        assert len(aside(unread.memory)) == 6
         model.unreadable_topics = set()
         model.topics["t"][0].producers.clear()
-        assert len(cycle(collector, unread.memory).memory.unexamined) == 0
+        assert len(cycle(collector, unread.memory).memory.transactions) == 0
 
 
 def test_the_start_that_a_coordinator_returned_stays_when_it_is_not_examined_any_more() -> None:
@@ -156,10 +163,11 @@ def test_the_start_that_a_coordinator_returned_stays_when_it_is_not_examined_any
         producers[4].last_timestamp_ms = OLDEST_MS + 100
         third = cycle(collector, second.memory)
 
-    assert third.snapshot.unexamined.producer_id.tolist() == [5]
-    assert third.unexamined.duration_ms.tolist() == [third.snapshot.cluster_time_ms - OLDEST_MS]
+    assert third.snapshot.open_transactions.producer_id[LIMIT:].tolist() == [5]
+    assert third.transactions.duration_ms[LIMIT:].tolist() == [third.snapshot.cluster_time_ms - OLDEST_MS]
+    assert third.transactions.start_source[LIMIT:].tolist() == [StartSource.COORDINATOR]
     assert third.partitions.duration_ms_max.max() == third.snapshot.cluster_time_ms - OLDEST_MS
-    assert third.unexamined.is_late.tolist() == [True]
+    assert third.transactions.is_late[LIMIT:].tolist() == [True]
     assert third.late_count == 5
 
 
@@ -179,7 +187,7 @@ def test_the_work_on_those_that_are_set_aside_does_not_grow_with_them(*, listed:
 def test_keys_are_found_by_everything_that_identifies_them() -> None:
     """Topic with its id where both know it, partition, producer id and start offset; also where one is there twice."""
     with FakeCluster(many(10)) as cluster, limited(cluster) as collector:
-        keys = cycle(collector, Memory()).memory.unexamined.keys
+        keys = cycle(collector, Memory()).memory.transactions.half(is_examined=False).identity
 
     assert keys.places_in(keys).tolist() == list(range(6))
     backwards = keys.those(np.arange(6)[::-1])
@@ -195,8 +203,8 @@ def test_those_of_an_unread_partition_are_kept_beside_the_present_ones() -> None
     others = [TransactionKey(topic, 0, 7, 100, "id-2") for topic in ("payments", "gone")]
     present, kept = TransactionKeys.of(orders), TransactionKeys.of(others).those(np.array([0]))
     for _ in range(3):
-        kept = present.with_others(kept).those(np.array([3]))
-    keys = present.with_others(kept)
+        kept = TransactionKeys.joined((present, kept)).those(np.array([3]))
+    keys = TransactionKeys.joined((present, kept))
 
     assert keys.topics == ("orders", "payments")
     assert keys.places_in(keys).tolist() == [0, 1, 2, 3]
@@ -207,7 +215,7 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
     """Beside the one before it; where an id is unknown, any matches."""
     made = [TransactionKey("orders", 0, 7, 100, topic_id) for topic_id in ("id-1", "id-2", "")]
     first, second, unknown = (TransactionKeys.of([key]) for key in made)
-    both = first.with_others(second)
+    both = TransactionKeys.joined((first, second))
 
     assert (first.places_in(both).tolist(), second.places_in(both).tolist()) == ([0], [1])
     assert TransactionKeys.of([made[0]._replace(topic_id="id-3")]).places_in(both).tolist() == [-1]

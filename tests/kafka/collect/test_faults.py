@@ -219,7 +219,7 @@ def test_a_clock_that_jumps_makes_no_lie(hours: int) -> None:
     ):
         memory = remembered(collector)
         shift_s = hours * 3600.0
-        evaluation = evaluated(collector.collect(seen_before=memory.transactions.keys()), memory)
+        evaluation = evaluated(collector.collect(seen_before=memory.seen), memory)
         reported = verdicts(evaluation)
         assert {row: reported[row] for row in HANGING} == HANGING
         assert {reported[row] for row in ALIVE} <= {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.kafka.collect.log_before import UNKNOWN, not_open_at_ms
+from exporter.kafka.collect.log_before import not_open_at_ms
 from tests.kafka.log_batch import CONTROL, LOG_APPEND_TIME, log_batch
 
 
@@ -23,5 +23,5 @@ def test_markers_and_append_times_before_the_start_count() -> None:
         batch(6, 7000, CONTROL),
     ]
     assert not_open_at_ms(b"".join(log), 1, 5) == 300
-    assert not_open_at_ms(b"".join(log[4:]), 4, 5) == UNKNOWN
-    assert not_open_at_ms(b"", 0, 5) == UNKNOWN
+    assert not_open_at_ms(b"".join(log[4:]), 4, 5) is None
+    assert not_open_at_ms(b"", 0, 5) is None

@@ -293,13 +293,13 @@ def test_overdue_and_stuck_need_a_confirmed_coordinator(state: str, confirmed: V
     with FakeCluster(kept_too_long(state), nodes=2) as cluster, collector_of(cluster) as collector:
         policy = Policy(stuck_after_ms=-1)
         first = evaluate(collector.collect(seen_before=None), Memory(), policy)
-        snapshot = collector.collect(seen_before=first.memory.transactions.keys())
+        snapshot = collector.collect(seen_before=first.memory.seen)
         assert verdicts(evaluate(snapshot, first.memory, policy))[KEPT] is confirmed
         assert not any(snapshot.open_transactions.unconfirmed)
 
         # Its partition is led by node 2, its coordinator is either: both are out of touch.
         cluster.on_request = lambda received: Fault.CLOSED if received.api == "DescribeQuorum" else None
-        snapshot = collector.collect(seen_before=first.memory.transactions.keys())
+        snapshot = collector.collect(seen_before=first.memory.seen)
         evaluation = evaluate(snapshot, first.memory, policy)
 
     assert verdicts(evaluation)[KEPT] is unconfirmed

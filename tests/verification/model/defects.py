@@ -30,9 +30,11 @@ from exporter.snapshot import (
     EndMarkers,
     IdVisibility,
     Int64Column,
-    Snapshot,
+    OpenTransactions,
+    Partitions,
     StateTopic,
-    TransactionKey,
+    TransactionKeys,
+    keys_of,
 )
 from tests.verification.model.cluster import java_hash
 from tests.verification.model.directors import QUIET
@@ -68,11 +70,11 @@ def _says(value: Any) -> Callable[..., Any]:
     return lambda *_arguments, **_named: value
 
 
-_key_of = evidence.key_of
+_keys_of = keys_of
 
 
-def _key_without_topic_id(snapshot: Snapshot, row: int) -> TransactionKey:
-    return _key_of(snapshot, row)._replace(topic_id="")
+def _keys_without_topic_ids(partitions: Partitions, open_: OpenTransactions) -> TransactionKeys:
+    return _keys_of(replace(partitions, topic_ids=()), open_)
 
 
 def _done_as_shown(_options: Any, means: recover.Means, shown: Plan, _forced: Any, audit: AuditLog) -> int:
@@ -212,7 +214,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "what is remembered belongs to a topic's name, whenever its transaction began",
-        ((evidence, "key_of", _key_without_topic_id), (evidence, "is_another_start", _says(False))),
+        ((evidence, "keys_of", _keys_without_topic_ids), (evidence, "is_another_start", _says(False))),
         Lie(
             "",
             "what completes now is timed from what completed on the topic of that name before",

@@ -96,7 +96,7 @@ class Exporter:
         if self.world.is_restart_due:
             self._restart()
         try:
-            snapshot = self.collector.collect(seen_before=self.memory.transactions.keys())
+            snapshot = self.collector.collect(seen_before=self.memory.seen)
         except ClusterUnavailableError:
             return None
         evaluation = evaluate(snapshot, self.memory, POLICY)

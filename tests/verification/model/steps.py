@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from exporter.evaluation import evaluate
+from exporter.evaluation import remembering
 from exporter.kafka import coordinator_proof, coordinators
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect import complete, verify
@@ -43,7 +43,7 @@ _MOVES = (
 )
 _partition_proofs = coordinator_proof._state_partition_proofs
 _state_claims = coordinator_proof.state_claims
-_remembered = evaluate._remembered
+_remembered = remembering._remembered
 _list_transactions = coordinators.list_transactions
 _read_again = verify._read_again
 _compared = verify._compared
@@ -176,7 +176,7 @@ NEEDED: tuple[Defect, ...] = (
     ),
     Defect(
         "completing is timed from the beginning of the cycle that has seen it first",
-        ((evaluate, "_remembered", _from_the_cycles_beginning),),
+        ((remembering, "_remembered", _from_the_cycles_beginning),),
         Lie("", "stuck too soon", "decided within a cycle", ("pass_time(40000)", "commit(a)"), (("I5", "hasty"),)),
         seed=650,
     ),

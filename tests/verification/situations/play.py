@@ -62,7 +62,7 @@ class Watch:
 
     def cycle(self) -> Evaluation:
         """One cycle with what earlier ones left in memory."""
-        snapshot = self._collector.collect(seen_before=self._memory.transactions.keys())
+        snapshot = self._collector.collect(seen_before=self._memory.seen)
         evaluation = evaluate(snapshot, self._memory, self._policy)
         self._memory = evaluation.memory
         return evaluation

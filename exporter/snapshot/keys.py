@@ -1,20 +1,18 @@
-"""Records open transactions beyond the number that one cycle examines one by one, in columns only.
-
-Their leaders show them open; the exporter sent no request about those that would need one.
-"""
+"""Identifies open transactions over cycles: one, or many as columns, which are joined with those of another cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from exporter.snapshot.partitions import OpenTransactions, Partitions
-from exporter.snapshot.producers import BoolColumn, Int32Column, Int64Column, ProducerEntries
+from exporter.snapshot.producers import BoolColumn, Int32Column, Int64Column
 
 _TOPIC_SHIFT = 32
+_NUMBERS = ("partition", "producer_id", "start_offset")
 
 
 class TransactionKey(NamedTuple):
@@ -28,7 +26,7 @@ class TransactionKey(NamedTuple):
     producer_id: int
     start_offset: int
     topic_id: str = ""
-    """"" from brokers without topic ids, and in state files of versions before 0.3."""
+    """"" from brokers without topic ids."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,23 +61,30 @@ class TransactionKeys:
         )
 
     def those(self, rows: BoolColumn | Int64Column) -> TransactionKeys:
-        columns = {name: getattr(self, name)[rows] for name in ("topic", "partition", "producer_id", "start_offset")}
+        columns = {name: getattr(self, name)[rows] for name in ("topic", *_NUMBERS)}
         return replace(self, **columns)
 
-    def with_others(self, others: TransactionKeys) -> TransactionKeys:
-        """These, and `others` after them; each topic once, since a cycle's keys are those of the cycle before and more."""
-        topics = {topic: index for index, topic in enumerate(zip(self.topics, self.topic_ids, strict=True))}
-        used, place = np.unique(others.topic, return_inverse=True)
-        names = ((others.topics[index], others.topic_ids[index]) for index in used.tolist())
-        theirs = np.array([topics.setdefault(topic, len(topics)) for topic in names], dtype=np.int32)
-        return TransactionKeys(
+    @classmethod
+    def joined(cls, parts: Sequence[TransactionKeys]) -> TransactionKeys:
+        """All of `parts`; each topic once, since a cycle's keys are those of the cycle before and more."""
+        topics: dict[tuple[str, str], int] = {}
+        columns = []
+        for part in parts:
+            used, place = np.unique(part.topic, return_inverse=True)
+            names = ((part.topics[index], part.topic_ids[index]) for index in used.tolist())
+            columns.append(np.array([topics.setdefault(topic, len(topics)) for topic in names], dtype=np.int32)[place])
+        return cls(
             topics=tuple(topic for topic, _ in topics),
             topic_ids=tuple(topic_id for _, topic_id in topics),
-            topic=np.concatenate((self.topic, theirs[place])),
-            partition=np.concatenate((self.partition, others.partition)),
-            producer_id=np.concatenate((self.producer_id, others.producer_id)),
-            start_offset=np.concatenate((self.start_offset, others.start_offset)),
+            topic=np.concatenate(columns),
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _NUMBERS},
         )
+
+    def rows(self) -> Iterator[TransactionKey]:
+        """Each as a record."""
+        numbers = zip(*(getattr(self, name).tolist() for name in _NUMBERS), strict=True)
+        for topic, (partition, producer_id, start_offset) in zip(self.topic.tolist(), numbers, strict=True):
+            yield TransactionKey(self.topics[topic], partition, producer_id, start_offset, self.topic_ids[topic])
 
     def places_in(self, other: TransactionKeys) -> Int64Column:
         """(N,) the index in `other` of each key; -1 if it is missing. An unknown topic id matches any."""
@@ -122,19 +127,8 @@ def _topics_of(keys: TransactionKeys, other: TransactionKeys) -> Int64Column:
     return np.array([place(*topic) for topic in zip(keys.topics, keys.topic_ids, strict=True)], dtype=np.int64)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unexamined(ProducerEntries):
-    """One row per open transaction that was not examined."""
-
-    partition_row: Int32Column
-    """(N,) row in `Partitions`."""
-    needs_examination: BoolColumn
-    """(N,) seen in an earlier cycle, or no coordinator lists its producer; otherwise it has just begun."""
-    is_completing: BoolColumn
-    """(N,) its producer is listed as completing."""
-
-
-def keys_of(partitions: Partitions, open_: OpenTransactions | Unexamined) -> TransactionKeys:
+def keys_of(partitions: Partitions, open_: OpenTransactions) -> TransactionKeys:
+    """The keys of all open transactions, in their order."""
     return TransactionKeys(
         topics=partitions.topics,
         topic_ids=partitions.topic_ids or ("",) * len(partitions.topics),
@@ -147,19 +141,7 @@ def keys_of(partitions: Partitions, open_: OpenTransactions | Unexamined) -> Tra
 
 _INT32: Int32Column = np.empty(0, dtype=np.int32)
 _INT64: Int64Column = np.empty(0, dtype=np.int64)
-_BOOL: BoolColumn = np.empty(0, dtype=np.bool_)
 
 NO_KEYS = TransactionKeys(
     topics=(), topic_ids=(), topic=_INT32, partition=_INT32, producer_id=_INT64, start_offset=_INT64
-)
-ALL_EXAMINED = Unexamined(
-    partition_row=_INT32,
-    producer_id=_INT64,
-    producer_epoch=_INT32,
-    last_sequence=_INT32,
-    last_timestamp=_INT64,
-    coordinator_epoch=_INT32,
-    current_txn_start_offset=_INT64,
-    needs_examination=_BOOL,
-    is_completing=_BOOL,
 )

@@ -1,0 +1,187 @@
+"""Makes the memory of a cycle for the next one: the open transactions, and those on partitions that were not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from exporter.evaluation.evidence import Evidence, is_another_start, was_completing
+from exporter.evaluation.last_reading import last_reading
+from exporter.evaluation.memory import FACTS, Memory, Remembered, RememberedTransactions
+from exporter.evaluation.start import OWNED, open_at_ms
+from exporter.evaluation.verdicts import StartSource, Verdict
+from exporter.snapshot import (
+    ENDED_STATES,
+    NULL,
+    BoolColumn,
+    Int64Column,
+    Ownership,
+    Partitions,
+    Snapshot,
+    TransactionKeys,
+    keys_of,
+)
+from exporter.snapshot.keys import partition_keys
+
+FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
+"""A transaction on an unread partition stays in the memory for a day."""
+REMEMBERED_UNREAD_MAX = 50_000
+"""Transactions on unread partitions that the memory keeps, of those that were examined and of the others, as many as a
+cycle examines: a broker that shows other topics in every cycle must not fill it."""
+_KEPT = ("start_ms", "start_source", "not_open_at_ms")
+"""From the time when it was examined, whatever its epoch is now."""
+
+
+def remember(
+    snapshot: Snapshot,
+    memory: Memory,
+    evidence: tuple[Evidence, ...],
+    judged: Iterable[tuple[Verdict, int, StartSource]],
+    unexamined: RememberedTransactions,
+) -> Memory:
+    """The memory of open transactions, and of those on partitions that are unread in this cycle.
+
+    `judged` has (verdict, start in ms, its source) of each examined transaction; `unexamined` is `seen_unexamined`.
+    """
+    rows = [
+        _remembered(e, verdict, snapshot, _earliest_start(e.remembered, start_ms, source))
+        for e, (verdict, start_ms, source) in zip(evidence, judged, strict=True)
+    ]
+    keys = keys_of(snapshot.partitions, snapshot.open_transactions).those(np.arange(len(rows)))
+    examined = RememberedTransactions.examined(keys, rows)
+    return Memory(
+        last_reading=last_reading(snapshot, memory),
+        cluster_id=snapshot.cluster_id,
+        transactions=RememberedTransactions.joined((examined, unexamined, _still_possible(snapshot, memory))),
+    )
+
+
+def seen_unexamined(snapshot: Snapshot, memory: Memory) -> RememberedTransactions:
+    """The facts about the open transactions that this cycle did not examine."""
+    open_, now = snapshot.open_transactions, snapshot.cluster_time_ms
+    first, count = open_.examined_count, len(open_) - open_.examined_count
+    keys = keys_of(snapshot.partitions, open_).those(np.arange(first, len(open_)))
+    columns: dict[str, Int64Column] = {name: np.full(count, NULL, dtype=np.int64) for name in FACTS}
+    columns["first_seen_ms"][:] = columns["last_seen_ms"][:] = now
+    columns["producer_epoch"][:] = open_.producer_epoch[first:]
+    if count:
+        place, before = memory.places_of(keys, snapshot), memory.transactions.columns
+        is_known = place >= 0
+        place = place[is_known]
+        for name in ("first_seen_ms", *_KEPT):
+            columns[name][is_known] = before[name][place]
+        is_same = before["producer_epoch"][place] == columns["producer_epoch"][is_known]
+        columns["coordinator_start_ms"][is_known] = np.where(is_same, before["coordinator_start_ms"][place], NULL)
+    return RememberedTransactions.unexamined(keys, columns)
+
+
+def deleted_topics(snapshot: Snapshot, topics: Iterable[str]) -> frozenset[str]:
+    """Those of `topics` that are deleted: a complete cycle does not have them, and no broker refuses to show them."""
+    if not snapshot.is_complete:
+        return frozenset()
+    return frozenset(topics) - {*snapshot.partitions.topics, *snapshot.visibility.hidden_topics}
+
+
+def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransactions:
+    """Remembered transactions on unread partitions, which may still be open: the newest, up to a limit."""
+    before = memory.transactions
+    if memory.cluster_id != snapshot.cluster_id:
+        return before.those(np.zeros(len(before), dtype=np.bool_))
+    row = _partition_rows(snapshot.partitions, before.identity)
+    is_read = (row >= 0) & snapshot.partitions.was_read[row]
+    gone = deleted_topics(snapshot, before.identity.topics)
+    is_gone = np.array([topic in gone for topic in before.identity.topics], dtype=np.bool_)[before.identity.topic]
+    last_seen_ms = before.columns["last_seen_ms"]
+    is_possible = ~is_read & ~is_gone & (last_seen_ms >= snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS)
+    is_examined = np.arange(len(before)) < before.examined_count
+    return before.those(
+        _newest(is_possible & is_examined, last_seen_ms) | _newest(is_possible & ~is_examined, last_seen_ms)
+    )
+
+
+def _newest(among: BoolColumn, last_seen_ms: Int64Column) -> BoolColumn:
+    """(N,) the newest of `among`, up to REMEMBERED_UNREAD_MAX."""
+    rows = np.flatnonzero(among)
+    newest = rows[np.argsort(last_seen_ms[rows], kind="stable")][-REMEMBERED_UNREAD_MAX:]
+    is_newest = np.zeros(len(among), dtype=np.bool_)
+    is_newest[newest] = True
+    return is_newest
+
+
+def _partition_rows(partitions: Partitions, keys: TransactionKeys) -> Int64Column:
+    """(N,) the row of each one's partition; -1 if there is none."""
+    if not len(partitions):
+        return np.full(len(keys), -1, dtype=np.int64)
+    index = {name: at for at, name in enumerate(partitions.topics)}
+    topic = np.array([index.get(name, -1) for name in keys.topics], dtype=np.int64)[keys.topic]
+    known = partition_keys(partitions.topic, partitions.partition)
+    wanted = partition_keys(topic, keys.partition)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where((topic >= 0) & (known[place] == wanted), place, -1)
+
+
+_Start = tuple["int | None", "int | None"]
+
+
+def _earliest_start(before: Remembered | None, start_ms: int, source: StartSource) -> _Start:
+    """The start of this cycle, or an earlier one of an earlier cycle unless it is known to be too early."""
+    given = (None, None) if source is StartSource.FIRST_SEEN else (start_ms, int(source))
+    if before is None or before.start_ms is None or source is StartSource.NOT_OPEN_BEFORE:
+        return given
+    return (before.start_ms, before.start_source) if before.start_ms < start_ms else given
+
+
+def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earliest: _Start) -> Remembered:
+    before, transaction = evidence.remembered, evidence.transaction
+    now_ms, took_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms
+    coordinator_start_ms, (start_ms, start_source) = None, earliest
+    if evidence.ownership in OWNED and transaction is not None:
+        coordinator_start_ms = transaction.start_time_ms
+    elif before is not None and before.producer_epoch == evidence.producer_epoch:
+        coordinator_start_ms = before.coordinator_start_ms
+    completing_since_ms, completing_from_ms = None, None
+    if before is not None and not verdict.is_hanging and was_completing(before, evidence.ownership, transaction):
+        completing_since_ms, completing_from_ms = before.completing_since_ms, before.completing_from_ms
+    elif evidence.ownership is Ownership.COMPLETING:
+        # It may have been decided during this cycle: it was completing at the cycle's end, not necessarily at its start.
+        completing_since_ms = now_ms + took_ms
+        completing_from_ms = None if monotonic_ms is None else monotonic_ms + took_ms
+    return Remembered(
+        first_seen_ms=now_ms if before is None else before.first_seen_ms,
+        last_seen_ms=now_ms,
+        producer_epoch=evidence.producer_epoch,
+        coordinator_start_ms=coordinator_start_ms,
+        start_ms=start_ms,
+        start_source=start_source,
+        not_open_at_ms=evidence.not_open_at_ms,
+        clock_offset_ms=snapshot.clock_offset_ms if before is None else before.clock_offset_ms,
+        open_at_ms=open_at_ms(evidence, now_ms),
+        completing_since_ms=completing_since_ms,
+        completing_from_ms=completing_from_ms,
+        superseded_epoch=_superseded_epoch(evidence, verdict),
+        watched_from_ms=_watched_from_ms(evidence, monotonic_ms),
+    )
+
+
+def _superseded_epoch(evidence: Evidence, verdict: Verdict) -> int | None:
+    """The epoch of the open records, if it is proved that their id has a newer epoch without them."""
+    before, transaction = evidence.remembered, evidence.transaction
+    if (
+        verdict is Verdict.HANGING_NOT_IN_TRANSACTION
+        and transaction is not None
+        and transaction.state in ENDED_STATES
+        and transaction.producer_epoch > evidence.producer_epoch
+    ):
+        return evidence.producer_epoch
+    return None if before is None or before.superseded_epoch != evidence.producer_epoch else before.superseded_epoch
+
+
+def _watched_from_ms(evidence: Evidence, monotonic_ms: int | None) -> int | None:
+    """Since when this transaction is watched: a producer that continues takes old records into its next transaction."""
+    before, transaction = evidence.remembered, evidence.transaction
+    if before is None or before.watched_from_ms is None:
+        return monotonic_ms
+    if evidence.ownership is Ownership.OWNED and transaction is not None and is_another_start(before, transaction):
+        return monotonic_ms
+    return before.watched_from_ms

@@ -1,0 +1,71 @@
+"""Finds the start of an open transaction, and the source of it: duration and lateness are measured from there."""
+
+from __future__ import annotations
+
+from exporter.evaluation.evidence import CLOCKS_AGREE_WITHIN_MS, Evidence
+from exporter.evaluation.verdicts import StartSource, Verdict
+from exporter.snapshot import Ownership
+
+OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
+"""The coordinator's transaction is this very one."""
+_OF_THE_CLIENT = frozenset({StartSource.LAST_WRITE, StartSource.NOT_OPEN_BEFORE})
+
+
+def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int) -> tuple[int, StartSource]:
+    """The start of each transaction, in milliseconds, and its source.
+
+    The start is the coordinator's while it owns the transaction. Otherwise it is the earliest that was known since the
+    transaction is open: what is known in this cycle, what was known in an earlier one, or the first cycle with it.
+    """
+    transaction, before = evidence.transaction, evidence.remembered
+    if evidence.ownership in OWNED and transaction is not None and transaction.start_time_ms is not None:
+        return transaction.start_time_ms, StartSource.COORDINATOR
+    start = _start_in_this_cycle(evidence, verdict, last_timestamp_ms, now_ms)
+    if before is None or before.start_ms is None or before.start_source is None:
+        return start
+    earlier = _bounded(before.start_ms, StartSource(before.start_source), evidence)
+    return earlier if earlier[0] < start[0] else start
+
+
+def _bounded(start_ms: int, source: StartSource, evidence: Evidence) -> tuple[int, StartSource]:
+    """The start, or the instant at which it is known not to have been open, if its client's clock says that it was."""
+    not_open_ms = evidence.not_open_at_ms
+    if source in _OF_THE_CLIENT and not_open_ms is not None and start_ms < not_open_ms:
+        return not_open_ms, StartSource.NOT_OPEN_BEFORE
+    return start_ms, source
+
+
+def _start_in_this_cycle(
+    evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int
+) -> tuple[int, StartSource]:
+    """The start by the sources of this cycle.
+
+    In this order: the coordinator that last owned this transaction; the transaction log, if it is open there; for a proved
+    hang the timestamp of its last write: a client's clock alone never makes a live transaction late. It is never later than
+    the first cycle with it.
+    """
+    remembered, open_ms = evidence.remembered, open_at_ms(evidence, now_ms)
+    start_ms, source = open_ms, StartSource.FIRST_SEEN
+    if (
+        remembered is not None
+        and remembered.coordinator_start_ms is not None
+        and remembered.producer_epoch == evidence.producer_epoch
+    ):
+        start_ms, source = remembered.coordinator_start_ms, StartSource.COORDINATOR
+    elif evidence.start_in_log_ms is not None and not verdict.is_hanging:
+        start_ms, source = evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
+    elif verdict.is_hanging and last_timestamp_ms > 0:
+        start_ms, source = _bounded(last_timestamp_ms, StartSource.LAST_WRITE, evidence)
+    return (start_ms, source) if start_ms < open_ms else (open_ms, StartSource.FIRST_SEEN)
+
+
+def open_at_ms(evidence: Evidence, now_ms: int) -> int:
+    """The first cycle with it, by the cluster's clock of now.
+
+    That clock may have been ahead then, or is set back since: the monotonic clock bounds it.
+    """
+    if evidence.remembered is None:
+        return now_ms
+    first_seen_ms, watched_since_ms = evidence.remembered.first_seen_ms, now_ms - evidence.watched_ms
+    # Not for less, because the cluster's clock is read again and again.
+    return watched_since_ms if watched_since_ms < first_seen_ms - CLOCKS_AGREE_WITHIN_MS else first_seen_ms
