@@ -13,9 +13,9 @@ import numpy as np
 from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
 from exporter.evaluation.evidence import gather
-from exporter.evaluation.memory import Memory, RememberedTransactions
+from exporter.evaluation.memory import Facts, Memory
 from exporter.evaluation.reasons import transaction_row
-from exporter.evaluation.remembering import remember, seen_unexamined
+from exporter.evaluation.remembering import facts_without_evidence, remember
 from exporter.evaluation.rules import verdict_of
 from exporter.evaluation.start import start_of
 from exporter.evaluation.verdicts import (
@@ -46,15 +46,16 @@ def evaluate(
     told_ms = snapshot.max_timeout.timeout_ms
     max_timeout_ms = policy.max_timeout_fallback_ms if told_ms is None else told_ms
     late_after_ms = max_timeout_ms + policy.late_padding_ms
-    evidence = tuple(gather(snapshot, memory, journal))
+    join = memory.join(snapshot)
+    evidence = tuple(gather(snapshot, memory, join, journal))
     verdicts = tuple(verdict_of(e, policy) for e in evidence)
     usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
     starts = tuple(
         start_of(e, verdict, e.last_timestamp_ms, snapshot.cluster_time_ms)
         for e, verdict in zip(evidence, verdicts, strict=True)
     )
-    unexamined = seen_unexamined(snapshot, memory)
-    transactions = _transaction_columns(snapshot, verdicts, starts, unexamined, late_after_ms, usual)
+    facts = facts_without_evidence(snapshot, join)
+    transactions = _transaction_columns(snapshot, verdicts, starts, facts, late_after_ms, usual)
     partitions = partition_columns(snapshot, transactions)
     suspect_rows = _suspect_rows(transactions, len(evidence))
     blocked = blocked_groups(snapshot, suspect_rows, memory)
@@ -71,9 +72,7 @@ def evaluate(
         usual=usual,
         policy=policy,
         memory=replace(
-            remember(
-                snapshot, memory, evidence, ((v, *start) for v, start in zip(verdicts, starts, strict=True)), unexamined
-            ),
+            remember(snapshot, memory, join.keys, zip(evidence, verdicts, starts, strict=True), facts),
             blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
         ),
     )
@@ -88,14 +87,14 @@ def _transaction_columns(
     snapshot: Snapshot,
     verdicts: tuple[Verdict, ...],
     starts: tuple[tuple[int, StartSource], ...],
-    unexamined: RememberedTransactions,
+    facts: Facts,
     late_after_ms: int,
     usual: tuple[Usual | None, ...],
 ) -> TransactionColumns:
     """The columns of all open transactions; `verdicts`, `starts` and `usual` are of the examined ones."""
     now, open_ = snapshot.cluster_time_ms, snapshot.open_transactions
     last_write = open_.last_timestamp
-    others_ms, others_source = _starts_of(unexamined)
+    others_ms, others_source = _starts_by({name: column[len(verdicts) :] for name, column in facts.items()})
     just_begun = np.where(open_.is_completing, int(Verdict.COMPLETING), int(Verdict.OPEN_WITHIN_TIMEOUT))
     others = np.where(open_.needs_examination, int(Verdict.INCONCLUSIVE), just_begun)
     start_ms: Int64Column = np.concatenate((np.array([start for start, _ in starts], dtype=np.int64), others_ms))
@@ -115,10 +114,10 @@ def _transaction_columns(
     )
 
 
-def _starts_of(unexamined: RememberedTransactions) -> tuple[Int64Column, Int8Column]:
+def _starts_by(facts: Facts) -> tuple[Int64Column, Int8Column]:
     """The earliest start that was known while each was examined, otherwise the first cycle with it; and its source."""
-    facts = unexamined.columns
-    start_ms, source = facts["first_seen_ms"], np.full(len(unexamined), int(StartSource.FIRST_SEEN), dtype=np.int8)
+    start_ms = facts["first_seen_ms"]
+    source = np.full(len(start_ms), int(StartSource.FIRST_SEEN), dtype=np.int8)
     by_coordinator = facts["coordinator_start_ms"] != NULL
     start_ms = np.where(by_coordinator, facts["coordinator_start_ms"], start_ms)
     source[by_coordinator] = int(StartSource.COORDINATOR)

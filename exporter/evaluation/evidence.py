@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from exporter.evaluation.memory import Memory, Remembered
+from exporter.evaluation.memory import Memory, MemoryJoin, Remembered
 from exporter.snapshot import (
     COMPLETING_STATES,
     STATE_TOPIC,
@@ -22,7 +20,6 @@ from exporter.snapshot import (
     Snapshot,
     TransactionKey,
     TransactionState,
-    keys_of,
     ownership,
 )
 from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
@@ -119,14 +116,13 @@ class Evidence:
         return latest.start_ms if is_open and self.logged.open_epoch == self.producer_epoch else None
 
 
-def gather(snapshot: Snapshot, memory: Memory, journal: Journal) -> Iterator[Evidence]:
+def gather(snapshot: Snapshot, memory: Memory, join: MemoryJoin, journal: Journal) -> Iterator[Evidence]:
     """The evidence of each examined transaction, in the order of the snapshot's rows."""
     answers = _Answers(snapshot)
     open_ = snapshot.open_transactions
-    keys = keys_of(snapshot.partitions, open_).those(np.arange(open_.examined_count))
     last_reading = memory.last_reading if memory.is_of(snapshot) else None
-    for row, (key, place) in enumerate(zip(keys.rows(), memory.places_of(keys, snapshot), strict=True)):
-        remembered = memory.transactions.row(place) if place >= 0 else None
+    for row, key in enumerate(join.keys.those(slice(open_.examined_count)).rows()):
+        remembered = join.remembered(row)
         if remembered is None:
             unseen_at_ms = last_reading.at_ms if last_reading is not None and last_reading.has_read(key) else None
         else:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from exporter.snapshot import NO_KEYS, NULL, BoolColumn, Int64Column, Snapshot, TransactionKey, TransactionKeys
+from exporter.snapshot import NO_KEYS, NULL, BoolColumn, Int64Column, Snapshot, TransactionKey, TransactionKeys, keys_of
 
 
 class GroupKey(NamedTuple):
@@ -49,6 +50,8 @@ class Remembered:
     """When this process first saw it, by that clock; never carried over a restart."""
 
 
+Facts = Mapping[str, npt.NDArray[np.signedinteger[Any]]]
+"""Columns by name."""
 FACTS = (
     "first_seen_ms",
     "last_seen_ms",
@@ -68,7 +71,7 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
     Each is a row, `Remembered`, on request. A million of them are no objects.
     """
 
-    def __init__(self, identity: TransactionKeys, columns: Mapping[str, Int64Column]) -> None:
+    def __init__(self, identity: TransactionKeys, columns: Facts) -> None:
         """`columns` has those of FACTS (N) and of EXAMINED_FACTS (K), with NULL where nothing is known."""
         self.identity = identity
         self.columns = columns
@@ -81,17 +84,27 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
     @classmethod
     def examined(cls, identity: TransactionKeys, rows: Collection[Remembered]) -> RememberedTransactions:
         """The examined transactions `identity`, one row each."""
-        return cls(identity, {name: _column(getattr(row, name) for row in rows) for name in (*FACTS, *EXAMINED_FACTS)})
+        return cls(identity, {name: _column(rows, name) for name in (*FACTS, *EXAMINED_FACTS)})
 
     @classmethod
-    def unexamined(cls, identity: TransactionKeys, columns: Mapping[str, Int64Column]) -> RememberedTransactions:
-        """Those that were not examined; `columns` has those of FACTS."""
-        return cls(identity, {**columns, **dict.fromkeys(EXAMINED_FACTS, _NOTHING)})
+    def first_examined(
+        cls, identity: TransactionKeys, rows: Collection[Remembered], facts: Facts
+    ) -> RememberedTransactions:
+        """The transactions `identity`, of which the first ones were examined: `rows`.
+
+        `facts` has the columns of FACTS (N); the first values of each are replaced by those of `rows`.
+        """
+        for name, column in facts.items():
+            column[: len(rows)] = _column(rows, name)
+        return cls(identity, {**facts, **{name: _column(rows, name) for name in EXAMINED_FACTS}})
 
     @classmethod
     def joined(cls, parts: Sequence[RememberedTransactions]) -> RememberedTransactions:
         """All of `parts`, the examined ones first."""
-        halves = [part.half(is_examined=is_examined) for is_examined in (True, False) for part in parts]
+        some = [part for part in parts if len(part)]
+        if len(some) <= 1:
+            return some[0] if some else NO_TRANSACTIONS
+        halves = [part.half(is_examined=is_examined) for is_examined in (True, False) for part in some]
         return cls(
             TransactionKeys.joined([half.identity for half in halves]),
             {name: np.concatenate([half.columns[name] for half in halves]) for name in (*FACTS, *EXAMINED_FACTS)},
@@ -103,20 +116,18 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
         return len(self.columns[EXAMINED_FACTS[0]])
 
     def half(self, *, is_examined: bool) -> RememberedTransactions:
-        """The examined ones, or the others."""
-        place = np.arange(len(self))
-        return self.those(place < self.examined_count if is_examined else place >= self.examined_count)
+        """The examined ones, or the others, in the same memory."""
+        count = self.examined_count
+        return self._part(slice(count), slice(count)) if is_examined else self._part(slice(count, None), slice(0))
 
     def those(self, rows: BoolColumn) -> RememberedTransactions:
         """Some of them."""
-        examined = rows[: self.examined_count]
-        return RememberedTransactions(
-            self.identity.those(rows),
-            {
-                **{name: self.columns[name][rows] for name in FACTS},
-                **{name: self.columns[name][examined] for name in EXAMINED_FACTS},
-            },
-        )
+        return self._part(rows, rows[: self.examined_count])
+
+    def _part(self, rows: BoolColumn | slice, examined: BoolColumn | slice) -> RememberedTransactions:
+        facts = {name: self.columns[name][rows] for name in FACTS}
+        of_examined = {name: self.columns[name][examined] for name in EXAMINED_FACTS}
+        return RememberedTransactions(self.identity.those(rows), {**facts, **of_examined})
 
     def row(self, place: int) -> Remembered:
         """The facts in one row."""
@@ -155,10 +166,8 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
         return len(self.identity)
 
 
-_NOTHING: Int64Column = np.empty(0, dtype=np.int64)
-
-
-def _column(values: Iterable[int | None]) -> Int64Column:
+def _column(rows: Iterable[Remembered], name: str) -> Int64Column:
+    values = (getattr(row, name) for row in rows)
     return np.fromiter((NULL if value is None else value for value in values), dtype=np.int64)
 
 
@@ -190,6 +199,20 @@ class LastReading:
         return self.topic_ids[at] == key.topic_id and key.partition < self.partitions[at]
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryJoin:
+    """The open transactions of a snapshot (N), with the row of each in the memory."""
+
+    keys: TransactionKeys
+    place: Int64Column
+    """(N,) -1 where the memory has none."""
+    transactions: RememberedTransactions
+
+    def remembered(self, row: int) -> Remembered | None:
+        place = int(self.place[row])
+        return self.transactions.row(place) if place >= 0 else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Memory:
     """Open transactions remembered from earlier cycles of one cluster."""
@@ -212,9 +235,10 @@ class Memory:
         """True if it may have the transactions of this cluster."""
         return self.cluster_id in {"", snapshot.cluster_id}
 
-    def places_of(self, keys: TransactionKeys, snapshot: Snapshot) -> Int64Column:
-        """(N,) the row of each in `transactions`; -1 if there is none, or if the memory is of another cluster."""
-        return keys.places_in(self.seen if self.is_of(snapshot) else NO_KEYS)
+    def join(self, snapshot: Snapshot) -> MemoryJoin:
+        """Finds the open transactions of `snapshot` in this memory, which may be that of another cluster."""
+        keys = keys_of(snapshot.partitions, snapshot.open_transactions)
+        return MemoryJoin(keys, keys.places_in(self.seen if self.is_of(snapshot) else NO_KEYS), self.transactions)
 
     @property
     def seen(self) -> TransactionKeys:

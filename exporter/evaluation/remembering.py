@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from exporter.evaluation.evidence import Evidence, is_another_start, was_completing
 from exporter.evaluation.last_reading import last_reading
-from exporter.evaluation.memory import FACTS, Memory, Remembered, RememberedTransactions
+from exporter.evaluation.memory import FACTS, Facts, Memory, MemoryJoin, Remembered, RememberedTransactions
 from exporter.evaluation.start import OWNED, open_at_ms
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.snapshot import (
@@ -20,7 +22,6 @@ from exporter.snapshot import (
     Partitions,
     Snapshot,
     TransactionKeys,
-    keys_of,
 )
 from exporter.snapshot.keys import partition_keys
 
@@ -36,44 +37,40 @@ _KEPT = ("start_ms", "start_source", "not_open_at_ms")
 def remember(
     snapshot: Snapshot,
     memory: Memory,
-    evidence: tuple[Evidence, ...],
-    judged: Iterable[tuple[Verdict, int, StartSource]],
-    unexamined: RememberedTransactions,
+    keys: TransactionKeys,
+    judged: Iterable[tuple[Evidence, Verdict, tuple[int, StartSource]]],
+    facts: Facts,
 ) -> Memory:
     """The memory of open transactions, and of those on partitions that are unread in this cycle.
 
-    `judged` has (verdict, start in ms, its source) of each examined transaction; `unexamined` is `seen_unexamined`.
+    `keys` are those of all open transactions. `judged` has (evidence, verdict, (start in ms, its source)) of each examined
+    one. `facts` are those of `facts_without_evidence`; the examined ones' are changed.
     """
-    rows = [
-        _remembered(e, verdict, snapshot, _earliest_start(e.remembered, start_ms, source))
-        for e, (verdict, start_ms, source) in zip(evidence, judged, strict=True)
-    ]
-    keys = keys_of(snapshot.partitions, snapshot.open_transactions).those(np.arange(len(rows)))
-    examined = RememberedTransactions.examined(keys, rows)
+    rows = [_remembered(e, verdict, snapshot, _earliest_start(e.remembered, *start)) for e, verdict, start in judged]
+    current = RememberedTransactions.first_examined(keys, rows, facts)
     return Memory(
         last_reading=last_reading(snapshot, memory),
         cluster_id=snapshot.cluster_id,
-        transactions=RememberedTransactions.joined((examined, unexamined, _still_possible(snapshot, memory))),
+        transactions=RememberedTransactions.joined((current, _still_possible(snapshot, memory))),
     )
 
 
-def seen_unexamined(snapshot: Snapshot, memory: Memory) -> RememberedTransactions:
-    """The facts about the open transactions that this cycle did not examine."""
+def facts_without_evidence(snapshot: Snapshot, join: MemoryJoin) -> Facts:
+    """The facts about each open transaction that need no evidence: all about those that this cycle did not examine."""
     open_, now = snapshot.open_transactions, snapshot.cluster_time_ms
-    first, count = open_.examined_count, len(open_) - open_.examined_count
-    keys = keys_of(snapshot.partitions, open_).those(np.arange(first, len(open_)))
-    columns: dict[str, Int64Column] = {name: np.full(count, NULL, dtype=np.int64) for name in FACTS}
-    columns["first_seen_ms"][:] = columns["last_seen_ms"][:] = now
-    columns["producer_epoch"][:] = open_.producer_epoch[first:]
-    if count:
-        place, before = memory.places_of(keys, snapshot), memory.transactions.columns
-        is_known = place >= 0
-        place = place[is_known]
+    facts: dict[str, npt.NDArray[np.signedinteger[Any]]] = {
+        name: np.full(len(open_), NULL, dtype=np.int64) for name in FACTS
+    }
+    facts["first_seen_ms"][:] = facts["last_seen_ms"][:] = now
+    facts["producer_epoch"] = open_.producer_epoch.copy()
+    if len(open_) > open_.examined_count:
+        is_known, before = join.place >= 0, join.transactions.columns
+        place = join.place[is_known]
         for name in ("first_seen_ms", *_KEPT):
-            columns[name][is_known] = before[name][place]
-        is_same = before["producer_epoch"][place] == columns["producer_epoch"][is_known]
-        columns["coordinator_start_ms"][is_known] = np.where(is_same, before["coordinator_start_ms"][place], NULL)
-    return RememberedTransactions.unexamined(keys, columns)
+            facts[name][is_known] = before[name][place]
+        is_same = before["producer_epoch"][place] == facts["producer_epoch"][is_known]
+        facts["coordinator_start_ms"][is_known] = np.where(is_same, before["coordinator_start_ms"][place], NULL)
+    return facts
 
 
 def deleted_topics(snapshot: Snapshot, topics: Iterable[str]) -> frozenset[str]:

@@ -60,7 +60,8 @@ class TransactionKeys:
             start_offset=table[:, 3],
         )
 
-    def those(self, rows: BoolColumn | Int64Column) -> TransactionKeys:
+    def those(self, rows: BoolColumn | Int64Column | slice) -> TransactionKeys:
+        """Some of them; a slice shares their memory."""
         columns = {name: getattr(self, name)[rows] for name in ("topic", *_NUMBERS)}
         return replace(self, **columns)
 

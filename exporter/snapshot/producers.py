@@ -55,9 +55,13 @@ class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
     def one(self, index: int) -> OneEntry:
         return ProducerEntry(**{name: int(column[index]) for name, column in self.columns().items()})
 
-    def those(self: _Columns, rows: BoolColumn | Int64Column) -> _Columns:  # noqa: PYI019 - typing.Self is 3.11+
-        columns: dict[str, Any] = {column.name: getattr(self, column.name)[rows] for column in fields(self)}
-        return replace(self, **columns)
+    def all_columns(self) -> dict[str, Any]:
+        """The same with the columns of a subclass."""
+        return {column.name: getattr(self, column.name) for column in fields(self)}
+
+    def those(self: _Columns, rows: BoolColumn | Int64Column | slice) -> _Columns:  # noqa: PYI019 - typing.Self is 3.11+
+        """Some of them; a slice shares their memory."""
+        return replace(self, **{name: column[rows] for name, column in self.all_columns().items()})
 
     @classmethod
     def joined(cls: type[_Columns], parts: Iterable[_Columns]) -> _Columns:  # noqa: PYI019

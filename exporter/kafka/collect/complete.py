@@ -17,7 +17,7 @@ from exporter.kafka.collect.examined import SeenBefore, set_aside, were_seen
 from exporter.kafka.collect.log_before import read_before_starts
 from exporter.kafka.collect.owners import unconfirmed_owners
 from exporter.kafka.collect.replicas import OpenAtLeader
-from exporter.kafka.collect.scan import Entries, LeaderScan
+from exporter.kafka.collect.scan import LeaderScan
 from exporter.kafka.collect.state import CollectionState
 from exporter.kafka.collect.suspects import find_impact
 from exporter.kafka.collect.verify import reread_unexplained
@@ -151,7 +151,7 @@ async def _with_offsets(client: ClusterClient, reading: CollectionState) -> Open
         [offsets.get(partition, (-1, -1)) for partition in partitions], dtype=np.int64
     ).reshape(-1, 2)
     rest = reading.unexamined
-    all_entries = entries if rest is None else Entries.joined((entries, rest.entries))
+    all_entries = entries if rest is None else rest.after(entries)
     return OpenTransactions(
         partition_row=all_entries.row.astype(np.int32),
         **all_entries.columns(),

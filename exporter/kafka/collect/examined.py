@@ -47,9 +47,8 @@ def set_aside(reading: CollectionState, seen: SeenBefore, limit: int) -> None:
     order = np.lexsort((entries.last_timestamp, ~needs))
     is_examined = np.zeros(len(entries), dtype=np.bool_)
     is_examined[order[:limit]] = True
-    reading.unexamined = UnexaminedEntries(
-        entries.those(~is_examined), needs[~is_examined], is_completing[~is_examined]
-    )
+    sorted_entries = entries.those(np.argsort(~is_examined, kind="stable"))
+    reading.unexamined = UnexaminedEntries(sorted_entries, limit, needs[~is_examined], is_completing[~is_examined])
     reading.entries = entries.those(is_examined)
     reading.second_read = reading.second_read[is_examined]
 

@@ -23,13 +23,25 @@ from exporter.snapshot import (
 
 @dataclass(frozen=True, slots=True)
 class UnexaminedEntries:
-    """Entries without requests of their own."""
+    """Entries without requests of their own.
+
+    `entries` has those that are examined, too: `entries[:first]` is room for what is left of them at the end, so that a
+    million entries are not copied.
+    """
 
     entries: Entries
+    first: int
     needs_examination: BoolColumn
     """(N,) seen in an earlier cycle, or no coordinator lists its producer; otherwise it has just begun."""
     is_completing: BoolColumn
     """(N,) its producer is listed as completing."""
+
+    def after(self, examined: Entries) -> Entries:
+        """`examined`, and these after them, in the memory of `entries`."""
+        begin = self.first - len(examined)
+        for name, column in examined.all_columns().items():
+            getattr(self.entries, name)[begin : self.first] = column
+        return self.entries.those(slice(begin, None))
 
 
 @dataclass(slots=True)

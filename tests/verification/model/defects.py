@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.commands import recover
-from exporter.evaluation import evidence, rules
+from exporter.evaluation import evidence, memory, rules
 from exporter.kafka import coordinator_proof, state_partitions
 from exporter.kafka.cluster_client import ClusterClient, LatestMetadata
 from exporter.kafka.collect import collector, complete, end_markers, replicas, suspects, verify
@@ -70,11 +70,8 @@ def _says(value: Any) -> Callable[..., Any]:
     return lambda *_arguments, **_named: value
 
 
-_keys_of = keys_of
-
-
 def _keys_without_topic_ids(partitions: Partitions, open_: OpenTransactions) -> TransactionKeys:
-    return _keys_of(replace(partitions, topic_ids=()), open_)
+    return keys_of(replace(partitions, topic_ids=()), open_)
 
 
 def _done_as_shown(_options: Any, means: recover.Means, shown: Plan, _forced: Any, audit: AuditLog) -> int:
@@ -214,7 +211,7 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "what is remembered belongs to a topic's name, whenever its transaction began",
-        ((evidence, "keys_of", _keys_without_topic_ids), (evidence, "is_another_start", _says(False))),
+        ((memory, "keys_of", _keys_without_topic_ids), (evidence, "is_another_start", _says(False))),
         Lie(
             "",
             "what completes now is timed from what completed on the topic of that name before",
