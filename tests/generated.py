@@ -28,7 +28,7 @@ from helm.made import CHART, made_files
 from tests import rooms, words
 from tests.commands.golden import GOLDEN
 from tests.commands.json_schema import PATH as SCHEMA
-from tests.commands.json_schema import with_names_of_the_code
+from tests.commands.json_schema import with_declared_fields
 from tests.helm.chart import render
 from tests.publication.scenarios import SCENARIOS
 from tests.publication.scenarios import render as exposition
@@ -54,7 +54,7 @@ def _of_tables() -> dict[str, str]:
         "docs/metrics.md": metrics_document(),
         "docs/proof.md": _with_table("docs/proof.md", "words", words.table()),
         "docs/schema/config.schema.json": json.dumps(settings_schema(), indent=2) + "\n",
-        _below(SCHEMA): with_names_of_the_code(SCHEMA.read_text(encoding="utf-8")),
+        _below(SCHEMA): with_declared_fields(SCHEMA.read_text(encoding="utf-8")),
         "examples/config.yaml": example_file(),
     }
 

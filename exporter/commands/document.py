@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from exporter.evaluation.fields import Output, fields_of, projected
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.snapshot import Answer, Snapshot
@@ -60,29 +59,8 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
 
 def transaction(row: TransactionRow) -> dict[str, Any]:
     """One open transaction under the documented names."""
-    return {key: value_of(row) for key, value_of in _TRANSACTION.items()}
+    return projected(row, Output.JSON)
 
 
-def _same(*names: str) -> Mapping[str, Callable[[TransactionRow], Any]]:
-    """Keys under which a row has the value itself."""
-    return {name: attrgetter(name) for name in names}
-
-
-_TRANSACTION: Mapping[str, Callable[[TransactionRow], Any]] = {
-    **_same("topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch", "start_offset"),
-    **_same("last_sequence", "last_timestamp_ms", "start_timestamp_ms"),
-    "start_source": lambda row: row.start_source.label,
-    **_same("duration_ms", "idle_ms"),
-    "late": lambda row: row.is_late,
-    **_same("transactional_id", "coordinator", "coordinator_state", "coordinator_producer_epoch", "timeout_ms"),
-    **_same("last_stable_offset_lag"),
-    "groups": lambda row: [asdict(group) for group in row.groups],
-    "outcome_evidence": lambda row: row.outcome_evidence.value,
-    "outcome_seen": lambda row: list(row.outcome_seen),
-    "verdict": lambda row: row.verdict.label,
-    "inconclusive_reason": lambda row: None if row.inconclusive_reason is None else row.inconclusive_reason.value,
-    "reason": lambda row: row.reason,
-}
-
-TRANSACTION_KEYS = tuple(_TRANSACTION)
+TRANSACTION_KEYS = tuple(field.name_in(Output.JSON) for field in fields_of(Output.JSON))
 """The keys of `transaction`, in their order: the columns of CSV, also without rows."""

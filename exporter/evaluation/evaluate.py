@@ -14,10 +14,10 @@ from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
 from exporter.evaluation.evidence import gather
 from exporter.evaluation.memory import Facts, Memory
-from exporter.evaluation.reasons import transaction_row
 from exporter.evaluation.remembering import facts_without_evidence, remember
 from exporter.evaluation.rules import verdict_of
 from exporter.evaluation.start import start_of
+from exporter.evaluation.table import transaction_row
 from exporter.evaluation.verdicts import (
     IS_SUSPECT,
     Evaluation,

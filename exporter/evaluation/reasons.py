@@ -1,4 +1,4 @@
-"""Makes the rows and sentences for operators: the evidence about an open transaction with its sources."""
+"""Makes the sentences for operators: the evidence about an open transaction with its sources."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from exporter.evaluation.outcome import (
     outcome_of,
     what_hides_a_commit,
 )
-from exporter.evaluation.rules import is_marker_refused, missing_proof
+from exporter.evaluation.rules import is_marker_refused
 from exporter.evaluation.verdicts import (
-    Evaluation,
     InconclusiveReason,
     OutcomeEvidence,
-    StartSource,
     TransactionRow,
     Verdict,
     WaitingGroup,
@@ -106,47 +104,6 @@ _MISSING = {
 }
 
 
-def transaction_row(evaluation: Evaluation, row: int) -> TransactionRow:
-    """One open transaction with all its columns."""
-    open_, evidence = evaluation.snapshot.open_transactions, evaluation.evidence[row]
-    transactions, partitions = evaluation.transactions, evaluation.partitions
-    verdict = Verdict.ranked(int(transactions.verdict[row]))
-    missing = missing_proof(evidence, evaluation.policy) if verdict is Verdict.INCONCLUSIVE else None
-    transaction = evidence.transaction
-    described = transaction if transaction is not None and transaction.is_described else None
-    lag = int(partitions.last_stable_offset_lag[open_.partition_row[row]])
-    return TransactionRow(
-        topic=evidence.key.topic,
-        partition=evidence.key.partition,
-        topic_id=evidence.key.topic_id,
-        producer_id=evidence.key.producer_id,
-        producer_epoch=evidence.producer_epoch,
-        coordinator_epoch=int(open_.coordinator_epoch[row]),
-        start_offset=evidence.key.start_offset,
-        last_sequence=int(open_.last_sequence[row]),
-        last_timestamp_ms=int(open_.last_timestamp[row]),
-        start_timestamp_ms=int(transactions.start_timestamp_ms[row]),
-        start_source=StartSource(int(transactions.start_source[row])),
-        duration_ms=int(transactions.duration_ms[row]),
-        idle_ms=int(transactions.idle_ms[row]),
-        is_late=bool(transactions.is_late[row]),
-        unusual=evaluation.usual[row] if transactions.is_unusually_long[row] else None,
-        transactional_id=evidence.transactional_id,
-        coordinator_state=None if transaction is None else transaction.state.value,
-        coordinator=None if transaction is None else transaction.coordinator,
-        coordinator_producer_epoch=None if described is None else described.producer_epoch,
-        timeout_ms=None if described is None else described.timeout_ms,
-        last_stable_offset_lag=None if lag < 0 else lag,
-        groups=waiting_groups(evaluation.snapshot, evidence, int(open_.high_watermark[row]), evaluation.memory),
-        outcome_evidence=outcome_of(evidence),
-        outcome_seen=outcome_seen(evidence),
-        outcome_unsearched=evidence.unsearched,
-        verdict=verdict,
-        inconclusive_reason=missing,
-        reason=_sentence(evidence, verdict, missing),
-    )
-
-
 def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
     """The sources of the outcome, and possible gaps, one phrase each."""
     seen = []
@@ -224,7 +181,8 @@ def waiting_groups(
     return tuple(sorted([*committing, *residents], key=lambda group: (-(group.waiting_records or 0), group.group)))
 
 
-def _sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:
+def sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:
+    """The evidence for a verdict with its sources, for the operator to check; `missing` is the missing part of a proof."""
     here = f"{evidence.key.topic}-{evidence.key.partition}"
     if missing is not None:
         return f"Unverified: {_MISSING[missing].format(which=_which(evidence, missing))}."

@@ -16,7 +16,8 @@ import re
 import urllib.parse
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from enum import Enum
+
+from exporter.evaluation.fields import Field, Greatest, Kind, Output, fields_of
 
 VERSION = "v1"
 TEMPORARY = "_writing-"
@@ -54,25 +55,6 @@ def instants_of(name: str) -> tuple[int, int] | None:
 _NAME = re.compile(r"(\d+)-(\d+)-.*\.parquet", re.ASCII | re.DOTALL)
 
 
-class Kind(Enum):
-    """The type of a column. Instants are UTC, in milliseconds."""
-
-    TEXT = "string"
-    INTEGER = "int32"
-    LONG = "int64"
-    FLAG = "bool"
-    INSTANT = "timestamp[ms]"
-    TEXTS = "list<string>"
-
-
-class Greatest(Enum):
-    """The rows of the pipeline that keep the greatest observed value of a column."""
-
-    NOT_KEPT = "not kept"
-    OF_PARTITION = "of a transaction on one partition"
-    OF_TRANSACTION = "of a transaction on one partition, and of the whole transaction"
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column; a nullable one describes the meaning of null."""
@@ -84,42 +66,17 @@ class Column:
     greatest: Greatest = Greatest.NOT_KEPT
 
 
+def _column(field: Field) -> Column:
+    nulls = [field.null] if field.null else []
+    nulls += ["for others than suspects"] if field.of_suspects_only and field.kind is not Kind.TEXTS else []
+    nulls += ["in files of 0.1.0"] if field.is_new_in_history else []
+    meaning = f"{field.meaning}; null {', and '.join(nulls)}" if nulls else field.meaning
+    return Column(field.name_in(Output.HISTORY), field.kind, meaning, bool(nulls), field.greatest)
+
+
 OBSERVATION_COLUMNS = (
     Column("taken_at", Kind.INSTANT, "the cycle: when its reading began"),
-    Column("topic", Kind.TEXT, "the partition's topic"),
-    Column("partition", Kind.INTEGER, "the partition's number"),
-    Column("producer_id", Kind.LONG, "who has it open"),
-    Column("producer_epoch", Kind.INTEGER, "at which epoch"),
-    Column("start_offset", Kind.LONG, "offset of its first record here"),
-    Column("started_at", Kind.INSTANT, "its start as far as known in this cycle"),
-    Column(
-        "start_source",
-        Kind.TEXT,
-        "source of the start: coordinator, transaction_log, last_write, not_open_before or first_seen",
-    ),
-    Column("duration_ms", Kind.LONG, "since that start", greatest=Greatest.OF_TRANSACTION),
-    Column("idle_ms", Kind.LONG, "since the last write here, by the client's clock", greatest=Greatest.OF_TRANSACTION),
-    Column(
-        "is_late",
-        Kind.FLAG,
-        "longer than transaction.max.timeout.ms and padding",
-        greatest=Greatest.OF_TRANSACTION,
-    ),
-    Column("verdict", Kind.TEXT, "the exporter's verdict"),
-    Column("inconclusive_reason", Kind.TEXT, "what was missing; null for other verdicts", nullable=True),
-    Column("transactional_id", Kind.TEXT, "null where it is unknown", nullable=True),
-    Column("coordinator_state", Kind.TEXT, "null where no coordinator lists the producer id", nullable=True),
-    Column("timeout_ms", Kind.LONG, "its own time-out; null where it was not described", nullable=True),
-    Column(
-        "last_stable_offset_lag",
-        Kind.LONG,
-        "high watermark minus last stable offset: records and end markers held back here; null where not known",
-        nullable=True,
-        greatest=Greatest.OF_PARTITION,
-    ),
-    Column("groups", Kind.TEXTS, "consumer groups that wait behind it, of suspects only"),
-    Column("outcome_evidence", Kind.TEXT, "of suspects: committed, aborted or none; null for others", nullable=True),
-    Column("topic_id", Kind.TEXT, "the topic's id; null where brokers have none, and in 0.1.0", nullable=True),
+    *map(_column, fields_of(Output.HISTORY)),
 )
 
 CYCLE_COLUMNS = (

@@ -11,9 +11,10 @@ import threading
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ import pyarrow.parquet as pq
 
 from exporter import __version__
 from exporter.config.settings import HistorySettings
-from exporter.evaluation.verdicts import Evaluation, StartSource, Verdict
+from exporter.evaluation.fields import Kind, Output, fields_of
+from exporter.evaluation.table import column
+from exporter.evaluation.verdicts import Evaluation
 from exporter.history.schema import (
     CYCLES,
     OBSERVATIONS,
@@ -31,7 +34,6 @@ from exporter.history.schema import (
     TEMPORARY,
     VERSION,
     Column,
-    Kind,
     day_of,
     file_name,
     folder_of_cluster,
@@ -282,43 +284,32 @@ def _table(name: str, columns: dict[str, Any]) -> pa.Table:
 
 
 def _observations(evaluation: Evaluation) -> dict[str, Any]:
-    snapshot, transactions = evaluation.snapshot, evaluation.transactions
-    open_, partitions = snapshot.open_transactions, snapshot.partitions
-    row = open_.partition_row
-    lag = evaluation.partitions.last_stable_offset_lag[row]
-    described = [evidence.transaction for evidence in evaluation.evidence]
     suspects = {suspect.key: suspect for suspect in evaluation.suspects}
     matching = [suspects.get(evidence.key) for evidence in evaluation.evidence]
-    return {
-        "taken_at": np.full(len(open_), snapshot.taken_at_ms, dtype=np.int64),
-        "topic": [partitions.topics[topic] for topic in partitions.topic[row].tolist()],
-        "partition": partitions.partition[row],
-        "producer_id": open_.producer_id,
-        "producer_epoch": open_.producer_epoch,
-        "start_offset": open_.current_txn_start_offset,
-        "started_at": transactions.start_timestamp_ms,
-        "start_source": [StartSource(source).label for source in transactions.start_source.tolist()],
-        "duration_ms": transactions.duration_ms,
-        "idle_ms": transactions.idle_ms,
-        "is_late": transactions.is_late,
-        "verdict": [Verdict.ranked(rank).label for rank in transactions.verdict.tolist()],
-        "inconclusive_reason": [
-            None if suspect is None or suspect.inconclusive_reason is None else suspect.inconclusive_reason.value
-            for suspect in matching
-        ],
-        "transactional_id": [evidence.transactional_id for evidence in evaluation.evidence],
-        "coordinator_state": [
-            None if evidence.state is None else evidence.state.value for evidence in evaluation.evidence
-        ],
-        "timeout_ms": [
-            None if transaction is None or not transaction.is_described else transaction.timeout_ms
-            for transaction in described
-        ],
-        "last_stable_offset_lag": [None if records < 0 else records for records in lag.tolist()],
-        "groups": [() if suspect is None else tuple(group.group for group in suspect.groups) for suspect in matching],
-        "outcome_evidence": [None if suspect is None else suspect.outcome_evidence.value for suspect in matching],
-        "topic_id": [evidence.key.topic_id or None for evidence in evaluation.evidence],
+    columns = {
+        field.name_in(Output.HISTORY): (
+            [None if suspect is None else getattr(suspect, field.name) for suspect in matching]
+            if field.of_suspects_only
+            else column(evaluation, field.name)
+        )
+        for field in fields_of(Output.HISTORY)
     }
+    columns |= {name: list(map(encode, columns[name])) for name, encode in _ENCODED.items()}
+    return {"taken_at": np.full(len(matching), evaluation.snapshot.taken_at_ms, dtype=np.int64), **columns}
+
+
+def _value(of: Enum | None) -> Any:
+    return None if of is None else of.value
+
+
+_ENCODED: Mapping[str, Callable[[Any], Any]] = {
+    "start_source": lambda source: source.label,
+    "verdict": lambda verdict: verdict.label,
+    "inconclusive_reason": _value,
+    "outcome_evidence": _value,
+    "groups": lambda groups: [group.group for group in groups or ()],
+    "topic_id": lambda topic_id: topic_id or None,
+}
 
 
 def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str, Any]:

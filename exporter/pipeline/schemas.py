@@ -7,7 +7,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
-from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column, Greatest, Kind
+from exporter.evaluation.fields import Greatest, Kind
+from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column
 
 _TEXT, _INTEGER, _LONG = t.StringType(), t.IntegerType(), t.LongType()
 _FLAG, _INSTANT = t.BooleanType(), t.TimestampType()

@@ -10,11 +10,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from exporter.config.values import whole_number
+from exporter.evaluation.fields import Output, projected
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.files import MEGABYTE, contents
 
@@ -98,7 +99,7 @@ def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionR
 
 def named(row: TransactionRow) -> dict[str, Any]:
     """What a plan says of a transaction: the keys of `PlannedAbort`."""
-    return {**{field.name: getattr(row, field.name) for field in fields(PlannedAbort)}, "verdict": row.verdict.label}
+    return projected(row, Output.PLAN)
 
 
 def load(path: Path) -> PlanFile:

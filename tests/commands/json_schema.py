@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from exporter.evaluation.verdicts import OutcomeEvidence, StartSource, Verdict
+from exporter.evaluation.fields import Field, Kind, Output, fields_of
 
 PATH = Path(__file__).parents[2] / "docs" / "schema" / "find-hanging.schema.json"
-NAMES: dict[str, Sequence[str]] = {
-    "verdict": [verdict.label for verdict in Verdict],
-    "start_source": [source.label for source in StartSource],
-    "outcome_evidence": [evidence.value for evidence in OutcomeEvidence],
+_TYPES = {
+    Kind.TEXT: "string",
+    Kind.INTEGER: "integer",
+    Kind.LONG: "integer",
+    Kind.INSTANT: "integer",
+    Kind.FLAG: "boolean",
 }
 
 
-def with_names_of_the_code(text: str) -> str:
-    """The schema's text; the lists of NAMES are the code's, in its order."""
-    for key, names in NAMES.items():
-        before, found, rest = text.partition(f'"{key}": {{')
-        assert found, key
-        text = before + found + re.sub(r'("enum": )\[[^\]]*\]', rf"\1{json.dumps(names)}", rest, count=1)
-    return text
+def with_declared_fields(text: str) -> str:
+    """The schema's text, in which a transaction has the declared fields; all else stays as it is written."""
+    schema = json.loads(text)
+    fields = fields_of(Output.JSON)
+    schema["$defs"]["transaction"] = {
+        "type": "object",
+        "required": [field.name_in(Output.JSON) for field in fields],
+        "properties": {field.name_in(Output.JSON): _property(field) for field in fields},
+    }
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _property(field: Field) -> dict[str, Any]:
+    meaning = f"{field.meaning[0].upper()}{field.meaning[1:]}."
+    described = {"description": f"{meaning} Null {field.null}." if field.null else meaning}
+    if field.kind is Kind.TEXTS:
+        items = {"type": "string"} if field.record is None else {"$ref": f"#/$defs/{field.record.__name__}"}
+        return {"type": "array", "items": items, **described}
+    if field.record is not None:
+        return {"anyOf": [{"$ref": f"#/$defs/{field.record.__name__}"}, {"type": "null"}], **described}
+    if field.labels:
+        return {"enum": [*field.labels, *([None] if field.null else [])], **described}
+    kind = _TYPES[field.kind]
+    at_least = {"minimum": field.minimum} if kind == "integer" and field.minimum is not None else {}
+    return {"type": [kind, "null"] if field.null else kind, **at_least, **described}
 
 
 def problems(value: Any) -> list[str]:

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from exporter.evaluation.fields import Kind
 from exporter.history.schema import (
     CYCLE_COLUMNS,
     CYCLES,
     OBSERVATION_COLUMNS,
     OBSERVATIONS,
     VERSION,
-    Kind,
     folder_of_cluster,
 )
 from exporter.history.writer import arrow_schema

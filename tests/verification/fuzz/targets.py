@@ -22,7 +22,8 @@ from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileDamagedError
-from exporter.history.schema import TABLES, Kind, file_name
+from exporter.evaluation.fields import Kind
+from exporter.history.schema import TABLES, file_name
 from exporter.history.writer import arrow_schema
 from exporter.pipeline.files import HistoryFile, batch_of, damage_of
 from exporter.recovery import plan_file

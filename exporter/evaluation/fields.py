@@ -1,0 +1,361 @@
+"""Declares every field of an open transaction once: its type, its meaning, and the outputs that have it.
+
+JSON, CSV, history, plan files, Spark's schemas and the documents are made from this tuple. A new field is declared here,
+gets an attribute in `TransactionRow`, and a function in `table.py`, which finds its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+from exporter.baseline import Usual
+from exporter.evaluation.verdicts import (
+    InconclusiveReason,
+    OutcomeEvidence,
+    StartSource,
+    TransactionRow,
+    Verdict,
+    WaitingGroup,
+)
+
+
+class Output(Enum):
+    """Where a field may appear."""
+
+    JSON = "`find-hanging` and `once`, as JSON and CSV"
+    HISTORY = "the history's table `observations`"
+    PLAN = "a plan file, whose hangs `abort` proves again"
+    INCIDENT = "a suspect of an incident, as JSON"
+    SERIES = "the labels and the value of the series of suspects"
+    STATE = "the state file"
+    SCAN = "the table that Spark's executors return"
+
+
+class Kind(Enum):
+    """The type of a column. Instants are UTC, in milliseconds."""
+
+    TEXT = "string"
+    INTEGER = "int32"
+    LONG = "int64"
+    FLAG = "bool"
+    INSTANT = "timestamp[ms]"
+    TEXTS = "list<string>"
+    RECORD = "struct"
+
+
+class Greatest(Enum):
+    """The rows of the pipeline that keep the greatest observed value of a column."""
+
+    NOT_KEPT = "not kept"
+    OF_PARTITION = "of a transaction on one partition"
+    OF_TRANSACTION = "of a transaction on one partition, and of the whole transaction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of an open transaction. `name` is the attribute of `TransactionRow`."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    null: str = ""
+    """What null means; empty if it never is null."""
+    labels: tuple[str, ...] = ()
+    """All values that a text can have; empty if there is no such list."""
+    minimum: int | None = 0
+    """The least number."""
+    record: type | None = None
+    """The record of a RECORD, or of each element of TEXTS in JSON."""
+    left_out: Mapping[Output, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Output -> why it is not there."""
+    names: Mapping[Output, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Output -> its name there, where that is promised and another one."""
+    of_suspects_only: bool = False
+    """In the history others than suspects have null, or no text."""
+    is_new_in_history: bool = False
+    """Files of 0.1.0 lack it."""
+    greatest: Greatest = Greatest.NOT_KEPT
+
+    def name_in(self, output: Output) -> str:
+        """The name in an output that has it."""
+        return self.names.get(output, self.name)
+
+
+def fields_of(output: Output) -> tuple[Field, ...]:
+    """The fields that an output has, in their order."""
+    return tuple(each for each in FIELDS if output not in each.left_out)
+
+
+def projected(row: TransactionRow, output: Output) -> dict[str, Any]:
+    """The fields of `row` that an output has, as values of JSON under their names there."""
+    return {name: value(getattr(row, attribute)) for name, attribute, value in _PROJECTIONS[output]}
+
+
+def _plain(value: Any) -> Any:
+    return value
+
+
+def _text_or_null(value: Any) -> Any:
+    return value or None
+
+
+def _label(value: Any) -> Any:
+    return value.label
+
+
+def _value_or_null(value: Any) -> Any:
+    return None if value is None else value.value
+
+
+def _record(value: Any) -> Any:
+    return None if value is None else {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _records(values: Any) -> Any:
+    return [_record(value) for value in values]
+
+
+_BY_LEADER: Final = {
+    Output.STATE: "every cycle reads it from the leader",
+    Output.INCIDENT: "it changes with each write",
+    Output.SERIES: "a label that changes with each write would be another series",
+}
+_BY_COORDINATOR: Final = {
+    Output.PLAN: "`abort` asks the coordinator again",
+    Output.INCIDENT: "the sentence of the evidence has it",
+    Output.SERIES: "another state would be another series",
+    Output.STATE: "every cycle asks the coordinator again",
+    Output.SCAN: "the driver asks the coordinators",
+}
+_BY_EVALUATION: Final = {
+    Output.PLAN: "`abort` evaluates it again",
+    Output.INCIDENT: "the time line has instants",
+    Output.SERIES: "it changes in every cycle",
+    Output.STATE: "every cycle evaluates it again",
+    Output.SCAN: "the driver evaluates it",
+}
+_SENTENCES: Final = {**_BY_EVALUATION, Output.HISTORY: "hundreds of bytes in each row of each cycle"}
+
+
+def _without(reasons: Mapping[Output, str], *present: Output) -> Mapping[Output, str]:
+    return {output: reason for output, reason in reasons.items() if output not in present}
+
+
+FIELDS: Final = (
+    Field(name="topic", kind=Kind.TEXT, meaning="the partition's topic"),
+    Field(name="partition", kind=Kind.INTEGER, meaning="the partition's number"),
+    Field(name="producer_id", kind=Kind.LONG, meaning="producer id of the open transaction"),
+    Field(name="producer_epoch", kind=Kind.INTEGER, meaning="producer epoch of its records on this partition"),
+    Field(
+        name="coordinator_epoch",
+        is_new_in_history=True,
+        kind=Kind.INTEGER,
+        meaning="coordinator epoch of the last marker of this producer on the partition; -1 without one",
+        minimum=-1,
+        left_out=_BY_LEADER,
+    ),
+    Field(name="start_offset", kind=Kind.LONG, meaning="offset of its first record on this partition"),
+    Field(
+        name="last_sequence",
+        is_new_in_history=True,
+        kind=Kind.INTEGER,
+        meaning="sequence number of the producer's last record on this partition; -1 without one",
+        minimum=-1,
+        left_out=_BY_LEADER,
+    ),
+    Field(
+        name="last_timestamp_ms",
+        is_new_in_history=True,
+        kind=Kind.LONG,
+        meaning="timestamp of the producer's last write here, by the client's clock unless the topic uses LogAppendTime",
+        minimum=None,
+        left_out=_BY_LEADER,
+    ),
+    Field(
+        name="start_timestamp_ms",
+        kind=Kind.INSTANT,
+        meaning="its start, by the source in `start_source`",
+        minimum=None,
+        names={
+            Output.HISTORY: "started_at",
+            Output.INCIDENT: "start_ms",
+            Output.SERIES: "the value, in seconds",
+            Output.STATE: "start_ms",
+        },
+        left_out={
+            Output.PLAN: "`abort` evaluates it again",
+            Output.SCAN: "the driver evaluates it",
+        },
+    ),
+    Field(
+        name="start_source",
+        kind=Kind.TEXT,
+        meaning="source of the start: coordinator, transaction_log, last_write, not_open_before or first_seen",
+        labels=tuple(source.label for source in StartSource),
+        left_out=_without(_BY_EVALUATION, Output.STATE),
+    ),
+    Field(
+        name="duration_ms",
+        kind=Kind.LONG,
+        meaning="time since that start",
+        left_out=_BY_EVALUATION,
+        greatest=Greatest.OF_TRANSACTION,
+    ),
+    Field(
+        name="idle_ms",
+        kind=Kind.LONG,
+        meaning="time since the producer's last write here, by the client's clock",
+        left_out=_BY_EVALUATION,
+        greatest=Greatest.OF_TRANSACTION,
+    ),
+    Field(
+        name="is_late",
+        kind=Kind.FLAG,
+        meaning="true if it is open for longer than transaction.max.timeout.ms and padding",
+        names={Output.JSON: "late"},
+        left_out=_BY_EVALUATION,
+        greatest=Greatest.OF_TRANSACTION,
+    ),
+    Field(
+        name="transactional_id",
+        kind=Kind.TEXT,
+        meaning="its transactional id",
+        null="where neither a coordinator nor the transaction log has one",
+        left_out=_without(_BY_COORDINATOR, Output.PLAN, Output.INCIDENT, Output.SERIES),
+    ),
+    Field(
+        name="coordinator",
+        is_new_in_history=True,
+        kind=Kind.INTEGER,
+        meaning="broker id of the coordinator that has the producer id",
+        null="where no coordinator lists the producer id",
+        minimum=None,
+        left_out=_BY_COORDINATOR,
+    ),
+    Field(
+        name="coordinator_state",
+        kind=Kind.TEXT,
+        meaning="the coordinator's state of the transactional id, by Kafka's name; Unknown for a name of a later Kafka",
+        null="where no coordinator lists the producer id",
+        left_out=_BY_COORDINATOR,
+    ),
+    Field(
+        name="coordinator_producer_epoch",
+        is_new_in_history=True,
+        kind=Kind.INTEGER,
+        meaning="producer epoch at the coordinator",
+        null="where the transaction was not described",
+        minimum=None,
+        left_out=_BY_COORDINATOR,
+    ),
+    Field(
+        name="timeout_ms",
+        kind=Kind.LONG,
+        meaning="the transaction's own time-out",
+        null="where the transaction was not described",
+        minimum=None,
+        left_out=_BY_COORDINATOR,
+    ),
+    Field(
+        name="last_stable_offset_lag",
+        kind=Kind.LONG,
+        meaning="high watermark minus last stable offset: records and end markers that are held back here",
+        null="where either is unknown",
+        names={Output.INCIDENT: "records_held_back"},
+        left_out=_without(_BY_EVALUATION, Output.INCIDENT),
+        greatest=Greatest.OF_PARTITION,
+    ),
+    Field(
+        name="groups",
+        kind=Kind.TEXTS,
+        meaning="consumer groups behind a suspect, as far as they are visible, most waiting records first",
+        record=WaitingGroup,
+        of_suspects_only=True,
+        left_out=_without(_BY_EVALUATION, Output.INCIDENT),
+    ),
+    Field(
+        name="outcome_evidence",
+        kind=Kind.TEXT,
+        meaning="outcome on other partitions: committed (some evidence), aborted (proved) or none",
+        labels=tuple(outcome.value for outcome in OutcomeEvidence),
+        of_suspects_only=True,
+        left_out=_without(_BY_EVALUATION, Output.INCIDENT),
+    ),
+    Field(
+        name="outcome_seen",
+        kind=Kind.TEXTS,
+        meaning="the sources of the outcome, and what may hide a commit, a phrase each",
+        left_out=_SENTENCES,
+    ),
+    Field(
+        name="verdict",
+        kind=Kind.TEXT,
+        meaning="the exporter's verdict; each hanging_* is a proof (docs/verdicts.md)",
+        labels=tuple(verdict.label for verdict in Verdict),
+        left_out=_without(_BY_EVALUATION, Output.PLAN, Output.INCIDENT, Output.SERIES),
+    ),
+    Field(
+        name="inconclusive_reason",
+        kind=Kind.TEXT,
+        meaning="the missing part of the proof (docs/verdicts.md)",
+        null="for other verdicts than inconclusive",
+        labels=tuple(reason.value for reason in InconclusiveReason),
+        of_suspects_only=True,
+        left_out=_BY_EVALUATION,
+    ),
+    Field(
+        name="reason",
+        kind=Kind.TEXT,
+        meaning="a sentence with the evidence and its sources",
+        left_out=_without(_SENTENCES, Output.INCIDENT),
+    ),
+    Field(
+        name="topic_id",
+        is_new_in_history=True,
+        kind=Kind.TEXT,
+        meaning="the topic's id",
+        null="from brokers without topic ids",
+        left_out={Output.SERIES: "the same transaction on the same topic is the same series"},
+    ),
+    Field(
+        name="unusual",
+        kind=Kind.RECORD,
+        meaning="the exceeded baseline",
+        null="where it is not unusually long, or has no baseline",
+        record=Usual,
+        left_out={**_BY_EVALUATION, Output.HISTORY: "baselines are made from the history"},
+    ),
+    Field(
+        name="outcome_unsearched",
+        kind=Kind.TEXTS,
+        meaning="those of `outcome_seen` that a later search may find",
+        left_out=_SENTENCES,
+    ),
+)
+"""In the order of the outputs."""
+
+
+def _conversion(of: Field, output: Output) -> Callable[[Any], Any]:
+    if of.kind is Kind.RECORD:
+        return _record
+    if of.record is not None:
+        return _records
+    if of.kind is Kind.TEXTS:
+        return list
+    if of.name == "topic_id" and output is Output.JSON:
+        return _text_or_null
+    if of.name in {"start_source", "verdict"}:
+        return _label
+    return _value_or_null if of.labels else _plain
+
+
+def _projections(output: Output) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
+    for each in fields_of(output):
+        yield each.name_in(output), each.name, _conversion(each, output)
+
+
+_PROJECTIONS: Final = {output: tuple(_projections(output)) for output in Output}

@@ -1,0 +1,148 @@
+"""Finds the value of each declared field: a row of the table of open transactions, or a column of the examined ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.outcome import outcome_of
+from exporter.evaluation.reasons import outcome_seen, sentence, waiting_groups
+from exporter.evaluation.rules import missing_proof
+from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, StartSource, TransactionRow, Verdict
+from exporter.snapshot import CoordinatorTransaction
+
+Value = Callable[[Evaluation, int], Any]
+
+
+def transaction_row(evaluation: Evaluation, row: int) -> TransactionRow:
+    """One examined transaction with all its fields."""
+    return TransactionRow(**{name: value(evaluation, row) for name, value in VALUES.items()})
+
+
+def column(evaluation: Evaluation, name: str) -> Sequence[Any]:
+    """(K,) the values of a field for all examined transactions."""
+    if name in _COLUMNS:
+        values: Sequence[Any] = _COLUMNS[name](evaluation)
+        return values
+    value = VALUES[name]
+    return [value(evaluation, row) for row in range(evaluation.examined_count)]
+
+
+def _missing(evaluation: Evaluation, row: int) -> InconclusiveReason | None:
+    if _verdict(evaluation, row) is not Verdict.INCONCLUSIVE:
+        return None
+    return missing_proof(evaluation.evidence[row], evaluation.policy)
+
+
+def _verdict(evaluation: Evaluation, row: int) -> Verdict:
+    return Verdict.ranked(int(evaluation.transactions.verdict[row]))
+
+
+def _lag(evaluation: Evaluation, row: int) -> int | None:
+    partition_row = evaluation.snapshot.open_transactions.partition_row[row]
+    lag = int(evaluation.partitions.last_stable_offset_lag[partition_row])
+    return None if lag < 0 else lag
+
+
+def _groups(evaluation: Evaluation, row: int) -> Any:
+    high_watermark = int(evaluation.snapshot.open_transactions.high_watermark[row])
+    return waiting_groups(evaluation.snapshot, evaluation.evidence[row], high_watermark, evaluation.memory)
+
+
+def _reason(evaluation: Evaluation, row: int) -> str:
+    return sentence(evaluation.evidence[row], _verdict(evaluation, row), _missing(evaluation, row))
+
+
+def _of_evidence(value: Callable[[Evidence], Any]) -> Value:
+    return lambda evaluation, row: value(evaluation.evidence[row])
+
+
+def _of_coordinator(value: Callable[[CoordinatorTransaction], Any]) -> Value:
+    def found(evaluation: Evaluation, row: int) -> Any:
+        transaction = evaluation.evidence[row].transaction
+        return None if transaction is None else value(transaction)
+
+    return found
+
+
+def _of_leader(name: str) -> Value:
+    return lambda evaluation, row: int(getattr(evaluation.snapshot.open_transactions, name)[row])
+
+
+def _number(name: str) -> Value:
+    return lambda evaluation, row: int(getattr(evaluation.transactions, name)[row])
+
+
+VALUES: Final[Mapping[str, Value]] = {
+    "topic": _of_evidence(lambda evidence: evidence.key.topic),
+    "partition": _of_evidence(lambda evidence: evidence.key.partition),
+    "topic_id": _of_evidence(lambda evidence: evidence.key.topic_id),
+    "producer_id": _of_evidence(lambda evidence: evidence.key.producer_id),
+    "producer_epoch": _of_evidence(lambda evidence: evidence.producer_epoch),
+    "coordinator_epoch": _of_leader("coordinator_epoch"),
+    "start_offset": _of_evidence(lambda evidence: evidence.key.start_offset),
+    "last_sequence": _of_leader("last_sequence"),
+    "last_timestamp_ms": _of_leader("last_timestamp"),
+    "start_timestamp_ms": _number("start_timestamp_ms"),
+    "start_source": lambda evaluation, row: StartSource(int(evaluation.transactions.start_source[row])),
+    "duration_ms": _number("duration_ms"),
+    "idle_ms": _number("idle_ms"),
+    "is_late": lambda evaluation, row: bool(evaluation.transactions.is_late[row]),
+    "unusual": lambda evaluation, row: (
+        evaluation.usual[row] if evaluation.transactions.is_unusually_long[row] else None
+    ),
+    "transactional_id": _of_evidence(lambda evidence: evidence.transactional_id),
+    "coordinator": _of_coordinator(lambda transaction: transaction.coordinator),
+    "coordinator_state": _of_coordinator(lambda transaction: transaction.state.value),
+    "coordinator_producer_epoch": _of_coordinator(lambda of: of.producer_epoch if of.is_described else None),
+    "timeout_ms": _of_coordinator(lambda of: of.timeout_ms if of.is_described else None),
+    "last_stable_offset_lag": _lag,
+    "groups": _groups,
+    "outcome_evidence": _of_evidence(outcome_of),
+    "outcome_seen": _of_evidence(outcome_seen),
+    "outcome_unsearched": _of_evidence(lambda evidence: evidence.unsearched),
+    "verdict": _verdict,
+    "inconclusive_reason": _missing,
+    "reason": _reason,
+}
+
+
+def _topics(evaluation: Evaluation) -> Any:
+    partitions, rows = evaluation.snapshot.partitions, _partition_rows(evaluation)
+    return [partitions.topics[topic] for topic in partitions.topic[rows].tolist()]
+
+
+def _partition_rows(evaluation: Evaluation) -> Any:
+    return evaluation.snapshot.open_transactions.partition_row[: evaluation.examined_count]
+
+
+def _lags(evaluation: Evaluation) -> Any:
+    lags = evaluation.partitions.last_stable_offset_lag[_partition_rows(evaluation)]
+    return [None if lag < 0 else lag for lag in lags.tolist()]
+
+
+def _leaders_column(name: str) -> Callable[[Evaluation], Any]:
+    return lambda of: getattr(of.snapshot.open_transactions, name)[: of.examined_count]
+
+
+def _evaluated_column(name: str) -> Callable[[Evaluation], Any]:
+    return lambda of: getattr(of.transactions, name)[: of.examined_count]
+
+
+_COLUMNS: Final[Mapping[str, Callable[[Evaluation], Any]]] = {
+    "topic": _topics,
+    "partition": lambda of: of.snapshot.partitions.partition[_partition_rows(of)],
+    "producer_id": _leaders_column("producer_id"),
+    "producer_epoch": _leaders_column("producer_epoch"),
+    "coordinator_epoch": _leaders_column("coordinator_epoch"),
+    "start_offset": _leaders_column("current_txn_start_offset"),
+    "last_sequence": _leaders_column("last_sequence"),
+    "last_timestamp_ms": _leaders_column("last_timestamp"),
+    "start_timestamp_ms": _evaluated_column("start_timestamp_ms"),
+    "duration_ms": _evaluated_column("duration_ms"),
+    "idle_ms": _evaluated_column("idle_ms"),
+    "is_late": _evaluated_column("is_late"),
+    "last_stable_offset_lag": _lags,
+}
+"""Values that are in columns already: a cycle with 50,000 transactions records them without an object for each."""
