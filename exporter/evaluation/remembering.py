@@ -86,7 +86,8 @@ def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransaction
     if memory.cluster_id != snapshot.cluster_id:
         return before.those(np.zeros(len(before), dtype=np.bool_))
     row = _partition_rows(snapshot.partitions, before.identity)
-    is_read = (row >= 0) & snapshot.partitions.was_read[row]
+    is_read = row >= 0
+    is_read[is_read] = snapshot.partitions.was_read[row[is_read]]
     gone = deleted_topics(snapshot, before.identity.topics)
     is_gone = np.array([topic in gone for topic in before.identity.topics], dtype=np.bool_)[before.identity.topic]
     last_seen_ms = before.columns["last_seen_ms"]

@@ -18,6 +18,7 @@ from exporter.snapshot import (
     SecondRead,
     Snapshot,
     TransactionKey,
+    Visibility,
 )
 from tests.evaluation.builders import (
     MINUTE_MS,
@@ -286,6 +287,13 @@ def test_a_closed_transaction_is_forgotten_and_an_unread_one_is_not() -> None:
 
     assert dict(closed.transactions) == {}
     assert dict(unread.transactions) == {KEY: remembered()}
+
+
+def test_a_transaction_is_remembered_while_no_partition_is_visible() -> None:
+    """A cycle whose metadata has no partition proves nothing about it."""
+    hidden = snapshot(partitions=0, visibility=Visibility(gaps=("the topic is hidden",)))
+
+    assert dict(run(hidden, memory(remembered())).memory.transactions) == {KEY: remembered()}
 
 
 def test_an_unread_transaction_is_forgotten_after_a_day() -> None:

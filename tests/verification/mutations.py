@@ -56,7 +56,7 @@ FAULTS: Final = (
         "evaluation/evaluate.py", "lag = np.full(count, -1, dtype=np.int64)", "lag = np.full(count, 0, dtype=np.int64)"
     ),
     Fault(
-        "evaluation/evaluate.py",
+        "evaluation/start.py",
         "verdict.is_hanging and last_timestamp_ms > 0",
         "verdict.is_hanging and last_timestamp_ms",
     ),
