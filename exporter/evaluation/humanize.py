@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|#]")
+_QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
+"""What repr() makes of a text. An apostrophe after a letter begins none."""
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
@@ -37,6 +39,14 @@ def as_sentence(phrase: str) -> str:
     first = phrase.split(" ", 1)[0].rstrip(",:;")
     begun = f"{phrase[0].upper()}{phrase[1:]}" if first.isalpha() else phrase
     return f"{begun.removesuffix('.')}."
+
+
+def without_ids(sentence: str) -> str:
+    """`sentence` with `(hidden)` for each transactional id: the sentences of this project quote ids as Python does.
+
+    Whatever else is quoted so is hidden, too: an id that nobody expected in a sentence must not be shown.
+    """
+    return _QUOTED.sub("(hidden)", sentence)
 
 
 def printable(text: str) -> str:

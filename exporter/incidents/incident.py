@@ -5,13 +5,13 @@ The pipeline makes its table of incidents by the same definition, so that both g
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
 from typing import Final
 
+from exporter.evaluation.humanize import without_ids
 from exporter.evaluation.verdicts import Verdict
 from exporter.snapshot import TransactionKey
 
@@ -32,9 +32,6 @@ SUSPECTS_MAX: Final = 100
 """Followed in one incident; the others are counted."""
 EVENTS_MAX: Final = 500
 """In the time line of one incident; the later ones are counted."""
-
-_NAMED: Final = re.compile(r"""(?<=transactional id )(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
-"""In the sentences about a transaction, which write it as Python does."""
 
 
 class EventKind(Enum):
@@ -172,21 +169,14 @@ class Incident:
 
 
 def without_transactional_ids(incident: Incident) -> Incident:
-    """The incident without its transactional ids, nor those that only the search for a cause has found."""
-    names = {repr(one.transactional_id) for one in incident.suspects if one.transactional_id is not None}
-
-    def hidden(sentence: str) -> str:
-        for name in names:
-            sentence = sentence.replace(name, "(hidden)")
-        return _NAMED.sub("(hidden)", sentence)
-
+    """The incident without its transactional ids, nor those that its evidence, causes and operators' steps have."""
     return replace(
         incident,
         suspects=tuple(
-            replace(one, transactional_id=None, reason=hidden(one.reason), because=hidden(one.because))
+            replace(one, transactional_id=None, reason=without_ids(one.reason), because=without_ids(one.because))
             for one in incident.suspects
         ),
-        events=tuple(replace(event, sentence=hidden(event.sentence)) for event in incident.events),
+        events=tuple(replace(event, sentence=without_ids(event.sentence)) for event in incident.events),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from exporter.evaluation.humanize import without_ids
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.status import ClusterStatus, ProcessStatus
 
@@ -60,13 +61,12 @@ class Publication:
 
 
 def without_transactional_id(row: TransactionRow) -> TransactionRow:
-    """The row without any occurrence of the transactional id."""
-    if row.transactional_id is None:
-        return row
-    name = repr(row.transactional_id)
+    """The row without its transactional id, which its sentences may have as well."""
     return replace(
         row,
         transactional_id=None,
-        reason=row.reason.replace(name, "(hidden)"),
-        unusual=row.unusual and replace(row.unusual, of=row.unusual.of.replace(name, "(hidden)")),
+        reason=without_ids(row.reason),
+        outcome_seen=tuple(map(without_ids, row.outcome_seen)),
+        outcome_unsearched=tuple(map(without_ids, row.outcome_unsearched)),
+        unusual=row.unusual and replace(row.unusual, of=without_ids(row.unusual.of)),
     )
