@@ -18,7 +18,13 @@ from exporter.kafka.collect.log_before import read_before_starts
 from exporter.kafka.collect.owners import unconfirmed_owners
 from exporter.kafka.collect.replicas import OpenAtLeader
 from exporter.kafka.collect.scan import LeaderScan
-from exporter.kafka.collect.state import CollectionState
+from exporter.kafka.collect.state import (
+    CoordinatorView,
+    Effects,
+    ExaminedEntries,
+    UnexaminedEntries,
+    Verification,
+)
 from exporter.kafka.collect.suspects import find_impact
 from exporter.kafka.collect.verify import reread_unexplained
 from exporter.kafka.coordinators import by_producer_id, coordinators_of, coverage_of, describe, list_transactions
@@ -35,7 +41,6 @@ from exporter.snapshot import (
     MaxTimeout,
     OpenTransactions,
     Partitions,
-    SecondRead,
     Snapshot,
     Visibility,
     is_unread,
@@ -63,36 +68,36 @@ async def complete(
     `seen` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock of
     `client`; None if the scan began on another machine.
     """
-    entries = scan.entries()
+    led_by_others = strangers(limit, scan.topology.brokers)
+    examined = ExaminedEntries.of(scan.topology, scan.entries(), led_by_others)
     scan.parts.clear()  # for a million of them this saves 88 MB
-    second_read = np.full(len(entries), int(SecondRead.NOT_ASKED), dtype=np.int8)
-    reading = CollectionState(scan.topology, scan, limit, entries, second_read)
-    visibility = visibility.with_strangers(strangers(limit, scan.topology.brokers))
-    if len(entries):
-        await _ask_coordinators(client, reading, seen)
+    visibility = visibility.with_strangers(led_by_others)
+    coordinators, others = CoordinatorView(), None
+    verified = Verification(examined, np.zeros(len(examined), dtype=np.bool_))
+    effects, owners, not_open_at_ms = Effects(), dict[int, str](), dict[int, "int | None"]()
+    if len(examined):
+        coordinators, examined, others = await _ask_coordinators(client, examined, seen)
         stopwatch.lap("transactions")
         if client.remaining_s() > 0:
-            unverified = await reread_unexplained(client, reading)
+            verified = await reread_unexplained(client, examined, coordinators)
         else:
-            unverified = np.zeros(len(reading.entries), dtype=np.bool_)
+            verified = Verification(examined, np.zeros(len(examined), dtype=np.bool_))
             visibility = visibility.with_gap(PAST_DEADLINE)
         stopwatch.lap("proof")
         now_ms_of_cluster = client.cluster_clock.at_ms(client.clock())
-        reading.unconfirmed_owners = await unconfirmed_owners(client, reading, now_ms_of_cluster)
-        await find_impact(client, reading, unverified, now_ms_of_cluster, search_logs=search_logs)
-        reading.not_open_at_ms = await read_before_starts(
-            client, reading, unverified, now_ms_of_cluster, seen.log_facts
-        )
+        owners = dict(await unconfirmed_owners(client, verified, coordinators, now_ms_of_cluster))
+        effects = await find_impact(client, verified, coordinators, now_ms_of_cluster, search_logs=search_logs)
+        not_open_at_ms = await read_before_starts(client, verified, limit.timeout_ms, now_ms_of_cluster, seen.log_facts)
         stopwatch.lap("impact")
-        visibility = await with_state_topic(client, reading.topology, visibility)
-    open_transactions = await _with_offsets(client, reading)
+        visibility = await with_state_topic(client, scan.topology, visibility)
+    open_transactions = await _with_offsets(client, verified, others, owners, not_open_at_ms)
     stopwatch.lap("offsets")
     for gap in client.connections.too_new():
         visibility = visibility.with_gap(gap)
     finished_at_ms = now_ms()
     begun_s = client.clock() - (finished_at_ms - taken_at_ms) / 1000 if taken_at_s is None else taken_at_s
     return replace(
-        _snapshot(reading, open_transactions, taken_at_ms, finished_at_ms),
+        _snapshot(scan, limit, open_transactions, coordinators, verified, effects, (taken_at_ms, finished_at_ms)),
         visibility=visibility,
         took_ms=max(int((client.clock() - begun_s) * 1000), 0),
         clock_offset_ms=client.cluster_clock.at_ms(begun_s) - taken_at_ms,
@@ -120,27 +125,35 @@ class Stopwatch:
         return tuple(self._laps.items())
 
 
-async def _ask_coordinators(client: ClusterClient, reading: CollectionState, seen: SeenBefore) -> None:
-    """List the active transactions, and describe those that an earlier cycle has seen open."""
-    reading.listings = await list_transactions(client, coordinators_of(reading.topology))
-    set_aside(reading, seen, client.transactions_limit)
-    entries = reading.entries
+async def _ask_coordinators(
+    client: ClusterClient, examined: ExaminedEntries, seen: SeenBefore
+) -> tuple[CoordinatorView, ExaminedEntries, UnexaminedEntries | None]:
+    """List the active transactions, choose those that are examined, and describe what an earlier cycle has seen open."""
+    listings = await list_transactions(client, coordinators_of(examined.topology))
+    examined, others = set_aside(examined, listings, seen, client.transactions_limit)
+    entries = examined.entries
     producer_ids = set(entries.producer_id.tolist())
-    active = by_producer_id(producer for listing in reading.listings for producer in listing.of_producers(producer_ids))
+    active = by_producer_id(producer for listing in listings for producer in listing.of_producers(producer_ids))
     is_active = np.fromiter(
         (producer_id in active for producer_id in entries.producer_id.tolist()), np.bool_, count=len(entries)
     )
-    lasting = set(entries.producer_id[is_active & were_seen(reading, seen)].tolist())
-    described, reading.unclear_producer_ids = await describe(
-        client, [active[producer_id] for producer_id in sorted(lasting)]
-    )
-    reading.transactions = tuple({**active, **by_producer_id(described)}.values())
+    lasting = set(entries.producer_id[is_active & were_seen(examined, seen)].tolist())
+    described, unclear = await describe(client, [active[producer_id] for producer_id in sorted(lasting)])
+    transactions = tuple({**active, **by_producer_id(described)}.values())
+    return CoordinatorView(listings, transactions, unclear), examined, others
 
 
-async def _with_offsets(client: ClusterClient, reading: CollectionState) -> OpenTransactions:
+async def _with_offsets(
+    client: ClusterClient,
+    verified: Verification,
+    others: UnexaminedEntries | None,
+    owners: Mapping[int, str],
+    not_open_at_ms: Mapping[int, int | None],
+) -> OpenTransactions:
     """The open transactions with their partitions' high watermark and last stable offset."""
-    topology, entries = reading.topology, reading.entries
-    partitions = [reading.partition(i) for i in range(len(entries))]
+    examined, followers = verified.examined, verified.followers
+    topology, entries = examined.topology, examined.entries
+    partitions = [examined.partition(i) for i in range(len(entries))]
     leaders = {
         partition: int(topology.leader[row])
         for partition, row in zip(partitions, entries.row, strict=True)
@@ -150,37 +163,43 @@ async def _with_offsets(client: ClusterClient, reading: CollectionState) -> Open
     pairs: Int64Column = np.array(
         [offsets.get(partition, (-1, -1)) for partition in partitions], dtype=np.int64
     ).reshape(-1, 2)
-    rest = reading.unexamined
-    all_entries = entries if rest is None else rest.after(entries)
+    all_entries = entries if others is None else others.after(entries)
     return OpenTransactions(
         partition_row=all_entries.row.astype(np.int32),
         **all_entries.columns(),
-        second_read=reading.second_read,
-        diverged_replicas=_by_entry(reading, reading.followers.diverged),
-        silent_replicas=_by_entry(reading, reading.followers.silent),
-        unaware_replicas=_by_entry(reading, reading.followers.unaware),
-        unconfirmed=tuple(map(reading.unconfirmed_owners.get, range(len(entries))))
-        if reading.unconfirmed_owners
-        else (),
-        not_open_at_ms=tuple(map(reading.not_open_at_ms.get, range(len(entries)))) if reading.not_open_at_ms else (),
+        second_read=examined.second_read,
+        diverged_replicas=_by_entry(examined, followers.diverged),
+        silent_replicas=_by_entry(examined, followers.silent),
+        unaware_replicas=_by_entry(examined, followers.unaware),
+        unconfirmed=tuple(map(owners.get, range(len(entries)))) if owners else (),
+        not_open_at_ms=tuple(map(not_open_at_ms.get, range(len(entries)))) if not_open_at_ms else (),
         last_stable_offset=pairs[:, 0].copy(),
         high_watermark=pairs[:, 1].copy(),
-        needs_examination=NO_ROW if rest is None else rest.needs_examination,
-        is_completing=NO_ROW if rest is None else rest.is_completing,
+        needs_examination=NO_ROW if others is None else others.needs_examination,
+        is_completing=NO_ROW if others is None else others.is_completing,
     )
 
 
-def _by_entry(reading: CollectionState, found: Mapping[OpenAtLeader, tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """(N,) the brokers found for each entry; empty if there are none for any entry, which is the usual case."""
-    if not found:
+def _by_entry(
+    examined: ExaminedEntries, brokers: Mapping[OpenAtLeader, tuple[int, ...]]
+) -> tuple[tuple[int, ...], ...]:
+    """(K,) the brokers of each entry; empty if there are none for any entry, which is the usual case."""
+    if not brokers:
         return ()
-    return tuple(found.get(reading.at_leader(i), ()) for i in range(len(reading.entries)))
+    return tuple(brokers.get(examined.at_leader(i), ()) for i in range(len(examined)))
 
 
 def _snapshot(
-    reading: CollectionState, open_transactions: OpenTransactions, taken_at_ms: int, finished_at_ms: int
+    scan: LeaderScan,
+    limit: MaxTimeout,
+    open_transactions: OpenTransactions,
+    coordinators: CoordinatorView,
+    verified: Verification,
+    effects: Effects,
+    instants_ms: tuple[int, int],
 ) -> Snapshot:
-    topology, scan = reading.topology, reading.scan
+    """The snapshot of a cycle that began and ended at `instants_ms`."""
+    topology, (taken_at_ms, finished_at_ms) = scan.topology, instants_ms
     exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
     unread = np.flatnonzero(is_unread(scan.answer[exists]))
@@ -209,14 +228,14 @@ def _snapshot(
         finished_at_ms=finished_at_ms,
         partitions=partitions,
         open_transactions=moved,
-        transactions=reading.transactions,
-        unclear_producer_ids=reading.unclear_producer_ids,
-        proof=reading.proof,
-        impact=reading.impact,
-        end_markers=reading.end_markers,
+        transactions=coordinators.transactions,
+        unclear_producer_ids=coordinators.unclear_producer_ids,
+        proof=verified.proof,
+        impact=effects.impact,
+        end_markers=effects.end_markers,
         brokers=_brokers(topology, scan, exists),
-        coordinators=coverage_of(reading.listings),
-        max_timeout=reading.max_timeout,
+        coordinators=coverage_of(coordinators.listings),
+        max_timeout=limit,
     )
 
 

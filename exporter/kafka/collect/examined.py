@@ -13,7 +13,7 @@ import numpy as np
 
 from exporter.kafka.collect.log_before import LogFacts
 from exporter.kafka.collect.scan import Entries
-from exporter.kafka.collect.state import CollectionState, UnexaminedEntries
+from exporter.kafka.collect.state import ExaminedEntries, UnexaminedEntries
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
@@ -36,26 +36,27 @@ class SeenBefore:
     """Of suspects whose logs were read."""
 
 
-def set_aside(reading: CollectionState, seen: SeenBefore, limit: int) -> None:
-    """Keep at most `limit` of the entries in `reading`; the others become its unexamined ones."""
-    entries = reading.entries
+def set_aside(
+    examined: ExaminedEntries, listings: Sequence[Listing], seen: SeenBefore, limit: int
+) -> tuple[ExaminedEntries, UnexaminedEntries | None]:
+    """At most `limit` of the entries, and the others; None if there are no others."""
+    entries = examined.entries
     if len(entries) <= limit:
-        return
-    keys = keys_of(reading.topology, entries)
-    is_listed, is_completing = _listed(entries, reading.listings)
+        return examined, None
+    keys = keys_of(examined.topology, entries)
+    is_listed, is_completing = _listed(entries, listings)
     needs = _was_seen(keys, seen) | ~is_listed
     order = np.lexsort((entries.last_timestamp, ~needs))
     is_examined = np.zeros(len(entries), dtype=np.bool_)
     is_examined[order[:limit]] = True
     sorted_entries = entries.those(np.argsort(~is_examined, kind="stable"))
-    reading.unexamined = UnexaminedEntries(sorted_entries, limit, needs[~is_examined], is_completing[~is_examined])
-    reading.entries = entries.those(is_examined)
-    reading.second_read = reading.second_read[is_examined]
+    others = UnexaminedEntries(sorted_entries, limit, needs[~is_examined], is_completing[~is_examined])
+    return examined.those(is_examined), others
 
 
-def were_seen(reading: CollectionState, seen: SeenBefore) -> BoolColumn:
-    """(N,) entries that an earlier cycle has seen open."""
-    return _was_seen(keys_of(reading.topology, reading.entries), seen)
+def were_seen(examined: ExaminedEntries, seen: SeenBefore) -> BoolColumn:
+    """(K,) entries that an earlier cycle has seen open."""
+    return _was_seen(keys_of(examined.topology, examined.entries), seen)
 
 
 def keys_of(topology: Topology, entries: Entries) -> TransactionKeys:

@@ -12,10 +12,10 @@ import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.pieces import read_piece
-from exporter.kafka.collect.state import CollectionState
+from exporter.kafka.collect.state import ExaminedEntries, Verification
 from exporter.kafka.errors import BrokerFault, FaultReason
 from exporter.kafka.messages.log_batches import batches_from
-from exporter.snapshot import NO_LEADER, BoolColumn, SecondRead, TransactionKey
+from exporter.snapshot import NO_LEADER, SecondRead, TransactionKey
 
 SUSPECTS_MAX = 20
 """Read in one cycle; the others in later ones."""
@@ -29,27 +29,27 @@ LogFacts = MutableMapping[TransactionKey, "int | None"]
 
 
 async def read_before_starts(
-    client: ClusterClient, reading: CollectionState, unverified: BoolColumn, now_ms: int, known: LogFacts
+    client: ClusterClient, verified: Verification, max_timeout_ms: int | None, now_ms: int, known: LogFacts
 ) -> dict[int, int | None]:
-    """Entry -> the fact about it, of the `unverified` ones whose last write makes them late.
+    """Entry -> the fact about it, of the unverified ones whose last write makes them late.
 
     Each log is read once; `known` has the facts from cycle to cycle.
     """
-    timeout_ms = reading.max_timeout.timeout_ms
-    old_ms = now_ms - (MAX_TIMEOUT_MS if timeout_ms is None else timeout_ms)
-    last_ms = reading.entries.last_timestamp
-    is_due = unverified & (reading.second_read == int(SecondRead.UNCHANGED)) & (last_ms > 0) & (last_ms < old_ms)
-    suspects = {entry: reading.key(entry) for entry in np.flatnonzero(is_due).tolist()}
+    examined = verified.examined
+    old_ms = now_ms - (MAX_TIMEOUT_MS if max_timeout_ms is None else max_timeout_ms)
+    last_ms, is_unchanged = examined.entries.last_timestamp, examined.second_read == int(SecondRead.UNCHANGED)
+    is_due = verified.unverified & is_unchanged & (last_ms > 0) & (last_ms < old_ms)
+    suspects = {entry: examined.key(entry) for entry in np.flatnonzero(is_due).tolist()}
     for key in known.keys() - set(suspects.values()):
         del known[key]
     due = [key for key in suspects.values() if key not in known][:SUSPECTS_MAX]
-    await client.gather(_read_before(client, reading, key, known) for key in due)
+    await client.gather(_read_before(client, examined, key, known) for key in due)
     return {entry: known.get(key) for entry, key in suspects.items()}
 
 
-async def _read_before(client: ClusterClient, reading: CollectionState, key: TransactionKey, known: LogFacts) -> None:
+async def _read_before(client: ClusterClient, examined: ExaminedEntries, key: TransactionKey, known: LogFacts) -> None:
     """One Fetch, or two where the log begins later or is dense. A broker that does not respond is asked again."""
-    leader, _ = reading.topology.leader_of(key.topic, key.partition)
+    leader, _ = examined.topology.leader_of(key.topic, key.partition)
     if leader == NO_LEADER:
         return
     not_open_ms: int | None = None

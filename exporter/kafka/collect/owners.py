@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.state import CollectionState
+from exporter.kafka.collect.state import CoordinatorView, ExaminedEntries, Verification
 from exporter.kafka.collect.suspects import is_kept_too_long
 from exporter.kafka.coordinators import by_producer_id
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
@@ -17,14 +17,16 @@ from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import NO_LEADER, STATE_TOPIC, ClockSource, CoordinatorTransaction
 
 
-async def unconfirmed_owners(client: ClusterClient, reading: CollectionState, now_ms: int) -> Mapping[int, str]:
+async def unconfirmed_owners(
+    client: ClusterClient, verified: Verification, coordinators: CoordinatorView, now_ms: int
+) -> Mapping[int, str]:
     """Entry -> why the leader of its partition, or its coordinator, is not confirmed; empty if all are.
 
     Without a transaction that may be overdue or stuck no request is sent.
     """
     is_clock_known = client.cluster_clock.source is ClockSource.CONTROLLER
-    kept = dict(_kept_too_long(reading, now_ms, is_clock_known=is_clock_known))
-    claims = {entry: _claims(reading, entry, transaction) for entry, transaction in kept.items()}
+    kept = dict(_kept_too_long(verified, coordinators, now_ms, is_clock_known=is_clock_known))
+    claims = {entry: _claims(verified.examined, entry, transaction) for entry, transaction in kept.items()}
     against = await unconfirmed(
         client, {claim for both in claims.values() for claim in both if claim.leader != NO_LEADER}
     )
@@ -38,16 +40,16 @@ async def unconfirmed_owners(client: ClusterClient, reading: CollectionState, no
 
 
 def _kept_too_long(
-    reading: CollectionState, now_ms: int, *, is_clock_known: bool
+    verified: Verification, coordinators: CoordinatorView, now_ms: int, *, is_clock_known: bool
 ) -> Iterator[tuple[int, CoordinatorTransaction]]:
     """The newest description of each such entry: that of the proof, otherwise that of the cycle.
 
     If only the exporter's clock is known, any described transaction may become overdue by the time that it was watched, and
     a clock that is behind would not show it.
     """
-    proved = () if reading.proof is None else reading.proof.transactions
-    described = {**by_producer_id(reading.transactions), **by_producer_id(proved)}
-    for entry, producer_id in enumerate(reading.entries.producer_id.tolist()):
+    proved = () if verified.proof is None else verified.proof.transactions
+    described = {**by_producer_id(coordinators.transactions), **by_producer_id(proved)}
+    for entry, producer_id in enumerate(verified.examined.entries.producer_id.tolist()):
         transaction = described.get(producer_id)
         if transaction is None or not transaction.is_described:
             continue
@@ -55,12 +57,12 @@ def _kept_too_long(
             yield entry, transaction
 
 
-def _claims(reading: CollectionState, entry: int, transaction: CoordinatorTransaction) -> tuple[Claim, Claim]:
+def _claims(examined: ExaminedEntries, entry: int, transaction: CoordinatorTransaction) -> tuple[Claim, Claim]:
     """The leaders of the partition, and of the state partition to which its transactional id hashes."""
-    topology = reading.topology
+    topology = examined.topology
     partitions = max(len(topology.rows_of(STATE_TOPIC)), 1)
     home = state_partition(transaction.transactional_id, partitions)
-    return Claim.of(topology, *reading.partition(entry)), Claim.of(topology, STATE_TOPIC, home)
+    return Claim.of(topology, *examined.partition(entry)), Claim.of(topology, STATE_TOPIC, home)
 
 
 def _moved(transaction: CoordinatorTransaction, coordinator: Claim) -> str | None:

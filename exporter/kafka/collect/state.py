@@ -1,12 +1,13 @@
-"""Holds what a cycle has read before the snapshot is built."""
+"""Declares what the phases of a cycle return: each phase takes what earlier ones returned, and changes none of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from exporter.kafka.collect.replicas import EVERYBODY_AGREES, Followers, OpenAtLeader
-from exporter.kafka.collect.scan import Entries, LeaderScan
+from exporter.kafka.collect.scan import Entries
 from exporter.kafka.coordinators import Listing
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
@@ -16,9 +17,48 @@ from exporter.snapshot import (
     EndMarkers,
     Impact,
     Int8Column,
-    MaxTimeout,
+    SecondRead,
     TransactionKey,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedEntries:
+    """The open transactions that a cycle examines (K), as their leaders show them."""
+
+    topology: Topology
+    entries: Entries
+    second_read: Int8Column
+    """(K,) `SecondRead`."""
+    strangers: frozenset[int]
+    """Brokers whose address leads to another broker."""
+
+    @classmethod
+    def of(cls, topology: Topology, entries: Entries, strangers: frozenset[int]) -> ExaminedEntries:
+        """Entries that were read once."""
+        return cls(topology, entries, np.full(len(entries), int(SecondRead.NOT_ASKED), dtype=np.int8), strangers)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def those(self, rows: BoolColumn) -> ExaminedEntries:
+        """Some of them."""
+        return replace(self, entries=self.entries.those(rows), second_read=self.second_read[rows])
+
+    def at_leader(self, entry: int) -> OpenAtLeader:
+        """One entry, as its followers are queried about it."""
+        return OpenAtLeader(self.partition(entry), self.entries.one(entry))
+
+    def key(self, entry: int) -> TransactionKey:
+        """Its identity over cycles."""
+        topic, partition = self.partition(entry)
+        producer_id, start = int(self.entries.producer_id[entry]), int(self.entries.current_txn_start_offset[entry])
+        return TransactionKey(topic, partition, producer_id, start, self.topology.topic_id_of(topic))
+
+    def partition(self, entry: int) -> tuple[str, int]:
+        """(topic, partition) of one entry."""
+        row = int(self.entries.row[entry])
+        return self.topology.topics[self.topology.topic[row]], int(self.topology.partition[row])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +84,33 @@ class UnexaminedEntries:
         return self.entries.those(slice(begin, None))
 
 
-@dataclass(slots=True)
-class CollectionState:
-    """What a cycle has read so far; `entries` and `second_read` shrink as transactions are seen to end."""
+@dataclass(frozen=True, slots=True)
+class CoordinatorView:
+    """The coordinators' responses about active transactions."""
 
-    topology: Topology
-    scan: LeaderScan
-    max_timeout: MaxTimeout
-    entries: Entries
-    second_read: Int8Column
     listings: tuple[Listing, ...] = ()
     transactions: tuple[CoordinatorTransaction, ...] = ()
+    """Those of producers with an open transaction."""
     unclear_producer_ids: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The entries that are left after the reads of what no coordinator explains, and the proof about them."""
+
+    examined: ExaminedEntries
+    unverified: BoolColumn
+    """(K,) entries that no coordinator's active transaction explains."""
     proof: CoordinatorProof | None = None
-    impact: Impact | None = None
-    end_markers: EndMarkers | None = None
+    """None if none is unverified, or if no proof was begun."""
     followers: Followers = EVERYBODY_AGREES
-    unconfirmed_owners: Mapping[int, str] = field(default_factory=dict)
-    """Entry -> why the leaders behind it are not confirmed, if it may be overdue or stuck."""
-    not_open_at_ms: Mapping[int, int | None] = field(default_factory=dict)
-    """Entry -> the latest instant by a broker's clock in the log before its start, for suspects that look old."""
-    unexamined: UnexaminedEntries | None = None
-    """Entries beyond the limit of examined ones; None if all are examined."""
 
-    def at_leader(self, entry: int) -> OpenAtLeader:
-        """One entry, as its followers are queried about it."""
-        return OpenAtLeader(self.partition(entry), self.entries.one(entry))
 
-    def key(self, entry: int) -> TransactionKey:
-        """Its identity over cycles."""
-        topic, partition = self.partition(entry)
-        producer_id, start = int(self.entries.producer_id[entry]), int(self.entries.current_txn_start_offset[entry])
-        return TransactionKey(topic, partition, producer_id, start, self.topology.topic_id_of(topic))
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """The consumer groups behind suspects, and the outcome of suspects on other partitions."""
 
-    def partition(self, entry: int) -> tuple[str, int]:
-        """(topic, partition) of one entry."""
-        row = int(self.entries.row[entry])
-        return self.topology.topics[self.topology.topic[row]], int(self.topology.partition[row])
+    impact: Impact | None = None
+    """None if no query was needed."""
+    end_markers: EndMarkers | None = None
+    """None if no log was searched."""

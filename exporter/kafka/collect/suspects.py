@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.consumer_groups import impact_on
 from exporter.kafka.collect.end_markers import end_markers
-from exporter.kafka.collect.state import CollectionState
+from exporter.kafka.collect.state import CoordinatorView, Effects, Verification
 from exporter.kafka.coordinators import by_producer_id
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
 
@@ -18,31 +17,31 @@ OPEN_MAX = 1000
 
 async def find_impact(
     client: ClusterClient,
-    reading: CollectionState,
-    unverified: npt.NDArray[np.bool_],
+    verified: Verification,
+    coordinators: CoordinatorView,
     now_ms: int,
     *,
     search_logs: bool,
-) -> None:
+) -> Effects:
     """Find the groups blocked by unverified transactions, and by those that may be overdue or stuck.
 
     `search_logs`: an operator's command. It also shows the groups behind live transactions, and reads the logs of other
     partitions for the outcome of unverified transactions there.
     """
-    suspected = [reading.at_leader(int(i)) for i in np.flatnonzero(unverified)]
-    if suspected and search_logs:
-        reading.end_markers = await end_markers(client, reading.topology, suspected)
-    described = by_producer_id(reading.transactions)
+    examined, unverified = verified.examined, np.flatnonzero(verified.unverified).tolist()
+    suspected = [examined.at_leader(i) for i in unverified]
+    markers = await end_markers(client, examined.topology, suspected) if suspected and search_logs else None
+    described = by_producer_id(coordinators.transactions)
     kept_too_long = (
         i
-        for i in range(len(reading.entries))
-        if is_kept_too_long(described.get(int(reading.entries.producer_id[i])), now_ms)
+        for i, producer_id in enumerate(examined.entries.producer_id.tolist())
+        if is_kept_too_long(described.get(producer_id), now_ms)
     )
-    partitions = {reading.partition(int(i)) for i in [*np.flatnonzero(unverified), *kept_too_long]}
-    if search_logs and len(reading.entries) <= OPEN_MAX:
-        partitions |= {reading.partition(i) for i in range(len(reading.entries))}
-    if partitions:
-        reading.impact = await impact_on(client, reading.topology, sorted(partitions))
+    partitions = {examined.partition(i) for i in [*unverified, *kept_too_long]}
+    if search_logs and len(examined) <= OPEN_MAX:
+        partitions |= {examined.partition(i) for i in range(len(examined))}
+    impact = await impact_on(client, examined.topology, sorted(partitions)) if partitions else None
+    return Effects(impact=impact, end_markers=markers)
 
 
 def is_kept_too_long(transaction: CoordinatorTransaction | None, now_ms: int) -> bool:

@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.broker_configs import strangers
-from exporter.kafka.collect.replicas import ask_followers
+from exporter.kafka.collect.replicas import EVERYBODY_AGREES, ask_followers
 from exporter.kafka.collect.scan import Entries, LeaderScan, read_rows
-from exporter.kafka.collect.state import CollectionState
+from exporter.kafka.collect.state import CoordinatorView, ExaminedEntries, Verification
 from exporter.kafka.coordinator_proof import prove, state_claims
 from exporter.kafka.coordinators import by_producer_id
 from exporter.kafka.errors import ClusterUnavailableError
@@ -42,33 +41,37 @@ _EXPLAINED = frozenset({Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_
 _KEPT_STILL = ("producer_epoch", "last_sequence", "last_timestamp", "coordinator_epoch")
 
 
-async def reread_unexplained(client: ClusterClient, reading: CollectionState) -> npt.NDArray[np.bool_]:
-    """Read again what the coordinators contradict, and collect a proof for what is still open.
-
-    (N,) the entries that are unverified afterwards, of those that are left.
-    """
-    unverified = _unverified(reading)
+async def reread_unexplained(
+    client: ClusterClient, examined: ExaminedEntries, coordinators: CoordinatorView
+) -> Verification:
+    """Read again what the coordinators contradict, and collect a proof for what is still open."""
+    unverified = _unverified(examined, coordinators)
     if not np.any(unverified):
-        return unverified
+        return Verification(examined, unverified)
     # Most of them ended between the two requests: one more read of their partitions shows it without probes.
-    before = await _current(client, reading, unverified)
-    unverified = _refreshed(reading, unverified, await _read_again(client, reading, unverified, before), before)
+    before = await _current(client, examined, unverified)
+    again = await _read_again(client, examined, unverified, before)
+    examined, unverified = _refreshed(examined, unverified, again, before)
     if not np.any(unverified):
-        return unverified
+        return Verification(examined, unverified)
     unverified_rows = np.flatnonzero(unverified).tolist()
     proof = await prove(
         client,
-        reading.topology,
-        producer_ids={int(producer_id) for producer_id in reading.entries.producer_id[unverified_rows]},
-        topics={reading.partition(i)[0] for i in unverified_rows},
+        examined.topology,
+        producer_ids={int(producer_id) for producer_id in examined.entries.producer_id[unverified_rows]},
+        topics={examined.partition(i)[0] for i in unverified_rows},
     )
-    proof = _without_strangers(proof, strangers(reading.max_timeout, reading.topology.brokers))
+    proof = _without_strangers(proof, examined.strangers)
+    followers = EVERYBODY_AGREES
     if before is not None:
-        reading.followers = await ask_followers(client, before, [reading.at_leader(i) for i in unverified_rows])
-    after = await _current(client, reading, unverified)
-    unverified = _compared(reading, unverified, await _read_again(client, reading, unverified, after), before, after)
-    reading.proof = await _confirmed(client, reading, proof, unverified, after)
-    return unverified
+        followers = await ask_followers(client, before, [examined.at_leader(i) for i in unverified_rows])
+    after = await _current(client, examined, unverified)
+    again = await _read_again(client, examined, unverified, after)
+    examined, unverified = _compared(examined, unverified, again, before, after)
+    against = await _unconfirmed_leaders(client, examined, proof, unverified, after)
+    return Verification(
+        _without_confirmation(examined, unverified, against), unverified, _confirmed(proof, against), followers
+    )
 
 
 def _without_strangers(proof: CoordinatorProof, led_by_others: frozenset[int]) -> CoordinatorProof:
@@ -82,13 +85,13 @@ def _without_strangers(proof: CoordinatorProof, led_by_others: frozenset[int]) -
     )
 
 
-def _unverified(reading: CollectionState) -> npt.NDArray[np.bool_]:
+def _unverified(examined: ExaminedEntries, coordinators: CoordinatorView) -> npt.NDArray[np.bool_]:
     """(N,) entries that no coordinator's active transaction explains."""
-    active = by_producer_id(reading.transactions)
-    entries = reading.entries
+    active = by_producer_id(coordinators.transactions)
+    entries = examined.entries
     return np.array(
         [
-            ownership(active.get(int(entries.producer_id[i])), reading.partition(i), int(entries.producer_epoch[i]))
+            ownership(active.get(int(entries.producer_id[i])), examined.partition(i), int(entries.producer_epoch[i]))
             not in _EXPLAINED
             for i in range(len(entries))
         ],
@@ -97,13 +100,13 @@ def _unverified(reading: CollectionState) -> npt.NDArray[np.bool_]:
 
 
 async def _current(
-    client: ClusterClient, reading: CollectionState, unverified: npt.NDArray[np.bool_]
+    client: ClusterClient, examined: ExaminedEntries, unverified: npt.NDArray[np.bool_]
 ) -> Topology | None:
     """Fresh metadata of the topics of unverified transactions; None if no broker responds.
 
     A former leader responds from its own log, without an error: it must not make a transaction look ended.
     """
-    topics = tuple(sorted({reading.partition(i)[0] for i in np.flatnonzero(unverified).tolist()}))
+    topics = tuple(sorted({examined.partition(i)[0] for i in np.flatnonzero(unverified).tolist()}))
     try:
         return await client.topology(topics)
     except ClusterUnavailableError:
@@ -115,19 +118,19 @@ _Found = Mapping[int, int | None]
 
 
 async def _read_again(
-    client: ClusterClient, reading: CollectionState, unverified: npt.NDArray[np.bool_], current: Topology | None
+    client: ClusterClient, examined: ExaminedEntries, unverified: npt.NDArray[np.bool_], current: Topology | None
 ) -> tuple[Entries, _Found]:
     """What the leaders in `current` show of the unverified entries' partitions."""
-    entries = reading.entries
+    entries = examined.entries
     rows = np.unique(entries.row[unverified])
-    leader = _leaders(reading.topology, rows, current)
-    again = LeaderScan.unasked(reading.topology)
+    leader = _leaders(examined.topology, rows, current)
+    again = LeaderScan.unasked(examined.topology)
     await read_rows(client, again, rows[leader[rows] != NO_LEADER], leader)
     found = again.entries()
     # A partition may show many more than the unverified ones.
     found = found.those(np.isin(found.producer_id, entries.producer_id[unverified]))
     at = {key: i for i, key in enumerate(_keys(found))}
-    led_by_strangers = strangers(reading.max_timeout, reading.topology.brokers)
+    led_by_strangers = examined.strangers
     keys = _keys(entries)
     return found, {
         i: at.get(keys[i])
@@ -142,81 +145,102 @@ def _keys(entries: Entries) -> list[tuple[int, int, int]]:
 
 
 def _refreshed(
-    reading: CollectionState, unverified: npt.NDArray[np.bool_], read: tuple[Entries, _Found], current: Topology | None
-) -> npt.NDArray[np.bool_]:
-    """Replace the entries by those of the read before the proof; see `_without_ended`."""
+    examined: ExaminedEntries,
+    unverified: npt.NDArray[np.bool_],
+    read: tuple[Entries, _Found],
+    current: Topology | None,
+) -> tuple[ExaminedEntries, npt.NDArray[np.bool_]]:
+    """The entries as the read before the proof shows them; see `_without_ended`."""
     found, places = read
-    columns = {name: getattr(reading.entries, name).copy() for name in _KEPT_STILL}
+    columns = {name: getattr(examined.entries, name).copy() for name in _KEPT_STILL}
+    second_read = examined.second_read.copy()
     for i in np.flatnonzero(unverified).tolist():
         if i not in places:
-            reading.second_read[i] = SecondRead.UNREAD
+            second_read[i] = SecondRead.UNREAD
         if (place := places.get(i)) is None:
             continue
         for name, column in columns.items():
             column[i] = getattr(found, name)[place]
         known, fresh = (
-            topology.topic_id_of(reading.partition(i)[0])
-            for topology in (reading.topology, current or reading.topology)
+            topology.topic_id_of(examined.partition(i)[0])
+            for topology in (examined.topology, current or examined.topology)
         )
-        reading.second_read[i] = SecondRead.CHANGED if known != fresh and known and fresh else SecondRead.UNCHANGED
-    reading.entries = replace(reading.entries, **columns)
-    return _without_ended(reading, unverified, places)
+        second_read[i] = SecondRead.CHANGED if known != fresh and known and fresh else SecondRead.UNCHANGED
+    refreshed = replace(examined, entries=replace(examined.entries, **columns), second_read=second_read)
+    return _without_ended(refreshed, unverified, places)
 
 
 def _compared(
-    reading: CollectionState,
+    examined: ExaminedEntries,
     unverified: npt.NDArray[np.bool_],
     read: tuple[Entries, _Found],
     before: Topology | None,
     after: Topology | None,
-) -> npt.NDArray[np.bool_]:
+) -> tuple[ExaminedEntries, npt.NDArray[np.bool_]]:
     """Note which entries are exactly as before the proof, at the same leader and epoch; see `_without_ended`."""
     found, places = read
+    second_read = examined.second_read.copy()
     for i in np.flatnonzero(unverified).tolist():
         if i not in places:
-            reading.second_read[i] = SecondRead.UNREAD
+            second_read[i] = SecondRead.UNREAD
         if (place := places.get(i)) is None:
             continue
-        is_same = all(getattr(reading.entries, name)[i] == getattr(found, name)[place] for name in _KEPT_STILL)
-        is_led_so = before is not None and after is not None and _claim(reading, i, before) == _claim(reading, i, after)
-        if reading.second_read[i] != int(SecondRead.CHANGED):
-            reading.second_read[i] = SecondRead.UNCHANGED if is_same and is_led_so else SecondRead.CHANGED
-    return _without_ended(reading, unverified, places)
+        is_same = all(getattr(examined.entries, name)[i] == getattr(found, name)[place] for name in _KEPT_STILL)
+        are_led = before is not None and after is not None
+        is_led_so = are_led and _claim(examined, i, before) == _claim(examined, i, after)
+        if second_read[i] != int(SecondRead.CHANGED):
+            second_read[i] = SecondRead.UNCHANGED if is_same and is_led_so else SecondRead.CHANGED
+    return _without_ended(replace(examined, second_read=second_read), unverified, places)
 
 
 def _without_ended(
-    reading: CollectionState, unverified: npt.NDArray[np.bool_], places: _Found
-) -> npt.NDArray[np.bool_]:
-    """Drop the entries that were read again and have ended; `unverified` for those that are left."""
+    examined: ExaminedEntries, unverified: npt.NDArray[np.bool_], places: _Found
+) -> tuple[ExaminedEntries, npt.NDArray[np.bool_]]:
+    """The entries without those that were read again and have ended; `unverified` for those that are left."""
     keep = np.ones(len(unverified), dtype=np.bool_)
     keep[[i for i, place in places.items() if place is None]] = False
-    reading.entries = reading.entries.those(keep)
-    reading.second_read = reading.second_read[keep]
-    return unverified[keep]
+    return examined.those(keep), unverified[keep]
 
 
-def _claim(reading: CollectionState, entry: int, topology: Topology | None) -> Claim:
+def _claim(examined: ExaminedEntries, entry: int, topology: Topology | None) -> Claim:
     assert topology is not None
-    return Claim.of(topology, *reading.partition(entry))
+    return Claim.of(topology, *examined.partition(entry))
 
 
-async def _confirmed(
+async def _unconfirmed_leaders(
     client: ClusterClient,
-    reading: CollectionState,
+    examined: ExaminedEntries,
     proof: CoordinatorProof,
     unverified: npt.NDArray[np.bool_],
     after: Topology | None,
-) -> CoordinatorProof:
-    """`proof` with the state partitions whose leader is not confirmed; entries of such a partition are noted as well."""
-    unchanged = np.flatnonzero(unverified & (reading.second_read == int(SecondRead.UNCHANGED))).tolist()
+) -> Mapping[tuple[str, int], str]:
+    """(topic, partition) -> why its leader, whose response was used, is not confirmed."""
+    unchanged = _unchanged(examined, unverified)
     if not unchanged:
-        return proof
-    producer_ids = {int(producer_id) for producer_id in reading.entries.producer_id[unchanged]}
-    claims = {*(_claim(reading, i, after) for i in unchanged), *state_claims(proof, producer_ids)}
-    against = await unconfirmed(client, claims)
-    for i in unchanged:
-        if reading.partition(i) in against:
-            reading.second_read[i] = SecondRead.UNCONFIRMED
+        return {}
+    producer_ids = {int(producer_id) for producer_id in examined.entries.producer_id[unchanged]}
+    claims = {*(_claim(examined, i, after) for i in unchanged), *state_claims(proof, producer_ids)}
+    return await unconfirmed(client, claims)
+
+
+def _unchanged(examined: ExaminedEntries, unverified: npt.NDArray[np.bool_]) -> list[int]:
+    rows: list[int] = np.flatnonzero(unverified & (examined.second_read == int(SecondRead.UNCHANGED))).tolist()
+    return rows
+
+
+def _without_confirmation(
+    examined: ExaminedEntries, unverified: npt.NDArray[np.bool_], against: Mapping[tuple[str, int], str]
+) -> ExaminedEntries:
+    """The entries, with a note on those whose leader is not confirmed."""
+    second_read = examined.second_read.copy()
+    second_read[[i for i in _unchanged(examined, unverified) if examined.partition(i) in against]] = (
+        SecondRead.UNCONFIRMED
+    )
+    return replace(examined, second_read=second_read)
+
+
+def _confirmed(proof: CoordinatorProof, against: Mapping[tuple[str, int], str]) -> CoordinatorProof:
+    """`proof` with the partitions whose leader is not confirmed."""
     return replace(
         proof,
         state_partitions=tuple(
