@@ -76,7 +76,7 @@ def _cycles(address: str) -> tuple[dict[str, int], list[_Phases]]:
         history = History(settings)
         for number in range(WARM_UP_ROUNDS + ROUNDS):
             phases = _Phases()
-            known = memory.transactions.keys()
+            known = memory.seen
             snapshot = phases.take("collect", lambda known=known: collector.collect(seen_before=known))  # type: ignore[misc]
             told = phases.take("evaluate", lambda s=snapshot, m=memory: evaluate(s, m, Policy()))  # type: ignore[misc]
             memory = told.memory
