@@ -66,7 +66,7 @@ def state_of(document: Any) -> State:
 
 def document_of(state: State) -> dict[str, Any]:
     memory, position = state.memory, state.log_position
-    examined = tuple(memory.transactions.rows())
+    examined = memory.transactions.examined
     return {
         "format": FORMAT,
         "version": VERSION,

@@ -14,7 +14,7 @@ from exporter.baseline import NO_BASELINE, Baseline, Usual
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
 from exporter.evaluation.evidence import gather
 from exporter.evaluation.memory import Facts, Memory
-from exporter.evaluation.remembering import facts_without_evidence, remember
+from exporter.evaluation.remembering import facts_of_others, remember
 from exporter.evaluation.rules import verdict_of
 from exporter.evaluation.start import start_of
 from exporter.evaluation.table import transaction_row
@@ -54,8 +54,8 @@ def evaluate(
         start_of(e, verdict, e.last_timestamp_ms, snapshot.cluster_time_ms)
         for e, verdict in zip(evidence, verdicts, strict=True)
     )
-    facts = facts_without_evidence(snapshot, join)
-    transactions = _transaction_columns(snapshot, verdicts, starts, facts, late_after_ms, usual)
+    others = facts_of_others(snapshot, join)
+    transactions = _transaction_columns(snapshot, verdicts, starts, others, late_after_ms, usual)
     partitions = partition_columns(snapshot, transactions)
     suspect_rows = _suspect_rows(transactions, len(evidence))
     blocked = blocked_groups(snapshot, suspect_rows, memory)
@@ -72,7 +72,7 @@ def evaluate(
         usual=usual,
         policy=policy,
         memory=replace(
-            remember(snapshot, memory, join.keys, zip(evidence, verdicts, starts, strict=True), facts),
+            remember(snapshot, memory, join.keys, zip(evidence, verdicts, starts, strict=True), others),
             blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
         ),
     )
@@ -94,7 +94,7 @@ def _transaction_columns(
     """The columns of all open transactions; `verdicts`, `starts` and `usual` are of the examined ones."""
     now, open_ = snapshot.cluster_time_ms, snapshot.open_transactions
     last_write = open_.last_timestamp
-    others_ms, others_source = _starts_by({name: column[len(verdicts) :] for name, column in facts.items()})
+    others_ms, others_source = _starts_by(facts)
     just_begun = np.where(open_.is_completing, int(Verdict.COMPLETING), int(Verdict.OPEN_WITHIN_TIMEOUT))
     others = np.where(open_.needs_examination, int(Verdict.INCONCLUSIVE), just_begun)
     start_ms: Int64Column = np.concatenate((np.array([start for start, _ in starts], dtype=np.int64), others_ms))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -61,42 +62,25 @@ FACTS = (
     "start_source",
     "not_open_at_ms",
 )
-"""Facts about every open transaction; those about the examined ones alone are the other fields of `Remembered`."""
-EXAMINED_FACTS = tuple(one.name for one in fields(Remembered) if one.name not in FACTS)
+"""Facts about open transactions that were not examined; `Remembered` has more about those that were."""
 
 
 class RememberedTransactions(Mapping[TransactionKey, Remembered]):
-    """Open transactions of earlier cycles, as columns (N): those that were examined (K) come first.
+    """Open transactions of earlier cycles (N): records of those that were examined (K), then columns of the others.
 
-    Each is a row, `Remembered`, on request. A million of them are no objects.
+    Each is a row, `Remembered`, on request; a million that were not examined are no objects.
     """
 
-    def __init__(self, identity: TransactionKeys, columns: Facts) -> None:
-        """`columns` has those of FACTS (N) and of EXAMINED_FACTS (K), with NULL where nothing is known."""
+    def __init__(self, identity: TransactionKeys, examined: tuple[Remembered, ...], others: Facts) -> None:
+        """`others` has the columns of FACTS (N - K), with NULL where nothing is known."""
         self.identity = identity
-        self.columns = columns
+        self.examined = examined
+        self.others = others
 
     @classmethod
     def of(cls, rows: Mapping[TransactionKey, Remembered]) -> RememberedTransactions:
-        """The same as columns; all are examined."""
-        return cls.examined(TransactionKeys.of(rows), rows.values())
-
-    @classmethod
-    def examined(cls, identity: TransactionKeys, rows: Collection[Remembered]) -> RememberedTransactions:
-        """The examined transactions `identity`, one row each."""
-        return cls(identity, {name: _column(rows, name) for name in (*FACTS, *EXAMINED_FACTS)})
-
-    @classmethod
-    def first_examined(
-        cls, identity: TransactionKeys, rows: Collection[Remembered], facts: Facts
-    ) -> RememberedTransactions:
-        """The transactions `identity`, of which the first ones were examined: `rows`.
-
-        `facts` has the columns of FACTS (N); the first values of each are replaced by those of `rows`.
-        """
-        for name, column in facts.items():
-            column[: len(rows)] = _column(rows, name)
-        return cls(identity, {**facts, **{name: _column(rows, name) for name in EXAMINED_FACTS}})
+        """The same; all are examined."""
+        return cls(TransactionKeys.of(rows), tuple(rows.values()), NO_FACTS)
 
     @classmethod
     def joined(cls, parts: Sequence[RememberedTransactions]) -> RememberedTransactions:
@@ -104,44 +88,58 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
         some = [part for part in parts if len(part)]
         if len(some) <= 1:
             return some[0] if some else NO_TRANSACTIONS
-        halves = [part.half(is_examined=is_examined) for is_examined in (True, False) for part in some]
+        examined = [part.identity.those(slice(part.examined_count)) for part in some]
+        others = [part.identity.those(slice(part.examined_count, None)) for part in some]
         return cls(
-            TransactionKeys.joined([half.identity for half in halves]),
-            {name: np.concatenate([half.columns[name] for half in halves]) for name in (*FACTS, *EXAMINED_FACTS)},
+            TransactionKeys.joined([*examined, *others]),
+            tuple(row for part in some for row in part.examined),
+            {name: np.concatenate([part.others[name] for part in some]) for name in FACTS},
         )
 
     @property
     def examined_count(self) -> int:
         """K."""
-        return len(self.columns[EXAMINED_FACTS[0]])
-
-    def half(self, *, is_examined: bool) -> RememberedTransactions:
-        """The examined ones, or the others, in the same memory."""
-        count = self.examined_count
-        return self._part(slice(count), slice(count)) if is_examined else self._part(slice(count, None), slice(0))
+        return len(self.examined)
 
     def those(self, rows: BoolColumn) -> RememberedTransactions:
         """Some of them."""
-        return self._part(rows, rows[: self.examined_count])
-
-    def _part(self, rows: BoolColumn | slice, examined: BoolColumn | slice) -> RememberedTransactions:
-        facts = {name: self.columns[name][rows] for name in FACTS}
-        of_examined = {name: self.columns[name][examined] for name in EXAMINED_FACTS}
-        return RememberedTransactions(self.identity.those(rows), {**facts, **of_examined})
+        count = self.examined_count
+        return RememberedTransactions(
+            self.identity.those(rows),
+            tuple(compress(self.examined, rows[:count].tolist())),
+            {name: column[rows[count:]] for name, column in self.others.items()},
+        )
 
     def row(self, place: int) -> Remembered:
         """The facts in one row."""
-        names = FACTS if place >= self.examined_count else (*FACTS, *EXAMINED_FACTS)
-        return Remembered(**{name: _value(self.columns[name][place]) for name in names})  # type: ignore[arg-type]
+        at = place - self.examined_count
+        if at < 0:
+            return self.examined[place]
+        numbers = {name: int(column[at]) for name, column in self.others.items()}
+        return Remembered(**{name: None if number == NULL else number for name, number in numbers.items()})  # type: ignore[arg-type]
 
-    def rows(self) -> Iterator[Remembered]:
-        """The rows of the examined ones."""
-        return map(self.row, range(self.examined_count))
+    def facts_at(self, place: Int64Column) -> dict[str, Int64Column]:
+        """The columns of FACTS for these rows."""
+        at = place - self.examined_count
+        is_other = at >= 0
+        rows = [self.examined[row] for row in place[~is_other].tolist()]
+        columns = {}
+        for name, column in self.others.items():
+            values: Int64Column = np.empty(len(place), dtype=np.int64)
+            values[is_other] = column[at[is_other]]
+            values[~is_other] = [NULL if getattr(row, name) is None else getattr(row, name) for row in rows]
+            columns[name] = values
+        return columns
 
-    def without(self, names: Collection[str]) -> RememberedTransactions:
-        """The same without these facts about the examined ones."""
-        nothing = np.full(self.examined_count, NULL, dtype=np.int64)
-        return RememberedTransactions(self.identity, {**self.columns, **dict.fromkeys(names, nothing)})
+    def last_seen_ms(self) -> Int64Column:
+        """(N,) as in `Remembered`."""
+        of_examined = np.array([row.last_seen_ms for row in self.examined], dtype=np.int64)
+        return np.concatenate((of_examined, self.others["last_seen_ms"]))
+
+    def without_monotonic(self) -> RememberedTransactions:
+        """The same for another machine, whose monotonic clock has another beginning."""
+        rows = tuple(replace(row, completing_from_ms=None, watched_from_ms=None) for row in self.examined)
+        return RememberedTransactions(self.identity, rows, self.others)
 
     def place(self, key: TransactionKey) -> int | None:
         """The row of `key`, also from before its topic id was known; None if it is missing."""
@@ -166,15 +164,7 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
         return len(self.identity)
 
 
-def _column(rows: Iterable[Remembered], name: str) -> Int64Column:
-    values = (getattr(row, name) for row in rows)
-    return np.fromiter((NULL if value is None else value for value in values), dtype=np.int64)
-
-
-def _value(number: np.int64) -> int | None:
-    return None if number == NULL else int(number)
-
-
+NO_FACTS: Facts = {name: np.empty(0, dtype=np.int64) for name in FACTS}
 NO_TRANSACTIONS = RememberedTransactions.of({})
 
 
@@ -247,4 +237,4 @@ class Memory:
 
     def without_monotonic(self) -> Memory:
         """The memory for a cycle on another machine, whose monotonic clock has another beginning."""
-        return replace(self, transactions=self.transactions.without(("completing_from_ms", "watched_from_ms")))
+        return replace(self, transactions=self.transactions.without_monotonic())

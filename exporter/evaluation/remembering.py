@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from exporter.evaluation.evidence import Evidence, is_another_start, was_completing
 from exporter.evaluation.last_reading import last_reading
-from exporter.evaluation.memory import FACTS, Facts, Memory, MemoryJoin, Remembered, RememberedTransactions
+from exporter.evaluation.memory import FACTS, NO_FACTS, Facts, Memory, MemoryJoin, Remembered, RememberedTransactions
 from exporter.evaluation.start import OWNED, open_at_ms
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.snapshot import (
@@ -39,15 +39,15 @@ def remember(
     memory: Memory,
     keys: TransactionKeys,
     judged: Iterable[tuple[Evidence, Verdict, tuple[int, StartSource]]],
-    facts: Facts,
+    others: Facts,
 ) -> Memory:
     """The memory of open transactions, and of those on partitions that are unread in this cycle.
 
     `keys` are those of all open transactions. `judged` has (evidence, verdict, (start in ms, its source)) of each examined
-    one. `facts` are those of `facts_without_evidence`; the examined ones' are changed.
+    one; `others` are the `facts_of_others`.
     """
-    rows = [_remembered(e, verdict, snapshot, _earliest_start(e.remembered, *start)) for e, verdict, start in judged]
-    current = RememberedTransactions.first_examined(keys, rows, facts)
+    rows = (_remembered(e, verdict, snapshot, _earliest_start(e.remembered, *start)) for e, verdict, start in judged)
+    current = RememberedTransactions(keys, tuple(rows), others)
     return Memory(
         last_reading=last_reading(snapshot, memory),
         cluster_id=snapshot.cluster_id,
@@ -55,21 +55,23 @@ def remember(
     )
 
 
-def facts_without_evidence(snapshot: Snapshot, join: MemoryJoin) -> Facts:
-    """The facts about each open transaction that need no evidence: all about those that this cycle did not examine."""
+def facts_of_others(snapshot: Snapshot, join: MemoryJoin) -> Facts:
+    """The columns of FACTS of the open transactions that this cycle did not examine."""
     open_, now = snapshot.open_transactions, snapshot.cluster_time_ms
-    facts: dict[str, npt.NDArray[np.signedinteger[Any]]] = {
-        name: np.full(len(open_), NULL, dtype=np.int64) for name in FACTS
-    }
+    first, count = open_.examined_count, len(open_) - open_.examined_count
+    if not count:
+        return NO_FACTS
+    facts: dict[str, npt.NDArray[np.signedinteger[Any]]]
+    facts = {name: np.full(count, NULL, dtype=np.int64) for name in FACTS}
     facts["first_seen_ms"][:] = facts["last_seen_ms"][:] = now
-    facts["producer_epoch"] = open_.producer_epoch.copy()
-    if len(open_) > open_.examined_count:
-        is_known, before = join.place >= 0, join.transactions.columns
-        place = join.place[is_known]
-        for name in ("first_seen_ms", *_KEPT):
-            facts[name][is_known] = before[name][place]
-        is_same = before["producer_epoch"][place] == facts["producer_epoch"][is_known]
-        facts["coordinator_start_ms"][is_known] = np.where(is_same, before["coordinator_start_ms"][place], NULL)
+    facts["producer_epoch"] = open_.producer_epoch[first:]
+    place = join.place[first:]
+    is_known = place >= 0
+    before = join.transactions.facts_at(place[is_known])
+    for name in ("first_seen_ms", *_KEPT):
+        facts[name][is_known] = before[name]
+    is_same = before["producer_epoch"] == facts["producer_epoch"][is_known]
+    facts["coordinator_start_ms"][is_known] = np.where(is_same, before["coordinator_start_ms"], NULL)
     return facts
 
 
@@ -90,7 +92,7 @@ def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransaction
     is_read[is_read] = snapshot.partitions.was_read[row[is_read]]
     gone = deleted_topics(snapshot, before.identity.topics)
     is_gone = np.array([topic in gone for topic in before.identity.topics], dtype=np.bool_)[before.identity.topic]
-    last_seen_ms = before.columns["last_seen_ms"]
+    last_seen_ms = before.last_seen_ms()
     is_possible = ~is_read & ~is_gone & (last_seen_ms >= snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS)
     is_examined = np.arange(len(before)) < before.examined_count
     return before.those(

@@ -17,7 +17,11 @@ Value = Callable[[Evaluation, int], Any]
 
 def transaction_row(evaluation: Evaluation, row: int) -> TransactionRow:
     """One examined transaction with all its fields."""
-    return TransactionRow(**{name: value(evaluation, row) for name, value in VALUES.items()})
+    evidence = evaluation.evidence[row]
+    return TransactionRow(
+        **{name: value(evidence) for name, value in _OF_EVIDENCE.items()},
+        **{name: value(evaluation, row) for name, value in _OF_ROW.items()},
+    )
 
 
 def column(evaluation: Evaluation, name: str) -> Sequence[Any]:
@@ -25,8 +29,9 @@ def column(evaluation: Evaluation, name: str) -> Sequence[Any]:
     if name in _COLUMNS:
         values: Sequence[Any] = _COLUMNS[name](evaluation)
         return values
-    value = VALUES[name]
-    return [value(evaluation, row) for row in range(evaluation.examined_count)]
+    if name in _OF_EVIDENCE:
+        return list(map(_OF_EVIDENCE[name], evaluation.evidence))
+    return [_OF_ROW[name](evaluation, row) for row in range(evaluation.examined_count)]
 
 
 def _missing(evaluation: Evaluation, row: int) -> InconclusiveReason | None:
@@ -54,16 +59,8 @@ def _reason(evaluation: Evaluation, row: int) -> str:
     return sentence(evaluation.evidence[row], _verdict(evaluation, row), _missing(evaluation, row))
 
 
-def _of_evidence(value: Callable[[Evidence], Any]) -> Value:
-    return lambda evaluation, row: value(evaluation.evidence[row])
-
-
-def _of_coordinator(value: Callable[[CoordinatorTransaction], Any]) -> Value:
-    def found(evaluation: Evaluation, row: int) -> Any:
-        transaction = evaluation.evidence[row].transaction
-        return None if transaction is None else value(transaction)
-
-    return found
+def _of_coordinator(value: Callable[[CoordinatorTransaction], Any]) -> Callable[[Evidence], Any]:
+    return lambda evidence: None if evidence.transaction is None else value(evidence.transaction)
 
 
 def _of_leader(name: str) -> Value:
@@ -74,14 +71,24 @@ def _number(name: str) -> Value:
     return lambda evaluation, row: int(getattr(evaluation.transactions, name)[row])
 
 
-VALUES: Final[Mapping[str, Value]] = {
-    "topic": _of_evidence(lambda evidence: evidence.key.topic),
-    "partition": _of_evidence(lambda evidence: evidence.key.partition),
-    "topic_id": _of_evidence(lambda evidence: evidence.key.topic_id),
-    "producer_id": _of_evidence(lambda evidence: evidence.key.producer_id),
-    "producer_epoch": _of_evidence(lambda evidence: evidence.producer_epoch),
+_OF_EVIDENCE: Final[Mapping[str, Callable[[Evidence], Any]]] = {
+    "topic": lambda evidence: evidence.key.topic,
+    "partition": lambda evidence: evidence.key.partition,
+    "topic_id": lambda evidence: evidence.key.topic_id,
+    "producer_id": lambda evidence: evidence.key.producer_id,
+    "producer_epoch": lambda evidence: evidence.producer_epoch,
+    "start_offset": lambda evidence: evidence.key.start_offset,
+    "transactional_id": lambda evidence: evidence.transactional_id,
+    "coordinator": _of_coordinator(lambda transaction: transaction.coordinator),
+    "coordinator_state": _of_coordinator(lambda transaction: transaction.state.value),
+    "coordinator_producer_epoch": _of_coordinator(lambda of: of.producer_epoch if of.is_described else None),
+    "timeout_ms": _of_coordinator(lambda of: of.timeout_ms if of.is_described else None),
+    "outcome_evidence": outcome_of,
+    "outcome_seen": outcome_seen,
+    "outcome_unsearched": lambda evidence: evidence.unsearched,
+}
+_OF_ROW: Final[Mapping[str, Value]] = {
     "coordinator_epoch": _of_leader("coordinator_epoch"),
-    "start_offset": _of_evidence(lambda evidence: evidence.key.start_offset),
     "last_sequence": _of_leader("last_sequence"),
     "last_timestamp_ms": _of_leader("last_timestamp"),
     "start_timestamp_ms": _number("start_timestamp_ms"),
@@ -92,20 +99,17 @@ VALUES: Final[Mapping[str, Value]] = {
     "unusual": lambda evaluation, row: (
         evaluation.usual[row] if evaluation.transactions.is_unusually_long[row] else None
     ),
-    "transactional_id": _of_evidence(lambda evidence: evidence.transactional_id),
-    "coordinator": _of_coordinator(lambda transaction: transaction.coordinator),
-    "coordinator_state": _of_coordinator(lambda transaction: transaction.state.value),
-    "coordinator_producer_epoch": _of_coordinator(lambda of: of.producer_epoch if of.is_described else None),
-    "timeout_ms": _of_coordinator(lambda of: of.timeout_ms if of.is_described else None),
     "last_stable_offset_lag": _lag,
     "groups": _groups,
-    "outcome_evidence": _of_evidence(outcome_of),
-    "outcome_seen": _of_evidence(outcome_seen),
-    "outcome_unsearched": _of_evidence(lambda evidence: evidence.unsearched),
     "verdict": _verdict,
     "inconclusive_reason": _missing,
     "reason": _reason,
 }
+FOUND: Final = frozenset({*_OF_EVIDENCE, *_OF_ROW})
+"""Fields whose value is found here."""
+
+
+_SOURCES: Final = tuple(StartSource)
 
 
 def _topics(evaluation: Evaluation) -> Any:
@@ -140,9 +144,11 @@ _COLUMNS: Final[Mapping[str, Callable[[Evaluation], Any]]] = {
     "last_sequence": _leaders_column("last_sequence"),
     "last_timestamp_ms": _leaders_column("last_timestamp"),
     "start_timestamp_ms": _evaluated_column("start_timestamp_ms"),
+    "start_source": lambda of: [_SOURCES[source] for source in _evaluated_column("start_source")(of).tolist()],
     "duration_ms": _evaluated_column("duration_ms"),
     "idle_ms": _evaluated_column("idle_ms"),
     "is_late": _evaluated_column("is_late"),
+    "verdict": lambda of: [Verdict.ranked(rank) for rank in _evaluated_column("verdict")(of).tolist()],
     "last_stable_offset_lag": _lags,
 }
 """Values that are in columns already: a cycle with 50,000 transactions records them without an object for each."""

@@ -10,7 +10,7 @@ from exporter.commands.document import TRANSACTION_KEYS
 from exporter.daemon import state_file
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.fields import FIELDS, Field, Kind, Output, fields_of, projected
-from exporter.evaluation.table import VALUES, column
+from exporter.evaluation.table import FOUND, column
 from exporter.evaluation.verdicts import TransactionRow
 from exporter.fleet.scan_table import SCAN
 from exporter.history.schema import OBSERVATION_COLUMNS
@@ -34,14 +34,14 @@ def test_a_field_is_declared_completely(field: Field) -> None:
     """It has a meaning, a place in the row, a function that finds its value, and a reason for each output without it."""
     assert field.meaning
     assert field.name in {each.name for each in fields(TransactionRow)}
-    assert field.name in VALUES
+    assert field.name in FOUND
     assert all(field.left_out.values())
     assert not field.left_out.keys() & field.names.keys()
     assert (field.record is not None) >= (field.kind is Kind.RECORD)
 
 
 def test_nothing_else_is_in_a_row() -> None:
-    assert sorted(NAMES) == sorted(each.name for each in fields(TransactionRow)) == sorted(VALUES)
+    assert sorted(NAMES) == sorted(each.name for each in fields(TransactionRow)) == sorted(FOUND)
 
 
 def test_each_output_has_what_is_declared_for_it() -> None:

@@ -19,7 +19,7 @@ from exporter.publication.metrics.model import Shown
 from exporter.publication.metrics.transactions import open_by_verdict, suspects_hidden
 from exporter.publication.page.summary import summarize
 from exporter.publication.publication import PublishOptions
-from exporter.snapshot import STATE_TOPIC, TransactionKey, TransactionKeys
+from exporter.snapshot import NULL, STATE_TOPIC, TransactionKey, TransactionKeys
 from tests.kafka.collect.test_bounds import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
@@ -59,7 +59,7 @@ def many(count: int, *, listed: bool = False) -> Model:
 
 def aside(memory: Memory) -> list[int]:
     """The producers of remembered transactions that were not examined."""
-    producer_ids: list[int] = memory.transactions.half(is_examined=False).identity.producer_id.tolist()
+    producer_ids: list[int] = memory.seen.producer_id[memory.transactions.examined_count :].tolist()
     return producer_ids
 
 
@@ -133,8 +133,7 @@ def test_first_seen_times_are_of_all_whether_they_are_examined_or_not() -> None:
     assert {transaction.first_seen_ms for transaction in second.memory.transactions.values()} == {then_ms}
     assert kept == 6
     now_ms = third.snapshot.cluster_time_ms
-    facts = second.memory.transactions.half(is_examined=False).values()
-    proved_ms = {fact.start_ms for fact in facts if fact.start_ms is not None}
+    proved_ms = set(second.memory.transactions.others["start_ms"].tolist()) - {NULL}
     assert len(proved_ms) == 1, "one was proved to hang while it was examined"
     durations_ms = third.transactions.duration_ms[LIMIT:].tolist()
     assert set(durations_ms) == {now_ms - start_ms for start_ms in (then_ms, *proved_ms)}
@@ -187,7 +186,7 @@ def test_the_work_on_those_that_are_set_aside_does_not_grow_with_them(*, listed:
 def test_keys_are_found_by_everything_that_identifies_them() -> None:
     """Topic with its id where both know it, partition, producer id and start offset; also where one is there twice."""
     with FakeCluster(many(10)) as cluster, limited(cluster) as collector:
-        keys = cycle(collector, Memory()).memory.transactions.half(is_examined=False).identity
+        keys = cycle(collector, Memory()).memory.seen.those(slice(LIMIT, None))
 
     assert keys.places_in(keys).tolist() == list(range(6))
     backwards = keys.those(np.arange(6)[::-1])
