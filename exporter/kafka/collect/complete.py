@@ -73,9 +73,10 @@ async def complete(
     scan.parts.clear()  # for a million of them this saves 88 MB
     visibility = visibility.with_strangers(led_by_others)
     coordinators, others = CoordinatorView(), None
-    verified = Verification(examined, np.zeros(len(examined), dtype=np.bool_))
     effects, owners, not_open_at_ms = Effects(), dict[int, str](), dict[int, "int | None"]()
-    if len(examined):
+    if not len(examined):
+        verified = Verification(examined, np.zeros(0, dtype=np.bool_))
+    else:
         coordinators, examined, others = await _ask_coordinators(client, examined, seen)
         stopwatch.lap("transactions")
         if client.remaining_s() > 0:

@@ -7,7 +7,7 @@ their coordinators. Those that need one come before those that have just begun, 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,15 +43,14 @@ def set_aside(
     entries = examined.entries
     if len(entries) <= limit:
         return examined, None
-    keys = keys_of(examined.topology, entries)
     is_listed, is_completing = _listed(entries, listings)
-    needs = _was_seen(keys, seen) | ~is_listed
+    needs = _was_seen(keys_of(examined.topology, entries), seen) | ~is_listed
     order = np.lexsort((entries.last_timestamp, ~needs))
-    is_examined = np.zeros(len(entries), dtype=np.bool_)
-    is_examined[order[:limit]] = True
-    sorted_entries = entries.those(np.argsort(~is_examined, kind="stable"))
-    others = UnexaminedEntries(sorted_entries, limit, needs[~is_examined], is_completing[~is_examined])
-    return examined.those(is_examined), others
+    for part in (order[:limit], order[limit:]):
+        part.sort()
+    in_order = entries.those(order)
+    others = UnexaminedEntries(in_order, limit, needs[order[limit:]], is_completing[order[limit:]])
+    return replace(examined.those(order[:limit]), entries=in_order.those(slice(limit))), others
 
 
 def were_seen(examined: ExaminedEntries, seen: SeenBefore) -> BoolColumn:

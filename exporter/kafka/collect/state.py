@@ -17,6 +17,7 @@ from exporter.snapshot import (
     EndMarkers,
     Impact,
     Int8Column,
+    Int64Column,
     SecondRead,
     TransactionKey,
 )
@@ -41,7 +42,7 @@ class ExaminedEntries:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def those(self, rows: BoolColumn) -> ExaminedEntries:
+    def those(self, rows: BoolColumn | Int64Column) -> ExaminedEntries:
         """Some of them."""
         return replace(self, entries=self.entries.those(rows), second_read=self.second_read[rows])
 
