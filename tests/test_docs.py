@@ -17,9 +17,14 @@ from exporter.config.loading import ConfigurationError, load
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Verdict
 from exporter.publication.metrics.table import METRICS
 from tests.helm.chart import run_helm
+from tests.symbols import missing
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "alerts").rglob("*.md")])
+MARKDOWN = sorted(
+    {*DOCUMENTS, *(path for name in ("tests", "helm", ".github") for path in (ROOT / name).rglob("*.md"))}
+)
+"""Also what is no page of the site."""
 README = (ROOT / "README.md").read_text()
 DOORS = ["docs/on-call.md", "docs/platform.md", "docs/application-owners.md"]
 PROGRAM = "kafka-transaction-exporter"
@@ -199,16 +204,43 @@ def _is_menu(assignment: ast.AnnAssign) -> bool:
     return isinstance(assignment.target, ast.Name) and assignment.target.id == "NAVIGATION"
 
 
-def test_tests_that_documents_name_exist() -> None:
-    """A promise whose test is gone is not kept by anything."""
-    missing = []
-    for document in DOCUMENTS:
-        for path, name in re.findall(r"`(tests/[\w./-]+\.py)(?:::(\w+))?`", document.read_text()):
-            file = ROOT / path
-            if not file.is_file() or (name and f"def {name}(" not in file.read_text()):
-                missing.append((document.name, path, name))
+def test_code_that_documents_name_exists() -> None:
+    """Every Python file, `Class.member`, module, and every name beside a file: a promise whose test is gone is not kept."""
+    assert [sentence for document in MARKDOWN for sentence in missing(document)] == []
 
-    assert missing == []
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("`Daemon.cycle` is all of it.", "there is no Daemon.cycle"),
+        ("`Daemon.run` in `exporter/daemon/publisher.py`.", "exporter/daemon/publisher.py has no Daemon.run"),
+        ("By `serving` or `gone` (`tests/real_brokers/exporting.py`).", "tests/real_brokers/exporting.py has no gone"),
+        ("`daemon/scheduler.py` (`LIVENESS`)", "daemon/scheduler.py has no LIVENESS"),
+        ("`tests/test_docs.py::test_gone`", "tests/test_docs.py has no test_gone"),
+        ("The heaps are in `heap.py`.", "there is no file heap.py"),
+        ("Run `python -m tests.verification.gone`.", "there is no module tests.verification.gone"),
+        ("See `exporter.cycle.Gone`.", "there is no module exporter.cycle.Gone"),
+        ("`Nobody.reads` this.", "there is no Nobody.reads"),
+    ],
+)
+def test_code_that_does_not_exist_is_noticed(tmp_path: Path, text: str, sentence: str) -> None:
+    """In each form in which a document names it."""
+    document = tmp_path / "page.md"
+    document.write_text(text)
+
+    assert list(dict.fromkeys(missing(document))) == [f"page.md: {sentence}"]
+
+
+def test_code_that_exists_is_not_reported(tmp_path: Path) -> None:
+    """Inherited members, fields, constants, modules, imported packages, and what is Kafka's or a file."""
+    document = tmp_path / "page.md"
+    document.write_text(
+        "`WatchedCluster.cycle` and `Shared` in `exporter/daemon/watched_cluster.py`, `EmbeddedReader.close`, `Utils.abs`, "
+        "`LIVENESS_CYCLES` (`daemon/scheduler.py`), `Shared.publish`, `exporter.cycle.Reader`, `Chart.yaml`, "
+        "`python -m tests.verification.model`, `tests/test_docs.py::test_code_that_exists_is_not_reported`."
+    )
+
+    assert list(missing(document)) == []
 
 
 def test_the_requests_in_the_security_document_are_those_of_the_code() -> None:

@@ -126,11 +126,12 @@ class WatchedCluster:
             self._log_reader.close()
 
     def cycle(self) -> None:
-        """One cycle: this function shows the architecture."""
+        """One cycle: `_cycle`, with the name of the cluster in its log lines."""
         with logging_of(self.name):
             self._cycle()
 
     def _cycle(self) -> None:
+        """Collect, evaluate, record, publish, remember: this function shows the architecture."""
         shared, began = self._shared, self._shared.clock()
         try:
             self._take_settings()
