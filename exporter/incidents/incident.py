@@ -53,6 +53,8 @@ class Event:
     at_ms: int
     kind: EventKind
     sentence: str
+    anonymous: str = ""
+    """The sentence where transactional ids are hidden, if `sentence` quotes another program, which may name any id."""
 
 
 def by_time(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -176,7 +178,9 @@ def without_transactional_ids(incident: Incident) -> Incident:
             replace(one, transactional_id=None, reason=without_ids(one.reason), because=without_ids(one.because))
             for one in incident.suspects
         ),
-        events=tuple(replace(event, sentence=without_ids(event.sentence)) for event in incident.events),
+        events=tuple(
+            replace(event, sentence=event.anonymous or without_ids(event.sentence)) for event in incident.events
+        ),
     )
 
 

@@ -21,6 +21,7 @@ _SENTENCES = {
     "ended": "the command of {who} for {place} ended: {said}",
 }
 _ACTIONS = {"abort": "an abort", "complete": "the completion"}
+_UNSAID = "its words are in the audit log"
 _BY = {"terminal": "typed at the terminal", "no terminal": "there was no terminal to confirm it at"}
 
 _Step = tuple[str, str, Event]
@@ -41,7 +42,10 @@ def steps_of(lines: Iterable[str]) -> Steps:
         for facts in _transactions(step):
             topic, partition, start_offset = (str(facts.get(name)) for name in ("topic", "partition", "start_offset"))
             producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
-            event = Event(at_ms, EventKind.OPERATOR, _sentence(step, f"{topic}-{partition}"))
+            place = f"{topic}-{partition}"
+            event = Event(
+                at_ms, EventKind.OPERATOR, _sentence(step, place, _said(step)), _sentence(step, place, _UNSAID)
+            )
             steps[topic, partition, start_offset].append((producer_id, topic_id, event))
     return {key: tuple(events) for key, events in steps.items()}
 
@@ -90,12 +94,16 @@ def _transactions(step: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     return (step if plan is None else plan,)
 
 
-def _sentence(step: Mapping[str, Any], place: str) -> str:
+def _said(step: Mapping[str, Any]) -> str:
+    return str(step.get("sentence") or step.get("outcome") or "no reason is in the audit log")
+
+
+def _sentence(step: Mapping[str, Any], place: str, said: str) -> str:
     action, by = str((_plan(step) or {}).get("action", "")), str(step.get("by"))
     return _SENTENCES[str(step.get("step"))].format(
         who=step.get("who"),
         place=place,
         action=_ACTIONS.get(action, action),
         by=_BY.get(by, by),
-        said=step.get("sentence") or step.get("outcome") or "no reason is in the audit log",
+        said=said,
     )

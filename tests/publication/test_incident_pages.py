@@ -9,6 +9,7 @@ import pytest
 
 from exporter.incidents.follow import unexplained, with_causes
 from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents, by_time
+from exporter.incidents.operator_steps import steps_of, with_steps
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page
 from exporter.publication.page.post_mortem import in_one_sentence
@@ -120,6 +121,34 @@ def test_an_id_that_only_the_search_for_a_cause_has_found_is_kept_from_readers(n
 
     assert [shown(page).count("app-42") for page in pages] == [2, 0]
     assert "removed transactional id (hidden) 2 hours before" in shown(pages[1])
+
+
+@pytest.mark.parametrize("name", [None, "payments-7"])
+def test_an_id_in_the_words_of_a_command_is_kept_from_readers(name: str | None) -> None:
+    """The audit log quotes brokers; the operator may DESCRIBE ids that the exporter may not."""
+    proved = Cycles().cycle(0, [hang()])
+    (incident,) = proved.all
+    named = replace(incident, suspects=(replace(incident.suspects[0], transactional_id=name),))
+    step = {
+        "at": "2027-01-15T08:00:09+00:00",
+        "who": "alice@host",
+        "step": "ended",
+        "topic": "orders",
+        "partition": 0,
+        "start_offset": 100,
+        "sentence": "nothing was written: broker 1 responded for 'payments-7', payments-7 moved",
+    }
+
+    def commanded(incident: Incident) -> Incident:
+        return with_steps(incident, steps_of([json.dumps(step)]))
+
+    incidents = replace(proved, all=(named,))
+    for are_shown in (True, False):
+        pages = IncidentPages().render(incidents, commanded, INTERVAL_MS, transactional_ids=are_shown)
+        below = [shown(page) for path, page in pages.items() if path.startswith(path_of(incident.id))]
+        assert len(below) == 3
+        assert ["payments-7" in page for page in below] == [are_shown] * 3
+        assert all("the command of alice@host for orders-0 ended: " in page for page in below)
 
 
 def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -> None:
