@@ -168,13 +168,13 @@ def test_a_commit_may_be_on_a_topic_that_is_not_visible(
         properties = tmp_path / f"{user}.properties"
         properties.write_text(java_login(user))
         command = ("find-hanging", "--topic", topic, "--format", "json")
-        deadline = time.monotonic() + 60
-        while True:  # brokers take ACLs over within moments
+
+        def rows() -> list[dict[str, Any]]:
             run = ended(tmp_path, "--bootstrap-server", guarded.door, "--command-config", str(properties), *command)
-            rows: list[dict[str, Any]] = json.loads(run.stdout)["transactions"] if run.stdout else []
-            if (rows and rows[0]["outcome_evidence"] == expected) or time.monotonic() > deadline:
-                assert rows, run.stderr
-                return rows[0]
+            return json.loads(run.stdout)["transactions"] if run.stdout else []
+
+        # Brokers take ACLs over within moments.
+        return until(rows, lambda found: found and found[0]["outcome_evidence"] == expected)[0]
 
     blinkered, operator = shown_to(BLINKERED, "none"), shown_to(OPERATOR, "aborted")
 

@@ -18,6 +18,7 @@ from tests.brokers.cluster import KafkaCluster
 from tests.conftest import SessionCluster
 from tests.real_brokers.test_command_line import Tool, tool
 from tests.real_brokers.watching import Watch
+from tests.waiting import until
 
 __all__ = ["tool"]
 
@@ -35,10 +36,15 @@ def found_on(tool: Tool, cluster: KafkaCluster, topic: str, partition: int = 0) 
 
 def producer_of(tool: Tool, cluster: KafkaCluster, name: str) -> tuple[int, int]:
     """(producer id, epoch) as the coordinator has them, once its transaction is over."""
-    while True:
-        described = json.loads(tool(cluster, "describe", "--transactional-id", name, "--format", "json").stdout)
-        if described["state"].startswith("Complete"):
-            return described["producer_id"], described["producer_epoch"]
+
+    def described() -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(
+            tool(cluster, "describe", "--transactional-id", name, "--format", "json").stdout
+        )
+        return document
+
+    ended = until(described, lambda document: document["state"].startswith("Complete"))
+    return ended["producer_id"], ended["producer_epoch"]
 
 
 def late_write(cluster: KafkaCluster, topic: str, producer: tuple[int, int], written_ms: int) -> None:
