@@ -28,6 +28,16 @@ PAUSE: Final = 10
 """Times the duration of a publication."""
 
 
+# cycle of a ──put──▶ _parts[a] ─┐
+# cycle of b ──put──▶ _parts[b] ─┤
+#                                ├─ one cluster: _publish at once, in the thread that has put the part
+#                                └─ several: _is_due ──▶ the publisher's thread: _publish, a pause of PAUSE times as long
+#
+# _publish: lines of all parts, lines of the process ──▶ Exposition ─┐
+#           pages of all parts, overview, runbooks   ──▶ by path    ─┴▶ Routes.publish ──▶ web's thread reads them
+# A part is None until the cluster's first one: nothing is published while one is None.
+
+
 class Publisher:
     """Holds the newest part of each cluster. All methods may be called from any thread."""
 

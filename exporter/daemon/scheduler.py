@@ -47,6 +47,15 @@ class Work(Protocol):
         """The status of the settings has changed and must be published."""
 
 
+# signals, POST /-/reload ──put──▶ orders ──get──▶ run, in the main thread
+#                                                  ├─ RELOAD, or time to look at the files ──▶ reload ──▶ Work.use
+#                                                  └─ STOP ──▶ Timetable.end, and return
+# Timetable's thread: a cluster's cycle is due
+#   ├─ its previous one has ended ──▶ a new thread: _cycle ──▶ job.cycle; sets _last_beat, whatever happened
+#   └─ its previous one still runs ──▶ job.missed
+# web's thread: GET /-/healthy ──▶ liveness: how old is _last_beat?
+
+
 class Scheduler:
     """Repeats `work`, from the main thread."""
 

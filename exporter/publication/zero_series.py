@@ -36,6 +36,15 @@ class Chunk:
         return compressor.compress(self.data) + compressor.flush(zlib.Z_SYNC_FLUSH)
 
 
+# rows          cached block of a family     this publication            Chunk in the response
+# 0 to 1023     1,024 lines with value 0 ──▶ nothing open            ──▶ the cached one: compressed once in its life
+# 1024 to 2047  1,024 lines with value 0 ──▶ row 1100 has value 7    ──▶ a new one: one line changed, 1,023 copied
+# 2048 to 3071  1,024 lines with value 0 ──▶ row 2050 was not read   ──▶ a new one without this line
+#
+# A block is changed only by the cycle that needs it: the next one begins with the cached block again. Another list of
+# partitions, also in another order, drops all blocks.
+
+
 class ZeroSeriesCache:
     """Keeps a line with value 0 for every partition of one cluster between publications.
 
