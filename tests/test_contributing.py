@@ -49,6 +49,26 @@ def test_hooks_and_documents_call_targets_that_exist() -> None:
         assert set(targets) <= TARGETS, targets
 
 
+def test_every_kind_of_change_has_a_recipe() -> None:
+    """A checklist whose steps name files; tests/test_docs.py knows whether these, and names in them, exist."""
+    recipes = (ROOT / "CONTRIBUTING.md").read_text().split("\n## Recipes\n")[1].split("\n## ")[0].split("\n### ")[1:]
+    steps = {recipe.split("\n")[0]: re.findall(r"^- \[ \] (.+)$", recipe, re.MULTILINE) for recipe in recipes}
+
+    assert list(steps) == [
+        "A verdict",
+        "A metric",
+        "A setting",
+        "An alert and its runbook",
+        "A message of Kafka's protocol",
+        "A column of an open transaction",
+        "A table of the pipeline",
+        "An API that a broker lacks",
+    ]
+    for recipe, listed in steps.items():
+        assert len(listed) >= 3, recipe
+        assert sum("/" in step for step in listed) >= len(listed) - 1, recipe
+
+
 def test_experimental_metrics_exist() -> None:
     """A prefix that docs/release.md leaves out of the promise is one that metrics have."""
     for prefix in re.findall(r"`(kafka_\w+_)`", (ROOT / "docs" / "release.md").read_text()):
