@@ -11,6 +11,8 @@ from pathlib import Path
 
 from importlinter.api import read_configuration
 
+from tests import rooms
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "exporter").rglob("*.py"))
 FILE_LINES_MAX = 400
@@ -121,6 +123,11 @@ def test_no_room_escapes_the_contracts() -> None:
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     assert {each.removeprefix("exporter.") for each in at_the_border["source_modules"]} == there - {"__init__", "kafka"}
+
+
+def test_the_core_can_be_read_alone() -> None:
+    """It needs settings, files and connections; a reader of a verdict needs no page, history, table or command."""
+    assert rooms.beyond() == ["config", "files.py", "kafka.client"]
 
 
 def test_few_files_lie_loose() -> None:

@@ -1,1 +1,1 @@
-"""Encodes requests and decodes responses: a file per message, with decoders that make columns instead of objects."""
+"""Encodes and decodes, into columns, the messages that grow with the cluster, a file each; kafka-python has all others."""
