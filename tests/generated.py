@@ -25,7 +25,7 @@ from exporter.config.settings_schema import settings_schema
 from exporter.publication.metrics.document import metrics_document
 from grafana.dashboards import DASHBOARDS, text_of
 from helm.made import CHART, made_files
-from tests import rooms, words
+from tests import index, rooms, words
 from tests.commands.golden import GOLDEN
 from tests.commands.json_schema import PATH as SCHEMA
 from tests.commands.json_schema import with_declared_fields
@@ -100,6 +100,10 @@ def _expositions() -> dict[str, str]:
     return {f"tests/publication/expected/{name}.txt": text for name, text in made.items()}
 
 
+def _index_of_tests() -> dict[str, str]:
+    return {"tests/README.md": index.text()}
+
+
 def _installed_by_default() -> dict[str, str]:
     return {"tests/helm/golden/minimal.yaml": yaml.safe_dump_all(render("minimal"), sort_keys=False)}
 
@@ -115,6 +119,7 @@ STEPS: Final[Mapping[str, Step]] = {
     "chart": Step(_chart, f"{CHART.relative_to(ROOT)}/files/**/*.*"),
     "command output": Step(_command_output, "tests/commands/golden/*"),
     "expositions": Step(_expositions, "tests/publication/expected/*"),
+    "index of tests": Step(_index_of_tests),
     BY_HELM: Step(_installed_by_default, "tests/helm/golden/*"),
 }
 

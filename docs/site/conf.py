@@ -20,6 +20,7 @@ include_patterns = [
     "docs/decisions/*.md",
     "alerts/runbooks/*.md",
     "helm/kafka-transaction-exporter/README.md",
+    "tests/README.md",
     "tests/verification/README.md",
     "tests/verification/*/README.md",
 ]
@@ -61,7 +62,15 @@ NAVIGATION: Final = {
         "tests/verification/README",
         "tests/verification/*/README",
     ],
-    "Project": ["CHANGELOG", "docs/release", "SECURITY", "ARCHITECTURE", "CONTRIBUTING", "CODE_OF_CONDUCT"],
+    "Project": [
+        "CHANGELOG",
+        "docs/release",
+        "SECURITY",
+        "ARCHITECTURE",
+        "CONTRIBUTING",
+        "tests/README",
+        "CODE_OF_CONDUCT",
+    ],
     "Runbooks": ["alerts/runbooks/README", "alerts/runbooks/Kafka*"],
     "Decisions": ["docs/decisions/*"],
 }

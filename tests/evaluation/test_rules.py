@@ -441,7 +441,10 @@ INCONCLUSIVE = [
 ]
 
 
-@pytest.mark.parametrize("row", [*OWNED, *COMPLETING, *HANGING, *DIVERGED, *INCONCLUSIVE], ids=lambda row: row.sentence)
+ROWS = (*OWNED, *COMPLETING, *HANGING, *DIVERGED, *INCONCLUSIVE)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.sentence)
 def test_every_predicate_and_the_verdict(row: Row) -> None:
     """Each situation makes exactly these predicates true, misses exactly this of a proof, and gets this verdict."""
     assert {name for name, holds in PREDICATES.items() if holds(row.evidence)} == row.true
