@@ -70,7 +70,7 @@ Predicates of [rules.py](../exporter/evaluation/rules.py). Each row of [test_rul
 GUARDS: Final = """\
 ## From a guard of recovery to its tests
 
-What is checked before a marker: functions of [recovery/](../exporter/recovery/), and defects of the model without them.
+What is checked before a marker: functions of `exporter/recovery/`, and defects of the model without them.
 
 | function | tests that call it | the model takes away |
 |---|---|---|"""

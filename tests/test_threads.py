@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from tests.threads import ARCHITECTURE, BEGIN, Place, in_code, in_map, in_source
+from tests.threads import ARCHITECTURE, BEGIN, ROOT, Place, in_code, in_map, in_source
 
 
 def test_the_thread_map_names_every_thread_and_every_lock() -> None:
@@ -14,6 +16,19 @@ def test_the_thread_map_names_every_thread_and_every_lock() -> None:
     assert len(there) > 30
     assert sorted(map(row, there - mapped)) == [], f"write these rows below {BEGIN.strip()!r} in ARCHITECTURE.md"
     assert sorted(map(row, mapped - there)) == [], f"remove these rows below {BEGIN.strip()!r} in ARCHITECTURE.md"
+
+
+def test_no_thread_keeps_the_process_alive() -> None:
+    """Each is a daemon thread."""
+    kept = [
+        f"{path}:{node.lineno}"
+        for path in (ROOT / "exporter").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"threading.Thread", "Thread"}
+        if not any(keyword.arg == "daemon" and ast.unparse(keyword.value) == "True" for keyword in node.keywords)
+    ]
+
+    assert kept == []
 
 
 def row(place: Place) -> str:
