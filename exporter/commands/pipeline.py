@@ -42,16 +42,16 @@ def run(context: Context, settings: Settings | None) -> int:
         from exporter.pipeline import session  # noqa: F401, PLC0415 - Spark is an extra: missed here, not later
         from exporter.pipeline.connectors import JarsError  # noqa: PLC0415
         from exporter.pipeline.delta import TableError, require_conditional_writes  # noqa: PLC0415
-        from exporter.pipeline.migration import take_over  # noqa: PLC0415
         from exporter.pipeline.tables import Tables  # noqa: PLC0415
     except ModuleNotFoundError as error:
         return complain(f"{NEEDED} ({error})")
     tables = Tables(folder)
     try:
+        if (tables.root / "manifest.json").exists():
+            return complain(
+                f"{tables.root}: has tables with a manifest, which are no Delta tables: use another --tables"
+            )
         require_conditional_writes(tables.root)
-        taken_over = take_over(tables)
-        if taken_over is not None:
-            print(f"{options.job}: {taken_over} transactions of the tables of version 0.1.0 are in Delta tables now")
         if history is None:
             assert settings is not None
             return _read_log(context, settings, tables)

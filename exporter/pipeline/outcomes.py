@@ -61,8 +61,6 @@ def _joined_to_ms(path: Place) -> dict[str, int | None]:
     """By cluster in a file of transactions; null if it was never joined."""
     parquet = pq.ParquetFile(parquet_source(path), read_dictionary=["cluster_id"])
     rows = parquet.read(columns=["cluster_id", "log_read_to"])
-    if "log_read_to" not in rows.column_names:  # of a version before this column
-        return dict.fromkeys(rows["cluster_id"].unique().to_pylist())
     least = ("log_read_to", "min", pc.ScalarAggregateOptions(skip_nulls=False))  # null if one of them never was
     found = rows.group_by("cluster_id").aggregate([least]).to_pydict()
     return {

@@ -356,6 +356,18 @@ def test_wrong_arguments_are_a_sentence(
     assert sentence in capsys.readouterr().err
 
 
+def test_tables_in_an_older_layout_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run beside them would begin with the history that is left, and lose what only they have."""
+    tables = tmp_path / "tables"
+    manifest = tables / "v1" / "manifest.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("{}")
+
+    assert main(["pipeline", "run", "--history", str(tmp_path), "--tables", str(tmp_path / "tables")]) == 1
+    assert "no Delta tables: use another --tables" in capsys.readouterr().err
+    assert [path.name for path in tables.rglob("*")] == ["v1", "manifest.json"]
+
+
 def test_without_spark_it_says_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
