@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from docs.generators.settings_schema import settings_schema
 from exporter.artifacts.rules import key_of, rule_groups, rules_of, thresholds
 from exporter.config.fleet import OF_THE_PROCESS, SECTIONS
 from exporter.config.settings import SETTINGS
-from exporter.config.settings_schema import settings_schema
 from helm.values import Value
 
 Schema = dict[str, Any]

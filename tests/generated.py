@@ -18,11 +18,11 @@ from alerts import FOLDER
 from alerts.mixin_source import MIXIN, mixin
 from benchmarks.document import DOCUMENT, FIGURES
 from benchmarks.document import document as performance_document
+from docs.generators.example_file import example_file
+from docs.generators.metrics_document import metrics_document
+from docs.generators.settings_document import settings_document
+from docs.generators.settings_schema import settings_schema
 from exporter.artifacts.rules import ALERTS, RECORDING, load
-from exporter.config.example_file import example_file
-from exporter.config.settings_document import settings_document
-from exporter.config.settings_schema import settings_schema
-from exporter.publication.metrics.document import metrics_document
 from grafana.dashboards import DASHBOARDS, text_of
 from helm.made import CHART, made_files
 from tests import index, rooms, words

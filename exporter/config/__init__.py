@@ -1,1 +1,1 @@
-"""Settings: declared once in tables, read from file, environment and flags, checked, documented."""
+"""Settings: declared once in tables, read from file, environment and flags, checked."""

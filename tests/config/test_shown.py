@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 import yaml
 
+from docs.generators.example_file import example_file
+from docs.generators.settings_schema import settings_schema
 from exporter.commands.config import dump
-from exporter.config.example_file import example_file
 from exporter.config.loading import environment_name, flag_name, load
 from exporter.config.settings import SETTINGS
-from exporter.config.settings_schema import settings_schema
 
 ROOT = Path(__file__).parents[2]
 GOOD = [

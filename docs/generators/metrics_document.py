@@ -1,4 +1,4 @@
-"""`docs/metrics.md` from the table; `make generate` writes it."""
+"""Makes `docs/metrics.md` from the table of metrics; `make generate` writes it."""
 
 from __future__ import annotations
 
