@@ -29,8 +29,6 @@ from typing import Any, Final, NoReturn
 
 PR_SET_CHILD_SUBREAPER: Final = 36  # linux/prctl.h
 REQUEST_BYTES: Final = 1 << 17
-NEEDS_MORE: Final = frozenset({"exporter.commands.pipeline", "exporter.commands.serve_spark"})
-"""What imports PySpark, and is not needed by others."""
 READ_AT_START: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "TZ")
 HARMLESS: Final = frozenset({"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"})
 """Two of them that a fork can take, or do without."""
@@ -219,7 +217,7 @@ def main() -> NoReturn:
     owner, door = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     modules = {f"exporter.commands.{each.module}" for each in importlib.import_module("exporter.cli").COMMANDS.values()}
-    for name in sorted(modules - NEEDS_MORE):
+    for name in sorted(modules):
         importlib.import_module(name)
     gc.freeze()
     sys.argv = _requested(owner, door)

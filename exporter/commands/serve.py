@@ -1,15 +1,21 @@
-"""`serve`: runs the daemon and its web server until SIGTERM or SIGINT."""
+"""`serve`: runs the daemon and its web server until SIGTERM or SIGINT.
+
+With `--engine=spark` the executors of a Spark session read the clusters; only then Spark is imported.
+"""
 
 from __future__ import annotations
 
 import logging
 import signal
+import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from exporter.commands.cautions import exposed_secrets, globs, lacking_descriptors
 from exporter.commands.context import Configured, Context
+from exporter.commands.pipeline import NEEDED
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError
@@ -34,6 +40,9 @@ from exporter.web.tls import RenewingContext, ServerTlsError
 
 log = logging.getLogger("exporter")
 
+MASTER = "local[8]"
+"""Tasks wait for brokers more than they compute, so there are more tasks than cores."""
+
 ROWS_SECONDS = 5.0
 """A history has this much longer to write the waiting rows."""
 
@@ -54,13 +63,36 @@ def run(context: Context, settings: Settings) -> int:
         if warning is not None:
             log.warning("%s", warning)
     if context.options.engine == "spark":
-        from exporter.commands.serve_spark import serve_by_spark  # noqa: PLC0415 - Spark is an extra
-
-        return serve_by_spark(context, settings, server_of)
+        return _serve_by_spark(context, settings, server_of)
     orders = Orders()
     rows_seconds = 0 if settings.history.directory is None else ROWS_SECONDS
     follow_signals(orders, LatestEnd(END_SECONDS + rows_seconds))
     return serve(daemon_of(context, settings, opened, orders), server_of)
+
+
+def _serve_by_spark(context: Context, settings: Settings, server_of: Callable[[Routes], WebServer]) -> int:
+    """Serve until stopped; returns the exit status."""
+    options = context.options
+    try:
+        from exporter.fleet.engine import ExecutorsError, SparkEngine  # noqa: PLC0415 - Spark is an extra
+        from exporter.pipeline.session import open_session  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        return complain(f"{NEEDED} ({error})")
+    master = options.master or (None if context.is_submitted else MASTER)
+    with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
+        engine = SparkEngine(partial(open_session, master, temporary, memory=options.memory))
+        try:
+            engine.check()
+        except ExecutorsError as error:
+            complain(str(error))
+            engine.close()
+            return ExitStatus.COULD_NOT_RUN
+        orders = Orders()
+        follow_signals(orders)  # after Spark, which installs its own handler for Ctrl-C
+        try:
+            return serve(daemon_of(context, settings, engine.reader, orders), server_of)
+        finally:
+            engine.close()
 
 
 def opened(cluster: ClusterSettings) -> Reader:
