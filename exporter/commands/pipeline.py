@@ -180,7 +180,7 @@ def _once(work: Any, job: str) -> int:
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     from exporter.pipeline.delta import TableError  # noqa: PLC0415
-    from exporter.pipeline.spark_output import cause_of  # noqa: PLC0415
+    from exporter.pipeline.spark_output import failure_of  # noqa: PLC0415
     from exporter.storage.faults import StoreError  # noqa: PLC0415
 
     try:
@@ -188,5 +188,5 @@ def _once(work: Any, job: str) -> int:
     except BrokenPipeError:  # nobody reads what is printed
         raise
     except (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError) as error:
-        return complain(f"{job} failed: {cause_of(error)}")
+        return complain(f"{job} failed: {failure_of(error)}")
     return ExitStatus.ANSWERED

@@ -7,7 +7,7 @@ from typing import Final
 
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.verdicts import BlockedGroup
-from exporter.snapshot import UNKNOWN_OFFSET, Snapshot
+from exporter.snapshot import UNKNOWN_OFFSET, Snapshot, TopicPartition
 
 MARKER: Final = 1
 """Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too."""
@@ -51,7 +51,7 @@ def remembered_groups(
     return kept
 
 
-def _ends(snapshot: Snapshot, suspect_rows: Iterable[int]) -> Mapping[tuple[str, int], tuple[int, int]]:
+def _ends(snapshot: Snapshot, suspect_rows: Iterable[int]) -> Mapping[TopicPartition, tuple[int, int]]:
     """(last stable offset, high watermark) of each suspect's partition, where they are known."""
     open_, partitions = snapshot.open_transactions, snapshot.partitions
     ends = {}

@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from exporter.snapshot import NO_KEYS, NULL, BoolColumn, Int64Column, Snapshot, TransactionKey, TransactionKeys, keys_of
+from exporter.snapshot import (
+    NO_KEYS,
+    NULL,
+    BoolColumn,
+    Int64Column,
+    Snapshot,
+    TopicPartition,
+    TransactionKey,
+    TransactionKeys,
+    keys_of,
+)
 
 
 class GroupKey(NamedTuple):
@@ -179,7 +189,7 @@ class LastReading:
     """"" if unknown."""
     partitions: tuple[int, ...]
     """How many each topic had."""
-    unread: frozenset[tuple[str, int]] = frozenset()
+    unread: frozenset[TopicPartition] = frozenset()
 
     def has_read(self, key: TransactionKey) -> bool:
         """True if the partition of `key` was read."""

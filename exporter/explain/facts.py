@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from exporter.evaluation.verdicts import Verdict
-from exporter.snapshot import TransactionKey
+from exporter.snapshot import TopicPartition, TransactionKey
 from exporter.snapshot.origin import LoggedBatch, LoggedMarker, PartitionLogs, Protection
 from exporter.transaction_log.past import Past, PastTransaction, StateRead, past_of
 
@@ -55,7 +55,7 @@ class Facts:
         return tuple(sorted((*self.logs.own.markers, *self.logs.markers), key=lambda marker: marker.timestamp_ms))
 
     @property
-    def partition(self) -> tuple[str, int]:
+    def partition(self) -> TopicPartition:
         return self.opened.topic, self.opened.partition
 
     @cached_property

@@ -30,6 +30,7 @@ from exporter.fleet import executor
 from exporter.fleet.executor import Done, Task, packed, perform, unpacked
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
+from exporter.pipeline.spark_output import raised_on_worker
 from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity
 from exporter.status import ApiStatistics, total
 from exporter.transaction_log.journal import Journal
@@ -39,7 +40,6 @@ T = TypeVar("T")
 
 PROTECTED: Final = ("spark.authenticate", "spark.network.crypto.enabled")
 """Settings of Spark without which whoever reaches the driver's port gets the clusters' passwords."""
-_PYTHONS: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): (?!Traceback)")
 _CALLS: Final = re.compile(r"An error occurred while calling \S+$")
 _TASKS: Final = re.compile(r".* \(TID \d+\) \([^)]*\): (.+)")
 FIRST_EXECUTOR_WITHIN_S: Final = 180.0
@@ -107,7 +107,9 @@ class SparkEngine:
         try:
             versions = context.parallelize(range(context.defaultParallelism)).map(version).distinct().collect()
         except (PySparkException, Py4JError) as error:
-            raise ExecutorsError(f"Spark's executors cannot run this program: {cause_of(error)} ({INSTALL})") from error
+            raise ExecutorsError(
+                f"Spark's executors cannot run this program: {job_failure_of(error)} ({INSTALL})"
+            ) from error
         log.info("Spark's executors have version %s", ", ".join(sorted(versions)))
         lacking = [name for name in PROTECTED if context.getConf().get(name, "false") != "true"]
         if lacking and not str(context.master).startswith("local"):
@@ -177,7 +179,7 @@ class SparkReader:
         except Exception as error:
             if self._is_closed:
                 raise ClientClosedError from error
-            raise ClusterUnavailableError(f"the Spark job failed: {cause_of(error)}") from error
+            raise ClusterUnavailableError(f"the Spark job failed: {job_failure_of(error)}") from error
         self._requests = total((*self._requests, *done.requests))
         if done.error is not None:
             raise done.error
@@ -229,10 +231,12 @@ def _has_ended(context: SparkContext) -> bool:
     return context._jsc is None or bool(context._jsc.sc().isStopped())  # noqa: SLF001
 
 
-def cause_of(error: BaseException) -> str:
-    """The line of a failed job that names the cause: Spark's own first line does not, and a page of traces follows."""
+def job_failure_of(error: BaseException) -> str:
+    """Returns the line of a failed job that has the reason: Spark's first line does not, and a page of traces follows."""
+    raised = raised_on_worker(error)
+    if raised is not None:
+        return raised
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
     lines = lines[1:] if len(lines) > 1 and _CALLS.match(lines[0]) else lines
-    pythons = [line for line in lines if _PYTHONS.match(line)]
     tasks = [match[1] for match in map(_TASKS.match, lines) if match is not None]
-    return [*pythons[-1:], *tasks[:1], *lines[:1], type(error).__name__][0]
+    return [*tasks[:1], *lines[:1], type(error).__name__][0]

@@ -9,7 +9,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import list_offsets
 from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
-from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET
+from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, TopicPartition
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -18,8 +18,6 @@ LOG_START = -2
 LATEST = -1
 """As a timestamp: the offset of the next record."""
 _REQUEST_PARTITIONS_MAX = 2000
-
-TopicPartition = tuple[str, int]
 
 
 async def latest_offsets(

@@ -12,7 +12,7 @@ from exporter.config.kafka_section import KafkaSettings, SaslSettings, TlsSettin
 from exporter.config.sasl import MECHANISMS
 from exporter.config.table import given_in
 from exporter.kafka.state_log import LogUnreadableError, StateLog
-from exporter.pipeline.spark_output import cause_of
+from exporter.pipeline.spark_output import failure_of
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
 
@@ -60,7 +60,7 @@ def read_log(spark: SparkSession, source: LogSource, tables: Tables, *, every_ms
         while not query.awaitTermination(LOOK_SECONDS):
             pass
     except StreamingQueryException as error:
-        raise LogJobError(f"Spark cannot read the log: {cause_of(error)}") from error
+        raise LogJobError(f"Spark cannot read the log: {failure_of(error)}") from error
     finally:
         query.stop()
 

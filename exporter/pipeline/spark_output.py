@@ -64,12 +64,18 @@ def _forward(source: int, sink: int) -> None:
                 shown.write(line)
 
 
-def cause_of(error: BaseException) -> str:
-    """One line: of an error in Java also its innermost cause, of one in Python on a worker that one: it has the reason."""
+def raised_on_worker(error: BaseException) -> str | None:
+    """Returns the line of what Python raised on a worker; None if the error is another one."""
     _, on_worker, trace = str(error).rpartition(_TRACEBACK)
     raised = re.search(r"^(?:\w+\.)*[A-Z]\w*: .+$", trace, re.MULTILINE) if on_worker else None
+    return None if raised is None else raised[0]
+
+
+def failure_of(error: BaseException) -> str:
+    """Returns one line: what a worker's Python raised, or what Java says with its innermost cause, which has the reason."""
+    raised = raised_on_worker(error)
     if raised is not None:
-        return raised[0]
+        return raised
     said = next(iter(str(error).splitlines()), type(error).__name__)
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:

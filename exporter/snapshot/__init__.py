@@ -28,6 +28,7 @@ from exporter.snapshot.partitions import (
     OpenTransactions,
     Partitions,
     SecondRead,
+    TopicPartition,
     is_unread,
     was_read,
 )

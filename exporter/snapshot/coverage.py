@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
+from exporter.snapshot.partitions import TopicPartition
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
@@ -32,8 +34,8 @@ class Impact:
         return self._by_partition.get((topic, partition), ())
 
     @cached_property
-    def _by_partition(self) -> Mapping[tuple[str, int], tuple[GroupOffset, ...]]:
-        found: dict[tuple[str, int], list[GroupOffset]] = {}
+    def _by_partition(self) -> Mapping[TopicPartition, tuple[GroupOffset, ...]]:
+        found: dict[TopicPartition, list[GroupOffset]] = {}
         for offset in self.offsets:
             found.setdefault((offset.topic, offset.partition), []).append(offset)
         return {partition: tuple(offsets) for partition, offsets in found.items()}

@@ -12,6 +12,8 @@ import numpy as np
 
 from exporter.snapshot.producers import BoolColumn, Int8Column, Int16Column, Int32Column, Int64Column, ProducerEntries
 
+TopicPartition = tuple[str, int]
+"""A partition by its topic and number."""
 NO_LEADER = -1
 
 
@@ -101,7 +103,7 @@ class Partitions:
     def __len__(self) -> int:
         return len(self.topic)
 
-    def name(self, row: int) -> tuple[str, int]:
+    def name(self, row: int) -> TopicPartition:
         """(topic, partition) of one row."""
         return self.topics[self.topic[row]], int(self.partition[row])
 

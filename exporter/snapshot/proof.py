@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from exporter.snapshot.partitions import STATE_TOPIC
+from exporter.snapshot.partitions import STATE_TOPIC, TopicPartition
 from exporter.snapshot.transactions import CoordinatorTransaction
 
 
@@ -137,7 +137,7 @@ class CoordinatorProof:
         return self._why_unconfirmed.get((topic, partition))
 
     @cached_property
-    def _why_unconfirmed(self) -> Mapping[tuple[str, int], str]:
+    def _why_unconfirmed(self) -> Mapping[TopicPartition, str]:
         return {(partition.topic, partition.partition): partition.why for partition in reversed(self.unconfirmed)}
 
     @cached_property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from exporter.snapshot.partitions import TopicPartition
+
 
 class TransactionState(Enum):
     """States of a transaction as coordinators write them (Kafka's TransactionState); any other name is UNKNOWN."""
@@ -95,7 +97,7 @@ class CoordinatorTransaction:
     timeout_ms: int = -1
     start_time_ms: int | None = None
     """None if the transaction has not begun."""
-    partitions: frozenset[tuple[str, int]] | None = None
+    partitions: frozenset[TopicPartition] | None = None
     state_partition: int = -1
     """The partition of `__transaction_state` to which the id hashes; -1 if it was not computed."""
 
@@ -110,7 +112,7 @@ class CoordinatorTransaction:
         return self.state in ACTIVE_STATES
 
 
-def ownership(transaction: CoordinatorTransaction | None, partition: tuple[str, int], producer_epoch: int) -> Ownership:
+def ownership(transaction: CoordinatorTransaction | None, partition: TopicPartition, producer_epoch: int) -> Ownership:
     """Relation of `transaction` to the open transaction of its producer id at `producer_epoch` on `partition`.
 
     TransactionVersion 2 bumps the epoch at Prepare (and a time-out once more), so a coordinator epoch that is ahead while

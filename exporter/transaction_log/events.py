@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from exporter.snapshot import TransactionState
+from exporter.snapshot import TopicPartition, TransactionState
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord, UnknownVersion
 
 TRANSACTION_VERSION_2 = 2
@@ -66,7 +66,7 @@ class Event:
     """PREPARED: the transaction's own time-out; -1 for the others."""
     client_transaction_version: int = -1
     """PREPARED: the version by which the client wrote the transaction (KIP-890); -1 if that was not seen."""
-    partitions: frozenset[tuple[str, int]] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
     """BEGUN and PARTITIONS_ADDED: the new ones; PREPARED: all of them."""
 
 

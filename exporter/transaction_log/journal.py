@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from exporter.snapshot import TopicPartition
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.records import TransactionRecord
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from exporter.snapshot import TopicPartition
 from exporter.transaction_log.events import Event, Happening, StateMachine
-from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer, TopicPartition
+from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 
 FORMER_PRODUCERS_MAX = 20_000

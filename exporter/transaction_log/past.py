@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from exporter.snapshot import TopicPartition
 from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 
@@ -58,7 +59,7 @@ class PastTransaction:
     """When every marker was written."""
     timeout_ms: int = -1
     outcome: Outcome | None = None
-    partitions: dict[tuple[str, int], int] = field(default_factory=dict)
+    partitions: dict[TopicPartition, int] = field(default_factory=dict)
     """Partition -> when it was added."""
 
 

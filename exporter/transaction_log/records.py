@@ -23,7 +23,7 @@ import struct
 from dataclasses import dataclass
 
 from exporter.primitives import UNREADABLE, compact_string, read_uvarint, skip_tags, tagged_field
-from exporter.snapshot import TransactionState
+from exporter.snapshot import TopicPartition, TransactionState
 
 KEY_VERSION = 0
 VALUE_VERSION_FLEXIBLE = 1
@@ -53,7 +53,7 @@ class TransactionRecord:
     producer_epoch: int
     timeout_ms: int
     status: TransactionState
-    partitions: frozenset[tuple[str, int]]
+    partitions: frozenset[TopicPartition]
     last_update_ms: int
     start_ms: int
     """-1 if no transaction has begun."""
@@ -133,8 +133,8 @@ def _value(transactional_id: str, value: bytes, *, is_flexible: bool) -> Transac
     )
 
 
-def _partitions(value: bytes, at: int, *, is_flexible: bool) -> tuple[frozenset[tuple[str, int]], int]:
-    found: set[tuple[str, int]] = set()
+def _partitions(value: bytes, at: int, *, is_flexible: bool) -> tuple[frozenset[TopicPartition], int]:
+    found: set[TopicPartition] = set()
     topics, at = _length(value, at, is_flexible=is_flexible)
     for _ in range(topics):
         topic, at = compact_string(value, at) if is_flexible else _string(value, at)

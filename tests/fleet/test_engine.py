@@ -23,7 +23,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.fleet import executor
-from exporter.fleet.engine import FIRST_EXECUTOR_WITHIN_S, SparkEngine, _cycle, cause_of
+from exporter.fleet.engine import FIRST_EXECUTOR_WITHIN_S, SparkEngine, _cycle, job_failure_of
 from exporter.kafka.collect.collector import Collector
 from exporter.snapshot import Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL
@@ -151,7 +151,7 @@ def test_executors_that_can_run_the_program_are_found(spark: SparkSession, caplo
 )
 def test_the_cause_of_a_failed_job_is_one_line(message: str, cause: str) -> None:
     """Spark's first line only says which call has failed."""
-    found = cause_of(RuntimeError(message))
+    found = job_failure_of(RuntimeError(message))
     assert cause in found
     assert "error occurred while calling" not in found
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from exporter.cli import main
 from exporter.pipeline.connectors import JarsError
 from exporter.pipeline.session import FAST_START, LONG_RUN, _compiler, _where
-from exporter.pipeline.spark_output import cause_of, without_notices, write_log4j
+from exporter.pipeline.spark_output import failure_of, without_notices, write_log4j
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 from tests.pipeline.test_transactions import taken
@@ -101,9 +101,9 @@ def test_a_failure_of_spark_is_its_innermost_cause(spark: SparkSession, tmp_path
     with pytest.raises(Exception, match="FAILED_READ_FILE") as failed:
         frame.collect()
 
-    assert "is not a Parquet file" in cause_of(failed.value)
-    assert "\n" not in cause_of(failed.value)
-    assert cause_of(ValueError("one\ntwo")) == "one"
+    assert "is not a Parquet file" in failure_of(failed.value)
+    assert "\n" not in failure_of(failed.value)
+    assert failure_of(ValueError("one\ntwo")) == "one"
 
 
 @pytest.mark.parametrize(
@@ -118,5 +118,5 @@ def test_a_failure_in_python_on_a_worker_is_what_was_raised_there(before: str, r
     trace = f'Traceback (most recent call last):\n  File "worker.py", line 1, in main\n    import exporter\n{raised}\n'
 
     assert (
-        cause_of(RuntimeError(f"{before}{trace}\n\tat org.apache.spark.X(X.scala:1)\nJVM stacktrace: none")) == raised
+        failure_of(RuntimeError(f"{before}{trace}\n\tat org.apache.spark.X(X.scala:1)\nJVM stacktrace: none")) == raised
     )

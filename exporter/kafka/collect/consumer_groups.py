@@ -19,12 +19,10 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.kafka.topology import Topology
-from exporter.snapshot import OFFSETS_TOPIC, GroupOffset, Impact
+from exporter.snapshot import OFFSETS_TOPIC, GroupOffset, Impact, TopicPartition
 
 REQUEST_GROUPS_MAX = 500
 NO_OFFSET = -1
-
-TopicPartition = tuple[str, int]
 
 
 async def impact_on(client: ClusterClient, topology: Topology, partitions: Collection[TopicPartition]) -> Impact:

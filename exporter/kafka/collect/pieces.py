@@ -8,12 +8,13 @@ from typing import Any
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages.fetch import fetched, piece_request
+from exporter.snapshot import TopicPartition
 
 
 async def read_piece(
     client: ClusterClient,
     leader: int,
-    partition: tuple[str, int],
+    partition: TopicPartition,
     offset: int,
     take: Callable[[bytes], object],
     *,

@@ -16,9 +16,7 @@ import numpy as np
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan import LeaderScan, read_rows
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, Int32Column, OneEntry, was_read
-
-TopicPartition = tuple[str, int]
+from exporter.snapshot import NO_LEADER, Int32Column, OneEntry, TopicPartition, was_read
 
 
 class OpenAtLeader(NamedTuple):

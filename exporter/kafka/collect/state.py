@@ -19,6 +19,7 @@ from exporter.snapshot import (
     Int8Column,
     Int64Column,
     SecondRead,
+    TopicPartition,
     TransactionKey,
 )
 
@@ -56,7 +57,7 @@ class ExaminedEntries:
         producer_id, start = int(self.entries.producer_id[entry]), int(self.entries.current_txn_start_offset[entry])
         return TransactionKey(topic, partition, producer_id, start, self.topology.topic_id_of(topic))
 
-    def partition(self, entry: int) -> tuple[str, int]:
+    def partition(self, entry: int) -> TopicPartition:
         """(topic, partition) of one entry."""
         row = int(self.entries.row[entry])
         return self.topology.topics[self.topology.topic[row]], int(self.topology.partition[row])

@@ -19,8 +19,8 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.leadership.quorum import QuorumView, Touch, quorum_through
 from exporter.kafka.topology import Topology
+from exporter.snapshot import TopicPartition
 
-TopicPartition = tuple[str, int]
 CATCH_UP_POLL_S = 0.2
 CATCH_UP_POLLS = 8
 PAST_DEADLINE = "the cycle reached its deadline before the leader was confirmed"

@@ -21,8 +21,9 @@ from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.response import reading
 from exporter.kafka.messages.versions import LIST_OFFSETS
 from exporter.primitives import MalformedBytesError, compact, compact_string, length, skip_tags, uvarint
+from exporter.snapshot import TopicPartition
 
-Offsets = dict[tuple[str, int], tuple[int, int]]
+Offsets = dict[TopicPartition, tuple[int, int]]
 """(topic, partition) -> (Kafka error code, offset)."""
 
 _ASKED = struct.Struct(">iiqb")
