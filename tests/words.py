@@ -15,7 +15,7 @@ from exporter.doctor.diagnose import diagnose
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
-from exporter.kafka.collect import end_markers
+from exporter.kafka.collect import log_reader
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ErrorCode
@@ -165,7 +165,7 @@ def words_without(fact: Fact) -> Words:
     with (
         FakeCluster(scene(), nodes=2) as cluster,
         _collector(cluster, fact) as collector,
-        patch.object(end_markers, "read_piece", _nothing_logged),  # the fake broker has no logs
+        patch.object(log_reader, "read_piece", _nothing_logged),  # the fake broker has no logs
     ):
         evaluation = _evaluated(collector, search_logs=True)
     coverage = "complete" if evaluation.snapshot.is_complete else "incomplete"

@@ -23,7 +23,7 @@ from exporter.files import MEGABYTE
 from exporter.incidents.incident import Suspect
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.first_records import first_records
-from exporter.kafka.collect.origin import Limits
+from exporter.kafka.collect.log_reader import LogBudget
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.lookups import KafkaRequestError
 
@@ -104,8 +104,8 @@ def _headers(collector: Collector, wanted: Wanted) -> tuple[str, ...] | None:
 def _explained(options: argparse.Namespace, collector: Collector, wanted: Wanted) -> Explanation:
     """Raises BrokerFault and ClusterUnavailableError."""
     limit = options.max_megabytes * MEGABYTE
-    limits = Limits(bytes_left=limit)
-    facts = collector.query(lambda client: read_facts(client, wanted, limits), deadline_s=options.max_seconds)
+    budget = LogBudget(bytes_left=limit)
+    facts = collector.query(lambda client: read_facts(client, wanted, budget), deadline_s=options.max_seconds)
     if options.show_records:
         facts = replace(facts, headers=_headers(collector, wanted))
-    return explain(facts, bytes_read=limit - limits.bytes_left, bytes_limit=limit)
+    return explain(facts, bytes_read=limit - budget.bytes_left, bytes_limit=limit)

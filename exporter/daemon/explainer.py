@@ -13,7 +13,7 @@ from exporter.explain.read import Wanted, read_facts
 from exporter.files import MEGABYTE
 from exporter.incidents.follow import unexplained
 from exporter.incidents.incident import Incidents
-from exporter.kafka.collect.origin import Limits
+from exporter.kafka.collect.log_reader import LogBudget
 from exporter.kafka.errors import BrokerFault, ClientClosedError, ClusterUnavailableError
 from exporter.snapshot import TransactionKey
 
@@ -46,7 +46,7 @@ class Explainer:
         wanted = Wanted.of(suspect, suspect.verdict)
         try:
             facts = self._reader.query(
-                lambda client: read_facts(client, wanted, Limits(bytes_left=READ_MAX_BYTES)),
+                lambda client: read_facts(client, wanted, LogBudget(bytes_left=READ_MAX_BYTES)),
                 deadline_s=(scan.interval_ms - scan.deadline_ms) / 2000,
             )
         except ClientClosedError:

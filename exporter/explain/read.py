@@ -9,7 +9,8 @@ from exporter.evaluation.verdicts import Verdict
 from exporter.explain.facts import Facts
 from exporter.incidents.incident import Suspect
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.origin import Limits, read_partition_logs
+from exporter.kafka.collect.log_reader import LogBudget
+from exporter.kafka.collect.origin import read_partition_logs
 from exporter.kafka.collect.protection import read_protection
 from exporter.kafka.collect.state_history import read_state_history
 from exporter.snapshot import TransactionKey
@@ -33,11 +34,11 @@ class Wanted:
         return cls(opened=suspect.key, verdict=verdict, transactional_id=name, is_remembered=name is not None)
 
 
-async def read_facts(client: ClusterClient, wanted: Wanted, limits: Limits) -> Facts:
+async def read_facts(client: ClusterClient, wanted: Wanted, budget: LogBudget) -> Facts:
     """Raises BrokerFault if the partition has no leader, ClusterUnavailableError if no broker responds."""
     opened = wanted.opened
     topology = await client.topology()
-    logs = await read_partition_logs(client, topology, opened, limits)
+    logs = await read_partition_logs(client, topology, opened, budget)
     around_ms = next((one.first_timestamp_ms for one in logs.own.batches if one.offset >= opened.start_offset), -1)
     state = await read_state_history(
         client,
@@ -45,7 +46,7 @@ async def read_facts(client: ClusterClient, wanted: Wanted, limits: Limits) -> F
         producer_id=opened.producer_id,
         transactional_id=wanted.transactional_id,
         around_ms=around_ms if around_ms >= 0 else int(time.time() * 1000),
-        limits=limits,
+        budget=budget,
     )
     # Once more: a leader that was elected while the log was read is no stranger.
     _, leader_epoch = (await client.topology((opened.topic,))).leader_of(opened.topic, opened.partition)

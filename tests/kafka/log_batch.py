@@ -1,11 +1,13 @@
-"""Makes a batch of records as producers and coordinators write it, by kafka-python."""
+"""Makes a batch of records as producers and coordinators write it, by kafka-python, and has it read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from exporter.kafka.collect.log_reader import LogBudget, LogReader, TakeBatch
 
 GZIP: Final = 1
 CONTROL: Final = 0x20
@@ -49,3 +51,9 @@ def log_batch(
 def values_batch(base_offset: int, *values: bytes, compression: int = 0) -> bytes:
     """A batch with a record for each value."""
     return log_batch(((1, b"k", value, ()) for value in values), base_offset=base_offset, compression=compression)
+
+
+def reader_into(take_batch: TakeBatch, offset: int = 0) -> LogReader:
+    """A reader without a broker: a test hands it the pieces."""
+    no_client: Any = None
+    return LogReader(no_client, 1, ("orders", 1), offset, take_batch, LogBudget(0))

@@ -17,7 +17,7 @@ import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import producers_kept_ms
-from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.collect.log_reader import LogBudget, LogReader
 from exporter.kafka.collect.replicas import OpenAtLeader
 from exporter.kafka.collect.scan import Entries, LeaderScan, scan_leaders
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
@@ -55,6 +55,9 @@ class Place:
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
+    def stretch(self) -> Stretch:
+        return Stretch(self.topic, self.partition, self.producer_id, self.newest)
+
     def is_settled_by(self, marker: EndMarker) -> bool:
         """True if the marker is the commit of every transaction of the search, whatever else is in the log.
 
@@ -72,12 +75,15 @@ class _Search:
 
     client: ClusterClient
     deadline: float
-    bytes_left: int = BYTES_MAX
+    budget: LogBudget = field(default_factory=lambda: LogBudget(BYTES_MAX))
     committed: set[int] = field(default_factory=set)
     """Producer ids whose commit is found: they need no further search."""
     markers: list[EndMarker] = field(default_factory=list)
     unread: list[tuple[int, str]] = field(default_factory=list)
     lost: list[tuple[int, str]] = field(default_factory=list)
+
+    def reader(self, place: Place, offset: int, stretch: Stretch) -> LogReader:
+        return LogReader(self.client, place.leader, (place.topic, place.partition), offset, stretch.take, self.budget)
 
 
 async def end_markers(client: ClusterClient, topology: Topology, suspects: Collection[OpenAtLeader]) -> EndMarkers:
@@ -197,54 +203,53 @@ def _is_settled(search: _Search, place: Place, found: dict[int, EndMarker]) -> b
 
 async def _look_near(search: _Search, place: Place, found: dict[int, EndMarker]) -> None:
     """Read a few megabytes from each likely time on. Raises BrokerFault."""
-    stretch: Stretch | None = None
+    stretch = place.stretch()
+    reader: LogReader | None = None
     for time_ms in place.times_ms:
         if time_ms < 0:
             continue  # a record without a timestamp: to ListOffsets these are words, such as the end of the log
         offset = await offset_at_time(search.client, place.leader, (place.topic, place.partition), time_ms)
         if offset is None:
             continue
-        if stretch is None or offset > stretch.next_offset:
-            stretch = _stretch(place, offset)
+        if reader is None or offset > reader.next_offset:
+            stretch = place.stretch()
+            reader = search.reader(place, offset, stretch)
         for _ in range(FETCHES_NEAR_MAX):
-            before = stretch.next_offset
-            await _read_on(search, place, stretch)
+            before = reader.next_offset
+            await reader.read_piece()
             found.update(stretch.markers)
-            if stretch.next_offset == before:
+            if reader.next_offset == before:
                 break
 
 
 async def _look_from_the_start(search: _Search, place: Place, found: dict[int, EndMarker]) -> None:
     """Read the whole log, or until the commit is found; note what is unread or lost. Raises BrokerFault."""
     start = await offset_at_time(search.client, place.leader, (place.topic, place.partition), LOG_START)
-    stretch = _stretch(place, start or 0)
-    cut: str | None = None
-    while cut is None:
-        before = stretch.next_offset
-        high_watermark = await _read_on(search, place, stretch)
+    stretch = place.stretch()
+    reader = search.reader(place, start or 0, stretch)
+
+    def is_settled() -> bool:
         found.update(stretch.markers)
-        if any(place.is_settled_by(marker) for marker in stretch.markers.values()):
-            return
-        if stretch.next_offset >= high_watermark:
-            break
-        if stretch.next_offset == before:
-            cut = f"broker {place.leader} returns nothing at offset {before}"
-        cut = cut or _cut(search, stretch)
-    if cut is not None:
+        return any(place.is_settled_by(marker) for marker in stretch.markers.values())
+
+    cut = await reader.read_to_end(lambda: _limit(search, reader), is_settled)
+    if is_settled():
+        return
+    if cut:
         search.unread.append((place.producer_id, f"{place} was not searched to its end: {cut}"))
     else:
         search.lost += [(place.producer_id, f"{place} {loss}") for loss in _losses(place, stretch, start or 0)]
 
 
-def _cut(search: _Search, stretch: Stretch) -> str | None:
-    """Why the search stops here; None while it may continue."""
-    if stretch.size >= PLACE_BYTES_MAX:
+def _limit(search: _Search, reader: LogReader) -> str:
+    """Returns why the search stops here; empty while it may continue."""
+    if reader.size >= PLACE_BYTES_MAX:
         return f"only its first {PLACE_BYTES_MAX // MEGABYTE} MB were read"
-    if search.bytes_left <= 0:
+    if search.budget.bytes_left <= 0:
         return f"{BYTES_MAX // MEGABYTE} MB of logs were read in total"
     if search.client.clock() >= search.deadline:
         return "the time limit was reached"
-    return None
+    return ""
 
 
 def _losses(place: Place, stretch: Stretch, start: int) -> list[str]:
@@ -258,21 +263,3 @@ def _losses(place: Place, stretch: Stretch, start: int) -> list[str]:
     if not stretch.has_newest:
         losses.append("remembers a write of the producer that is not in its log")
     return losses
-
-
-def _stretch(place: Place, offset: int) -> Stretch:
-    return Stretch(
-        topic=place.topic,
-        partition=place.partition,
-        producer_id=place.producer_id,
-        newest=place.newest,
-        next_offset=offset,
-    )
-
-
-async def _read_on(search: _Search, place: Place, stretch: Stretch) -> int:
-    """Read the next piece of the log into `stretch`; the log's high watermark. Raises BrokerFault."""
-    partition = (place.topic, place.partition)
-    size, high_watermark = await read_piece(search.client, place.leader, partition, stretch.next_offset, stretch.take)
-    search.bytes_left -= size
-    return high_watermark

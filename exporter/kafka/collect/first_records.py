@@ -9,7 +9,7 @@ from kafka.errors import UnsupportedCodecError
 from kafka.record.memory_records import MemoryRecords
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.collect.log_reader import read_piece
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, MalformedAnswerError
 from exporter.kafka.lookups import KafkaRequestError, leader_of
 from exporter.kafka.messages.log_batches import Batch, batches_from

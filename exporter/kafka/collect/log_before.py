@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.collect.log_reader import read_piece
 from exporter.kafka.collect.state import ExaminedEntries, Verification
 from exporter.kafka.errors import BrokerFault, FaultReason
 from exporter.kafka.messages.log_batches import batches_from

@@ -1,6 +1,6 @@
 """Reads what partitions show about one open transaction: the log around its start offset, its producer's markers elsewhere.
 
-It reads no more than `Limits` allow.
+It reads no more than a budget allows.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.collect.log_reader import LogBudget, LogReader
 from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
 from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES
-from exporter.kafka.messages.log_batches import Batch, batches_from, markers_in
+from exporter.kafka.messages.log_batches import Batch, markers_in
 from exporter.kafka.offsets import offset_at_time
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, TransactionKey, was_read
@@ -35,20 +35,12 @@ KEPT_MAX = 200
 """Batches of the producer that are kept of each log: the first ones at and after the start offset, and the last before."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Limits:
-    """What may still be read; shared by all logs."""
-
-    bytes_left: int
-
-
 @dataclass(slots=True)
-class PieceReader:
-    """Takes the pieces of one log in order."""
+class ProducerTrace:
+    """Collects what the batches of one log, taken in order, show about a producer."""
 
     log: PartitionLog
     opened: TransactionKey
-    next_offset: int
     before: deque[LoggedBatch] = field(default_factory=lambda: deque(maxlen=KEPT_MAX))
     after: list[LoggedBatch] = field(default_factory=list)
     markers: list[LoggedMarker] = field(default_factory=list)
@@ -57,26 +49,24 @@ class PieceReader:
     oldest_ms: int = -1
     marker_before_ms: int = -1
 
-    def take(self, records: bytes) -> None:
+    def take(self, batch: Batch, records: bytes, offset: int) -> None:
         """Raises MalformedAnswerError."""
-        for batch in batches_from(records, self.next_offset):
-            if batch.base_offset > self.next_offset and len(self.gaps) < NOTED_MAX:
-                self.gaps.append(batch.base_offset)
-            self.next_offset = batch.next_offset
-            if batch.first_timestamp_ms >= 0:
-                seen = self.oldest_ms if self.oldest_ms >= 0 else batch.first_timestamp_ms
-                self.oldest_ms = min(seen, batch.first_timestamp_ms)
-            if batch.is_control and batch.next_offset <= self.opened.start_offset:
-                self.marker_before_ms = max(self.marker_before_ms, batch.max_timestamp_ms)
-            if batch.producer_id != self.opened.producer_id:
-                if batch.is_control and batch.producer_id >= 0 and len(self.others) < NOTED_MAX:
-                    self.others.setdefault(batch.producer_id, batch.base_offset)
-            elif batch.is_control:
-                if len(self.markers) >= NOTED_MAX:
-                    raise MalformedAnswerError(f"the producer has more than {NOTED_MAX} markers here")
-                self._take_markers(batch, records)
-            else:
-                self._keep(batch)
+        if batch.base_offset > offset and len(self.gaps) < NOTED_MAX:
+            self.gaps.append(batch.base_offset)
+        if batch.first_timestamp_ms >= 0:
+            seen = self.oldest_ms if self.oldest_ms >= 0 else batch.first_timestamp_ms
+            self.oldest_ms = min(seen, batch.first_timestamp_ms)
+        if batch.is_control and batch.next_offset <= self.opened.start_offset:
+            self.marker_before_ms = max(self.marker_before_ms, batch.max_timestamp_ms)
+        if batch.producer_id != self.opened.producer_id:
+            if batch.is_control and batch.producer_id >= 0 and len(self.others) < NOTED_MAX:
+                self.others.setdefault(batch.producer_id, batch.base_offset)
+        elif batch.is_control:
+            if len(self.markers) >= NOTED_MAX:
+                raise MalformedAnswerError(f"the producer has more than {NOTED_MAX} markers here")
+            self._take_markers(batch, records)
+        else:
+            self._keep(batch)
 
     def _keep(self, batch: Batch) -> None:
         kept = LoggedBatch(
@@ -111,11 +101,11 @@ class PieceReader:
                 )
             )
 
-    def done(self, *, read_from: int, unread: str) -> PartitionLog:
+    def log_between(self, read_from: int, read_to: int, *, unread: str = "") -> PartitionLog:
         return replace(
             self.log,
             read_from=read_from,
-            read_to=self.next_offset,
+            read_to=read_to,
             gaps=tuple(self.gaps),
             oldest_timestamp_ms=self.oldest_ms,
             batches=(*self.before, *self.after),
@@ -127,7 +117,7 @@ class PieceReader:
 
 
 async def read_partition_logs(
-    client: ClusterClient, topology: Topology, opened: TransactionKey, limits: Limits
+    client: ClusterClient, topology: Topology, opened: TransactionKey, budget: LogBudget
 ) -> PartitionLogs:
     """Everything on partitions. Faults are in the result; raises BrokerFault only if the partition has no leader."""
     leader, leader_epoch = topology.leader_of(opened.topic, opened.partition)
@@ -135,7 +125,7 @@ async def read_partition_logs(
         raise BrokerFault(FaultReason.REFUSED, f"{opened.topic}-{opened.partition} has no leader")
     empty = PartitionLog(topic=opened.topic, partition=opened.partition, leader=leader, leader_epoch=leader_epoch)
     try:
-        own = await _own_log(client, empty, opened, limits)
+        own = await _own_log(client, empty, opened, budget)
     except BrokerFault as fault:
         own = replace(empty, unread=str(fault))
     scan = await scan_leaders(client, topology, producer_ids=frozenset({opened.producer_id}))
@@ -159,7 +149,7 @@ async def read_partition_logs(
         unread.append(f"the logs of {len(elsewhere) - ELSEWHERE_MAX} more partitions of the producer were not searched")
     around_ms = own.batches[0].first_timestamp_ms if own.batches else -1
     found = await client.gather(
-        _markers_near(client, topology, opened, place, around_ms, limits) for place in elsewhere[:ELSEWHERE_MAX]
+        _markers_near(client, topology, opened, place, around_ms, budget) for place in elsewhere[:ELSEWHERE_MAX]
     )
     markers = sorted((one for log in found for one in log.markers), key=lambda marker: marker.timestamp_ms)
     unread += [f"{log.topic}-{log.partition}: {log.unread}" for log in found if log.unread]
@@ -171,29 +161,35 @@ async def read_partition_logs(
     )
 
 
-async def _own_log(client: ClusterClient, empty: PartitionLog, opened: TransactionKey, limits: Limits) -> PartitionLog:
-    """From LOOK_BACK_MS before the first record on, as far as the limits allow."""
-    name = (opened.topic, opened.partition)
-    first = PieceReader(empty, opened, opened.start_offset)
-    size, _ = await _read_on(client, first)
-    limits.bytes_left -= size
-    begin = opened.start_offset
+async def _own_log(
+    client: ClusterClient, empty: PartitionLog, opened: TransactionKey, budget: LogBudget
+) -> PartitionLog:
+    """From LOOK_BACK_MS before the first record on, as far as the budget allows."""
+    begin, name = opened.start_offset, (opened.topic, opened.partition)
+    first = ProducerTrace(empty, opened)
+    reader = LogReader(client, empty.leader, name, begin, first.take, budget)
+    await reader.read_piece()
     if first.after and first.after[0].offset == opened.start_offset:
         wanted_ms = max(first.after[0].first_timestamp_ms - LOOK_BACK_MS, 0)
         found = await offset_at_time(client, empty.leader, name, wanted_ms)
         # Not further back than half of the limit reaches, if the records before are as long as those after.
-        offsets_max = limits.bytes_left // 2 * (first.next_offset - begin) // max(size, 1)
+        offsets_max = budget.bytes_left // 2 * (reader.next_offset - begin) // max(reader.size, 1)
         begin = max(min(begin, begin if found is None else found), begin - offsets_max)
-    read = await _read(client, empty, opened, begin, limits, bytes_max=limits.bytes_left * 3 // 4)
+    read = await _read(client, empty, opened, begin, budget, bytes_max=budget.bytes_left * 3 // 4)
     if read.read_to > opened.start_offset or begin == opened.start_offset:
         return read
     return await _read(
-        client, empty, opened, opened.start_offset, limits, bytes_max=max(limits.bytes_left, PIECE_BYTES)
+        client, empty, opened, opened.start_offset, budget, bytes_max=max(budget.bytes_left, PIECE_BYTES)
     )
 
 
 async def _markers_near(
-    client: ClusterClient, topology: Topology, opened: TransactionKey, place: Elsewhere, around_ms: int, limits: Limits
+    client: ClusterClient,
+    topology: Topology,
+    opened: TransactionKey,
+    place: Elsewhere,
+    around_ms: int,
+    budget: LogBudget,
 ) -> PartitionLog:
     leader, leader_epoch = topology.leader_of(place.topic, place.partition)
     log = PartitionLog(topic=place.topic, partition=place.partition, leader=leader, leader_epoch=leader_epoch)
@@ -203,40 +199,32 @@ async def _markers_near(
         begin = await offset_at_time(client, leader, (place.topic, place.partition), since_ms)
         if begin is None:
             return log
-        return await _read(client, log, opened, begin, limits, bytes_max=NEAR_BYTES)
+        return await _read(client, log, opened, begin, budget, bytes_max=NEAR_BYTES)
     except BrokerFault as fault:
         return replace(log, unread=str(fault))
 
 
 async def _read(
-    client: ClusterClient, log: PartitionLog, opened: TransactionKey, begin: int, limits: Limits, *, bytes_max: int
+    client: ClusterClient, log: PartitionLog, opened: TransactionKey, begin: int, budget: LogBudget, *, bytes_max: int
 ) -> PartitionLog:
     """Piece by piece to the high watermark, to AFTER_BYTES after the start offset, or until a limit is reached."""
-    reader = PieceReader(log, opened, begin)
-    size, size_after, unread, high_watermark = 0, 0, "", -1
-    is_own = (log.topic, log.partition) == (opened.topic, opened.partition)
-    while True:
-        before = reader.next_offset
-        try:
-            count, high_watermark = await _read_on(client, reader)
-        except BrokerFault as fault:
-            unread = str(fault)
-            break
-        size += count
-        limits.bytes_left -= count
-        size_after += count if is_own and reader.next_offset > opened.start_offset else 0
-        if reader.next_offset >= high_watermark or size_after >= AFTER_BYTES:
-            break
-        if reader.next_offset == before:
-            unread = f"broker {log.leader} returns nothing at offset {before}"
-            break
-        if size >= bytes_max or limits.bytes_left <= 0:
-            unread = f"only {size / MEGABYTE:.0f} MB were read, from offset {begin} to {reader.next_offset}"
-            break
-    return reader.done(read_from=begin, unread=unread)
+    trace = ProducerTrace(log, opened)
+    reader = LogReader(client, log.leader, (log.topic, log.partition), begin, trace.take, budget)
+    size_before = 0
 
+    def is_enough() -> bool:
+        nonlocal size_before
+        if reader.partition != (opened.topic, opened.partition) or reader.next_offset <= opened.start_offset:
+            size_before = reader.size
+        return reader.size - size_before >= AFTER_BYTES
 
-async def _read_on(client: ClusterClient, reader: PieceReader) -> tuple[int, int]:
-    """(bytes, high watermark) of the next piece. Raises BrokerFault."""
-    log = reader.log
-    return await read_piece(client, log.leader, (log.topic, log.partition), reader.next_offset, reader.take)
+    def limit() -> str:
+        if reader.size < bytes_max and budget.bytes_left > 0:
+            return ""
+        return f"only {reader.size / MEGABYTE:.0f} MB were read, from offset {begin} to {reader.next_offset}"
+
+    try:
+        unread = await reader.read_to_end(limit, is_enough)
+    except BrokerFault as fault:
+        unread = str(fault)
+    return trace.log_between(begin, reader.next_offset, unread=unread)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from kafka.record.memory_records import MemoryRecords
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.origin import LOOK_BACK_MS, Limits
-from exporter.kafka.collect.pieces import read_piece
+from exporter.kafka.collect.log_reader import LogBudget, LogReader
+from exporter.kafka.collect.origin import LOOK_BACK_MS
 from exporter.kafka.errors import BrokerFault, MalformedAnswerError
 from exporter.kafka.messages.fetch import MEGABYTE
-from exporter.kafka.messages.log_batches import Batch, batches_from
+from exporter.kafka.messages.log_batches import Batch
 from exporter.kafka.offsets import LOG_START, offset_at_time
 from exporter.kafka.state_partitions import state_partition
 from exporter.kafka.topology import Topology
@@ -28,7 +28,7 @@ STATES_MAX = 20_000
 
 @dataclass(slots=True)
 class StatePartition:
-    """One partition of the log, taken piece by piece."""
+    """One partition of the log, whose batches are taken in order."""
 
     number: int
     leader: int
@@ -37,26 +37,19 @@ class StatePartition:
     """The producer id."""
     ids: set[str]
     """Transactional ids whose records are kept: the wanted one, and each that names the producer id."""
-    next_offset: int = 0
     begins_at_zero: bool = False
     has_gaps: bool = False
     states: deque[LoggedState] = field(default_factory=lambda: deque(maxlen=STATES_MAX))
     producer_ids: set[int] = field(default_factory=set)
     records: int = 0
-    size: int = 0
     unread: str = ""
 
-    def take(self, records: bytes) -> None:
+    def take(self, batch: Batch, records: bytes, offset: int) -> None:
         """Raises MalformedAnswerError."""
-        self.size += len(records)
-        for batch in batches_from(records, self.next_offset):
-            expected = batch.next_offset - max(batch.base_offset, self.next_offset)
-            self.has_gaps |= batch.base_offset > self.next_offset or batch.records < expected
-            self.next_offset = batch.next_offset
-            if not batch.is_control:
-                self._take_batch(batch, records)
-
-    def _take_batch(self, batch: Batch, records: bytes) -> None:
+        expected = batch.next_offset - max(batch.base_offset, offset)
+        self.has_gaps |= batch.base_offset > offset or batch.records < expected
+        if batch.is_control:
+            return
         if batch.is_compressed:  # coordinators never do that
             self.unread = f"offset {batch.base_offset} is compressed"
             return
@@ -92,7 +85,7 @@ async def read_state_history(
     producer_id: int,
     transactional_id: str | None,
     around_ms: int,
-    limits: Limits,
+    budget: LogBudget,
 ) -> StateRead:
     """The records of the id to which the producer belongs; without an id, of every partition. Faults are in the result."""
     rows = topology.rows_of(STATE_TOPIC)
@@ -109,8 +102,8 @@ async def read_state_history(
         )
         for row in owned
     ]
-    share = max(limits.bytes_left // max(len(partitions), 1), MEGABYTE)
-    await client.gather(_read(client, partition, around_ms, limits, share) for partition in partitions)
+    share = max(budget.bytes_left // max(len(partitions), 1), MEGABYTE)
+    await client.gather(_read(client, partition, around_ms, budget, share) for partition in partitions)
     return _joined(partitions, transactional_id)
 
 
@@ -137,35 +130,28 @@ def _joined(partitions: list[StatePartition], transactional_id: str | None) -> S
     )
 
 
-async def _read(client: ClusterClient, partition: StatePartition, around_ms: int, limits: Limits, share: int) -> None:
+async def _read(
+    client: ClusterClient, partition: StatePartition, around_ms: int, budget: LogBudget, share: int
+) -> None:
     if partition.leader == NO_LEADER:
         partition.unread = "it has no leader"
         return
     name = (STATE_TOPIC, partition.number)
+
+    def limit() -> str:
+        spent = reader.size >= share or budget.bytes_left <= 0
+        return f"only {reader.size / MEGABYTE:.0f} MB were read" if spent else ""
+
     try:
         start = await offset_at_time(client, partition.leader, name, LOG_START) or 0
-        partition.next_offset, partition.begins_at_zero = start, start == 0
-        high_watermark = await _read_on(client, partition, limits)
-        if high_watermark - start > RECORDS_FROM_START_MAX:
+        partition.begins_at_zero = start == 0
+        reader = LogReader(client, partition.leader, name, start, partition.take, budget)
+        await reader.read_piece()
+        if reader.high_watermark - start > RECORDS_FROM_START_MAX:
             since = await offset_at_time(client, partition.leader, name, max(around_ms - LOOK_BACK_MS, 0))
-            if since is not None and since > partition.next_offset:
-                partition.next_offset, partition.begins_at_zero = since, False
-        while partition.next_offset < high_watermark:
-            before = partition.next_offset
-            high_watermark = await _read_on(client, partition, limits)
-            if partition.next_offset == before:
-                partition.unread = f"broker {partition.leader} returns nothing at offset {before}"
-                return
-            if (partition.size >= share or limits.bytes_left <= 0) and partition.next_offset < high_watermark:
-                partition.unread = f"only {partition.size / MEGABYTE:.0f} MB were read"
-                return
+            if since is not None and since > reader.next_offset:
+                reader.next_offset, partition.begins_at_zero = since, False
+        if reader.next_offset < reader.high_watermark:
+            partition.unread = await reader.read_to_end(limit) or partition.unread
     except BrokerFault as fault:
         partition.unread = str(fault)
-
-
-async def _read_on(client: ClusterClient, partition: StatePartition, limits: Limits) -> int:
-    """The high watermark. Raises BrokerFault."""
-    name = (STATE_TOPIC, partition.number)
-    size, high_watermark = await read_piece(client, partition.leader, name, partition.next_offset, partition.take)
-    limits.bytes_left -= size
-    return high_watermark

@@ -213,18 +213,15 @@ def _coordinator_epoch(value: bytes | None) -> int:
 
 @dataclass(slots=True)
 class Stretch:
-    """A stretch of one partition's log, read piece by piece from `next_offset` on, with the data of one producer."""
+    """A stretch of one partition's log, whose batches are taken in order, with the data of one producer."""
 
     topic: str
     partition: int
     producer_id: int
     newest: tuple[int, int]
     """(epoch, timestamp in ms) of the producer's newest batch, as the partition's leader remembers it."""
-    next_offset: int
     markers: dict[int, EndMarker] = field(default_factory=dict)
     """By offset."""
-    size: int = 0
-    """Bytes read."""
     oldest_epoch: int | None = None
     """Of the producer's first batch in here."""
     has_newest: bool = False
@@ -234,16 +231,11 @@ class Stretch:
     """Compaction has left a marker's batch without its record: COMMIT or ABORT."""
     _open_epoch: int | None = None
 
-    def take(self, records: bytes) -> None:
-        """Read the next piece. Raises MalformedAnswerError, also if it is not the next piece."""
-        self.size += len(records)
-        for batch in batches_from(records, self.next_offset):
-            self.has_gaps |= batch.base_offset > self.next_offset
-            self.next_offset = batch.next_offset
-            if batch.producer_id == self.producer_id:
-                self._take_batch(batch, records)
-
-    def _take_batch(self, batch: Batch, records: bytes) -> None:
+    def take(self, batch: Batch, records: bytes, offset: int) -> None:
+        """Take the next batch of a log that was read from `offset` on. Raises MalformedAnswerError."""
+        self.has_gaps |= batch.base_offset > offset
+        if batch.producer_id != self.producer_id:
+            return
         if self.oldest_epoch is None:
             self.oldest_epoch = batch.producer_epoch
         self.has_newest |= (batch.producer_epoch, batch.max_timestamp_ms) == self.newest

@@ -15,7 +15,7 @@ from exporter.kafka.messages.log_batches import Stretch
 from exporter.snapshot import EndMarker
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Producer
-from tests.kafka.log_batch import CONTROL, log_batch
+from tests.kafka.log_batch import CONTROL, log_batch, reader_into
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, scene
 
 
@@ -43,8 +43,13 @@ LOG = b"".join(
 )
 
 
-def stretch(at: int = 10, newest: tuple[int, int] = (3, 1015)) -> Stretch:
-    return Stretch(topic="orders", partition=1, producer_id=7, newest=newest, next_offset=at)
+def stretch(*pieces: bytes, at: int = 10, newest: tuple[int, int] = (3, 1015)) -> Stretch:
+    """A stretch whose pieces were read from `at` on."""
+    read = Stretch(topic="orders", partition=1, producer_id=7, newest=newest)
+    reader = reader_into(read.take, at)
+    for piece in pieces:
+        reader.take(piece)
+    return read
 
 
 def marker(offset: int, epoch: int, ended: int | None, *, commit: bool) -> EndMarker:
@@ -62,21 +67,18 @@ def marker(offset: int, epoch: int, ended: int | None, *, commit: bool) -> EndMa
 
 def test_the_markers_of_one_producer_are_read_in_full() -> None:
     """Kind, epoch, offset, time and what they ended; records, other producers and other control records are not."""
-    read = stretch()
-    read.take(LOG)
+    read = stretch(LOG)
 
     expected = [marker(11, 3, 3, commit=True), marker(14, 4, None, commit=False)]
     assert list(read.markers.values()) == expected
-    assert (read.next_offset, read.oldest_epoch, read.size) == (16, 3, len(LOG))
+    assert read.oldest_epoch == 3
     assert (read.has_newest, read.has_gaps, read.has_empty_marker) == (True, False, False)
 
 
 def test_a_marker_ends_the_records_before_it_and_no_others() -> None:
     """TransactionVersion 2: each marker carries the epoch after that of its records, pieces of the log or not."""
     log = [batch(0, epoch=3), batch(1, producer_id=8, epoch=9), batch(2, epoch=4, control=COMMIT), batch(3, epoch=4)]
-    read = stretch(0)
-    for piece in [*log, batch(4, epoch=5, control=ABORT), batch(5, epoch=5, control=ABORT)]:
-        read.take(piece)
+    read = stretch(*log, batch(4, epoch=5, control=ABORT), batch(5, epoch=5, control=ABORT), at=0)
 
     assert [(each.producer_epoch, each.ended_epoch) for each in read.markers.values()] == [(4, 3), (5, 4), (5, None)]
 
@@ -84,24 +86,18 @@ def test_a_marker_ends_the_records_before_it_and_no_others() -> None:
 def test_what_is_gone_from_a_log_is_seen() -> None:
     """Offsets that are missing, a first batch at another offset than requested, a marker without its record."""
     for log, at in [(batch(10) + batch(12), 10), (batch(11), 10)]:
-        read = stretch(at)
-        read.take(log)
-        assert read.has_gaps
+        assert stretch(log, at=at).has_gaps
     emptied = bytearray(batch(10, control=COMMIT)[:61])
     struct.pack_into(">i", emptied, 8, 61 - 12)
     struct.pack_into(">i", emptied, 57, 0)
-    read = stretch()
-    read.take(bytes(emptied))
+    read = stretch(bytes(emptied))
     assert (read.has_empty_marker, read.markers, read.has_gaps) == (True, {}, False)
-    read = stretch(newest=(3, 999))
-    read.take(LOG)
-    assert not read.has_newest
+    assert not stretch(LOG, newest=(3, 999)).has_newest
 
 
 def test_batches_before_the_requested_offset_are_left_out() -> None:
     """Brokers answer with the whole batch or segment piece that holds the offset."""
-    read = stretch(13)
-    read.take(LOG)
+    read = stretch(LOG, at=13)
 
     assert list(read.markers) == [14]
     assert not read.has_gaps
@@ -112,9 +108,9 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
     whole = len(LOG) - len(batch(15))
 
     for length in range(whole, len(LOG)):
-        read = stretch()
-        read.take(LOG[:length])
-        assert (len(read.markers), read.next_offset) == (2, 15)
+        reader = reader_into(lambda *_: None, 10)
+        reader.take(LOG[:length])
+        assert (len(stretch(LOG[:length]).markers), reader.next_offset) == (2, 15)
 
 
 def test_a_response_about_more_than_was_requested_is_ignored() -> None:
@@ -134,7 +130,7 @@ def test_every_flipped_bit_is_a_response_or_a_fault() -> None:
         damaged = bytearray(LOG)
         damaged[bit // 8] ^= 1 << bit % 8
         try:
-            stretch().take(bytes(damaged))
+            stretch(bytes(damaged))
         except MalformedAnswerError:
             refused += 1
 

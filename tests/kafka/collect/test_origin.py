@@ -8,31 +8,31 @@ from dataclasses import replace
 import pytest
 
 from exporter.kafka.collect import origin, state_history
-from exporter.kafka.collect.origin import PieceReader
+from exporter.kafka.collect.origin import ProducerTrace
 from exporter.kafka.collect.state_history import StatePartition
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.snapshot import TransactionKey, TransactionState
 from exporter.snapshot.origin import PartitionLog
 from exporter.transaction_log.records import Tombstone, TransactionRecord
 from tests.kafka.collect.test_end_markers import ABORT, COMMIT, batch
-from tests.kafka.log_batch import GZIP, log_batch
+from tests.kafka.log_batch import GZIP, log_batch, reader_into
 from tests.transaction_log.builders import EMPTY
 from tests.transaction_log.test_records import key_of, value_of
 
 OPENED = TransactionKey("orders", 3, 7, 4)
 
 
-def reader(begin: int = 0) -> PieceReader:
-    log = PartitionLog(topic="orders", partition=3, leader=1, leader_epoch=0)
-    return PieceReader(log, OPENED, begin)
+def trace_of(opened: TransactionKey = OPENED) -> ProducerTrace:
+    return ProducerTrace(PartitionLog(topic="orders", partition=3, leader=1, leader_epoch=0), opened)
 
 
 def test_batches_markers_and_others_are_kept_apart() -> None:
     """The producer's batches before and after the start offset, its markers, and who else has ended here."""
-    read = reader()
-    read.take(batch(0) + batch(1, control=COMMIT) + batch(2, producer_id=8) + batch(3, producer_id=8, control=ABORT))
-    read.take(batch(4) + batch(6, epoch=4))
-    log = read.done(read_from=0, unread="")
+    trace = trace_of()
+    reader = reader_into(trace.take)
+    reader.take(batch(0) + batch(1, control=COMMIT) + batch(2, producer_id=8) + batch(3, producer_id=8, control=ABORT))
+    reader.take(batch(4) + batch(6, epoch=4))
+    log = trace.log_between(0, reader.next_offset)
 
     assert [(one.offset, one.producer_epoch) for one in log.batches] == [(0, 3), (4, 3), (6, 4)]
     assert [(one.offset, one.commit) for one in log.markers] == [(1, True)]
@@ -44,19 +44,19 @@ def test_batches_markers_and_others_are_kept_apart() -> None:
 def test_many_batches_markers_and_producers_take_no_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last before the start offset and the first after it; too many markers are no answer."""
     monkeypatch.setattr(origin, "NOTED_MAX", 3)
-    read = reader()
-    read.opened = OPENED._replace(start_offset=1000)
+    trace = trace_of(OPENED._replace(start_offset=1000))
+    reader = reader_into(trace.take)
     ours = origin.KEPT_MAX + 5
     for number in range(2 * origin.KEPT_MAX):
         other = batch(2 * number, producer_id=100 + number, control=ABORT)
-        read.take(batch(2 * number) if number < ours else other)
+        reader.take(batch(2 * number) if number < ours else other)
 
-    assert len(read.before) == origin.KEPT_MAX
-    assert read.before[0].offset == 10
-    assert (len(read.others), len(read.gaps)) == (3, 3)
-    end = read.next_offset
+    assert len(trace.before) == origin.KEPT_MAX
+    assert trace.before[0].offset == 10
+    assert (len(trace.others), len(trace.gaps)) == (3, 3)
+    end = reader.next_offset
     with pytest.raises(MalformedAnswerError, match="more than 3 markers"):
-        read.take(b"".join(batch(end + number, control=ABORT) for number in range(4)))
+        reader.take(b"".join(batch(end + number, control=ABORT) for number in range(4)))
 
 
 def state(name: str, *, producer_id: int = 7) -> tuple[bytes, bytes]:
@@ -80,7 +80,9 @@ def test_an_id_is_found_by_its_producer_and_followed_from_then_on() -> None:
     """Other ids are counted only; a tombstone belongs to the life of the id."""
     read = partition()
     gone, _ = state("app")
-    read.take(written(0, state("other", producer_id=8), state("app"), state("other", producer_id=9), (gone, None)))
+    reader_into(read.take).take(
+        written(0, state("other", producer_id=8), state("app"), state("other", producer_id=9), (gone, None))
+    )
 
     assert [type(one.decoded) for one in read.states] == [TransactionRecord, Tombstone]
     first = read.states[0].decoded
@@ -93,10 +95,10 @@ def test_an_id_is_found_by_its_producer_and_followed_from_then_on() -> None:
 def test_records_that_compaction_removed_are_missed() -> None:
     """Between two batches, and within one: its last offset stays."""
     between, within = partition(), partition()
-    between.take(written(0, state("app")) + written(5, state("app")))
+    reader_into(between.take).take(written(0, state("app")) + written(5, state("app")))
     shortened = bytearray(written(0, state("app")))
     struct.pack_into(">i", shortened, 23, 4)  # the last offset's delta
-    within.take(bytes(shortened))
+    reader_into(within.take).take(bytes(shortened))
 
     assert (between.has_gaps, within.has_gaps) == (True, True)
 
@@ -111,7 +113,7 @@ def test_records_that_compaction_removed_are_missed() -> None:
 def test_a_record_that_cannot_be_decoded_is_a_gap_and_no_end(record: tuple[bytes, bytes], why: str) -> None:
     """What follows is read; that something is missing is said, so nothing rests on its absence."""
     read = partition("app")
-    read.take(written(0, record, state("app")))
+    reader_into(read.take).take(written(0, record, state("app")))
 
     assert why in read.unread
     assert len(read.states) == 1
@@ -120,7 +122,7 @@ def test_a_record_that_cannot_be_decoded_is_a_gap_and_no_end(record: tuple[bytes
 def test_compressed_records_are_not_unpacked() -> None:
     """Coordinators write none, and a small one can become large."""
     read = partition("app")
-    read.take(written(0, state("app"), state("app"), compression=GZIP))
+    reader_into(read.take).take(written(0, state("app"), state("app"), compression=GZIP))
 
     assert read.unread == "offset 0 is compressed"
     assert not read.states
@@ -130,6 +132,6 @@ def test_a_long_life_of_an_id_is_cut_at_its_beginning(monkeypatch: pytest.Monkey
     """What is dropped counts as missing."""
     monkeypatch.setattr(state_history, "STATES_MAX", 2)
     read = partition("app")
-    read.take(written(0, *[state("app")] * 3))
+    reader_into(read.take).take(written(0, *[state("app")] * 3))
 
     assert ([one.offset for one in read.states], read.has_gaps) == ([1, 2], True)

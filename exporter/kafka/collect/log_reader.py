@@ -1,0 +1,93 @@
+"""Reads a partition's log at its leader, piece by piece, to its end or until a budget is spent (Fetch, API key 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.messages.fetch import fetched, piece_request
+from exporter.kafka.messages.log_batches import Batch, batches_from
+from exporter.snapshot import TopicPartition
+
+TakeBatch = Callable[[Batch, bytes, int], object]
+"""Called with a batch, the piece in which it is, and the offset from which the log was read there."""
+
+
+@dataclass(slots=True)
+class LogBudget:
+    """How much may still be read; several readers may share one."""
+
+    bytes_left: int
+
+
+@dataclass(slots=True)
+class LogReader:
+    """A place in one log, from which `take_batch` gets every batch in order, each offset once."""
+
+    client: ClusterClient
+    leader: int
+    partition: TopicPartition
+    next_offset: int
+    take_batch: TakeBatch
+    budget: LogBudget
+    size: int = 0
+    """Bytes read."""
+    high_watermark: int = -1
+    """By the last response; -1 before the first."""
+
+    async def read_piece(self) -> None:
+        """Read the next piece. Raises BrokerFault."""
+        size, self.high_watermark = await read_piece(
+            self.client, self.leader, self.partition, self.next_offset, self.take
+        )
+        self.size += size
+        self.budget.bytes_left -= size
+
+    def take(self, records: bytes) -> None:
+        """Hand over the batches of a piece, and move behind them. Raises MalformedAnswerError."""
+        for batch in batches_from(records, self.next_offset):
+            offset, self.next_offset = self.next_offset, batch.next_offset
+            self.take_batch(batch, records, offset)
+
+    async def read_to_end(self, limit: Callable[[], str], is_enough: Callable[[], bool] = lambda: False) -> str:
+        """Read to the high watermark, or until it is enough; returns why the reading ended before, empty if it did not.
+
+        `is_enough` is called after each piece. `limit` returns the reason once a budget is spent, and is empty before.
+        Raises BrokerFault.
+        """
+        while True:
+            before = self.next_offset
+            await self.read_piece()
+            if is_enough() or self.next_offset >= self.high_watermark:
+                return ""
+            if self.next_offset == before:
+                return f"broker {self.leader} returns nothing at offset {before}"
+            if reason := limit():
+                return reason
+
+
+async def read_piece(
+    client: ClusterClient,
+    leader: int,
+    partition: TopicPartition,
+    offset: int,
+    take: Callable[[bytes], object],
+    *,
+    patience_s: float | None = None,
+) -> tuple[int, int]:
+    """(bytes, high watermark) of the piece from `offset` on, whose records `take` gets. Raises BrokerFault."""
+
+    def read(answer: Any) -> tuple[int, int, int]:
+        error, records, high_watermark = fetched(answer)
+        if error == ErrorCode.NONE:
+            take(records)
+        return error, len(records), high_watermark
+
+    request = piece_request(*partition, offset)
+    error, size, high_watermark = await client.request(leader, "Fetch", request, read, patience_s=patience_s)
+    if error:
+        raise BrokerFault(FaultReason.REFUSED, f"broker {leader} responded with {error_name(error)}")
+    return size, high_watermark
