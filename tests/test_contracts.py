@@ -130,6 +130,20 @@ def test_the_core_can_be_read_alone() -> None:
     assert rooms.beyond() == ["config", "files.py", "kafka.client"]
 
 
+def test_every_message_is_in_one_room() -> None:
+    """Nobody else names kafka-python's requests, but for the login, which is part of a connection."""
+    users = {
+        str(path.relative_to(ROOT / "exporter" / "kafka"))
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kafka.protocol")
+    }
+    assert {user for user in users if not user.startswith("messages/")} == {
+        "client/receiving.py",  # frames
+        "client/transport.py",
+    }
+
+
 def test_few_files_lie_loose() -> None:
     """Files that belong together are a room."""
     assert len(list((ROOT / "exporter").glob("[!_]*.py"))) <= 8

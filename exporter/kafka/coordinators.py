@@ -6,17 +6,16 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.messages import describe_transactions as descriptions
 from exporter.kafka.messages import list_transactions as listing
 from exporter.kafka.messages.list_transactions import NOTHING_LISTED, ListedTransactions
 from exporter.kafka.messages.raw_request import RawAnswer
-from exporter.kafka.topology import Topology, is_topic_name
+from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     ACTIVE_STATES,
     NO_LEADER,
@@ -125,37 +124,13 @@ async def describe_ids(
 ) -> dict[str, CoordinatorTransaction | str]:
     """Transactional id -> its transaction, or the name of the error or fault in its place."""
     wanted = tuple(ids)
-    request = DescribeTransactionsRequest(transactional_ids=wanted)
     try:
-        return await client.request(broker, "DescribeTransactions", request, partial(_descriptions, broker))
+        return await client.request(
+            broker, "DescribeTransactions", descriptions.request(wanted), partial(descriptions.decode, broker)
+        )
     except BrokerFault as fault:
         is_offered = fault.reason is not FaultReason.UNSUPPORTED_API
         return dict.fromkeys(wanted, "coordinator_unanswered" if is_offered else NOT_OFFERED)
-
-
-def _descriptions(broker: int, answer: Any) -> dict[str, CoordinatorTransaction | str]:
-    return {
-        row.transactional_id: _described(row, broker)
-        if row.error_code == ErrorCode.NONE
-        else error_name(row.error_code)
-        for row in answer.transaction_states
-    }
-
-
-def _described(row: Any, broker: int) -> CoordinatorTransaction:
-    """Raises MalformedAnswerError for a topic that Kafka does not accept: its name is shown."""
-    if not all(is_topic_name(topic.topic) for topic in row.topics):
-        raise MalformedAnswerError("a topic with a name that Kafka does not accept")
-    return CoordinatorTransaction(
-        transactional_id=row.transactional_id,
-        producer_id=row.producer_id,
-        state=TransactionState.of(row.transaction_state),
-        coordinator=broker,
-        producer_epoch=row.producer_epoch,
-        timeout_ms=row.transaction_timeout_ms,
-        start_time_ms=row.transaction_start_time_ms if row.transaction_start_time_ms >= 0 else None,
-        partitions=frozenset((topic.topic, partition) for topic in row.topics for partition in topic.partitions),
-    )
 
 
 def coordinators_of(topology: Topology) -> tuple[int, ...]:

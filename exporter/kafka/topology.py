@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 
 from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.metadata import MetadataAnswer
+from exporter.kafka.messages.metadata import MetadataAnswer, is_topic_name
 from exporter.snapshot import NO_LEADER, BoolColumn, ClusterIdentity, Int32Column, Int64Column
 from exporter.snapshot.partitions import NO_ROWS, rows_by_topic
 
@@ -108,14 +107,6 @@ class Topology:
         """(broker id, leader epoch) of one partition; NO_LEADER if it or its leader is missing."""
         row = self.row(topic, partition)
         return (NO_LEADER, -1) if row is None else (int(self.leader[row]), int(self.leader_epoch[row]))
-
-
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
-
-
-def is_topic_name(name: str) -> bool:
-    """True if Kafka accepts it (org.apache.kafka.common.internals.Topic)."""
-    return _TOPIC_NAME.fullmatch(name) is not None and name not in {".", ".."}
 
 
 def topology_of(answer: MetadataAnswer) -> Topology:

@@ -14,7 +14,8 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, metadata_of_all, unconfirmed
 from exporter.kafka.lookups import KafkaRequestError, leader_of, producers_at, producers_of
-from exporter.kafka.markers import Marker, MarkerAnswer, write_marker
+from exporter.kafka.markers import MarkerAnswer, write_marker
+from exporter.kafka.messages.write_txn_markers import Marker
 from exporter.kafka.offsets import LOG_START, latest_offsets, offset_at_time
 from exporter.kafka.state_partitions import state_partition
 from exporter.kafka.topology import Topology

@@ -15,7 +15,7 @@ from typing import Any, Final
 from exporter.evaluation.reasons import outcome_in_words
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.collect.held_back import HeldBack
-from exporter.kafka.markers import Marker
+from exporter.kafka.messages.write_txn_markers import Marker
 from exporter.recovery.partition import Coordinated, Look
 from exporter.recovery.plan_file import PlannedAbort, named
 from exporter.snapshot import OneEntry, TransactionState

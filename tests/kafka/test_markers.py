@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
-from exporter.kafka.markers import Marker, MarkerAnswer, MarkerOutcome, write_marker
+from exporter.kafka.markers import MarkerAnswer, MarkerOutcome, write_marker
+from exporter.kafka.messages.write_txn_markers import Marker
 
 MARKER = Marker(topic="orders", partition=0, producer_id=7, producer_epoch=0, coordinator_epoch=0, commit=False)
 

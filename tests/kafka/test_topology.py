@@ -13,9 +13,9 @@ from kafka.protocol.metadata import MetadataResponse
 from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import ErrorCode, MalformedAnswerError
 from exporter.kafka.messages import metadata
-from exporter.kafka.messages.metadata import MetadataAnswer
+from exporter.kafka.messages.metadata import MetadataAnswer, is_topic_name
 from exporter.kafka.messages.versions import METADATA
-from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, is_topic_name, topology_of
+from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, topology_of
 from exporter.snapshot import NO_LEADER
 
 VERSION = METADATA.highest

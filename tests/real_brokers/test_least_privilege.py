@@ -12,7 +12,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from exporter.daemon.log_follower import NOT_YET
-from exporter.kafka.markers import Marker, MarkerOutcome, write_marker
+from exporter.kafka.markers import MarkerOutcome, write_marker
+from exporter.kafka.messages.write_txn_markers import Marker
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import called

@@ -27,7 +27,8 @@ from examples.workload.planting import (
     write_marker,
 )
 from exporter.evaluation.evaluate import all_rows
-from exporter.kafka.markers import Marker, MarkerAnswer
+from exporter.kafka.markers import MarkerAnswer
+from exporter.kafka.messages.write_txn_markers import Marker
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import Outcome, Result, carry_out
 from exporter.recovery.partition import Coordinated, Look, PartitionOnBrokers

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from exporter.kafka.markers import Marker, MarkerAnswer, MarkerOutcome
+from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
+from exporter.kafka.messages.write_txn_markers import Marker
 from exporter.recovery.partition import Coordinated, Look
 from exporter.snapshot import OneEntry
 

@@ -93,8 +93,8 @@ FAULTS: Final = (
     Fault("kafka/leadership/confirm.py", "topic_id != self.topic_id:", "topic_id == self.topic_id:"),
     Fault(
         "kafka/markers.py",
-        '"WriteTxnMarkers", request, _error_code, once=True',
-        '"WriteTxnMarkers", request, _error_code',
+        "write_txn_markers.decode, once=True",
+        "write_txn_markers.decode",
         "tests/real_brokers/test_command_line.py",
     ),
     # transaction_log

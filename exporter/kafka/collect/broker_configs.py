@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
-
-from kafka.protocol.admin.configs import DescribeConfigsRequest
 
 from exporter.kafka.client.connections import Address
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.messages import describe_configs
+from exporter.kafka.messages.describe_configs import BROKER_RESOURCE
 from exporter.snapshot import MaxTimeout
 
 MAX_TIMEOUT = "transaction.max.timeout.ms"
 EXPIRATION = "producer.id.expiration.ms"
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 _INT32_MAX = 2**31 - 1
 
 
@@ -72,26 +70,8 @@ async def read_configs(
     client: ClusterClient, broker: int, kind: int, resource: str, names: Collection[str]
 ) -> tuple[int, dict[str, str]]:
     """(Kafka error code, values) of the resource of this `kind` as `broker` has it. Raises BrokerFault."""
-    request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsRequest.DescribeConfigsResource(
-                resource_type=kind, resource_name=resource, configuration_keys=list(names)
-            )
-        ],
-        include_synonyms=False,
-        include_documentation=False,
-        min_version=1,
-    )
-    return await client.request(broker, "DescribeConfigs", request, _configs)
-
-
-def _configs(answer: Any) -> tuple[int, dict[str, str]]:
-    code = int(ErrorCode.NONE)
-    values: dict[str, str] = {}
-    for result in answer.results:
-        code = code or int(result.error_code)
-        values |= {config.name: config.value for config in result.configs if config.value is not None}
-    return code, values
+    request = describe_configs.request(kind, resource, names)
+    return await client.request(broker, "DescribeConfigs", request, describe_configs.decode)
 
 
 def _int32(value: str | None) -> int | None:

@@ -7,22 +7,17 @@ for an operator and never part of a verdict.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import partial
-from typing import Any
-
-from kafka.protocol.admin.groups import ListGroupsRequest
-from kafka.protocol.consumer.group import OffsetFetchRequest
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.messages import list_groups, offset_fetch
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.kafka.topology import Topology
 from exporter.snapshot import OFFSETS_TOPIC, GroupOffset, Impact, TopicPartition
 
 REQUEST_GROUPS_MAX = 500
-NO_OFFSET = -1
 
 
 async def impact_on(client: ClusterClient, topology: Topology, partitions: Collection[TopicPartition]) -> Impact:
@@ -55,47 +50,14 @@ async def _of_broker(
     offsets: list[GroupOffset] = []
     groups: list[str] = []
     try:
-        code, groups = await client.request(broker, "ListGroups", ListGroupsRequest(), _listed)
+        code, groups = await client.request(broker, "ListGroups", list_groups.request(), list_groups.decode)
         if code != ErrorCode.NONE:
             return groups, offsets, f"broker {broker} responded to ListGroups with {error_name(code)}"
         for start in range(0, len(groups), REQUEST_GROUPS_MAX):
-            request = offsets_request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
-            offsets += await client.request(broker, "OffsetFetch", request, partial(_offsets, set(partitions)))
+            request = offset_fetch.request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
+            offsets += await client.request(
+                broker, "OffsetFetch", request, partial(offset_fetch.decode, set(partitions))
+            )
     except BrokerFault as fault:
         return groups, offsets, str(fault)
     return groups, offsets, None
-
-
-def _listed(answer: Any) -> tuple[int, list[str]]:
-    return answer.error_code, [group.group_id for group in answer.groups]
-
-
-def offsets_request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
-    """Query the committed offsets of these groups on these partitions."""
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        by_topic[topic].append(partition)
-    group_type = OffsetFetchRequest.OffsetFetchRequestGroup
-    topics = [
-        group_type.OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
-        for topic, indexes in by_topic.items()
-    ]
-    return OffsetFetchRequest(
-        groups=[group_type(group_id=group, topics=topics) for group in groups],
-        require_stable=False,
-        min_version=8,
-        max_version=9,  # 10 names topics by id
-    )
-
-
-def _offsets(asked: set[TopicPartition], answer: Any) -> list[GroupOffset]:
-    return [
-        GroupOffset(group=group.group_id, topic=topic.name, partition=row.partition_index, offset=row.committed_offset)
-        for group in answer.groups
-        if group.error_code == ErrorCode.NONE
-        for topic in group.topics
-        for row in topic.partitions
-        if row.error_code == ErrorCode.NONE
-        and row.committed_offset != NO_OFFSET
-        and (topic.name, row.partition_index) in asked
-    ]

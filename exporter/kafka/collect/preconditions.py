@@ -11,11 +11,11 @@ from typing import Any
 
 from exporter.kafka.client.connections import Address
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.consumer_groups import offsets_request
 from exporter.kafka.coordinators import coordinators_of, describe_ids
 from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.leadership.confirm import unconfirmed
 from exporter.kafka.leadership.quorum import Touch, quorum_through
+from exporter.kafka.messages import offset_fetch
 from exporter.kafka.state_partitions import StateLeaders, claim_of, probe, state_leaders
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.acls import read_acls
@@ -102,7 +102,7 @@ async def _is_id_refused(client: ClusterClient, broker: int) -> bool:
 
 async def _groups_hidden(client: ClusterClient, broker: int) -> str:
     """Kafka authorizes before it looks for the group: a made-up one shows whether any group is hidden."""
-    request = offsets_request([secrets.token_urlsafe(24)], ())
+    request = offset_fetch.request([secrets.token_urlsafe(24)], ())
     try:
         codes = await client.request(
             broker, "OffsetFetch", request, lambda answer: {group.error_code for group in answer.groups}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kafka.protocol.metadata import ApiVersionsRequest
-
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.broker_configs import BROKER_RESOURCE, TOPIC_RESOURCE, read_configs
+from exporter.kafka.collect.broker_configs import read_configs
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.messages import api_versions
+from exporter.kafka.messages.describe_configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from exporter.kafka.topology import Topology
 from exporter.snapshot import STATE_TOPIC
 from exporter.snapshot.origin import Protection
@@ -45,9 +43,8 @@ async def read_protection(client: ClusterClient, topology: Topology | None = Non
     topic = await configs(asked[0], TOPIC_RESOURCE, STATE_TOPIC, STATE_TOPIC_CONFIGS) if asked else {}
     features: dict[str, int] = {}
     if asked:
-        request = ApiVersionsRequest(client_software_name="kafka-transaction-exporter", client_software_version="1")
         try:
-            features = await client.request(asked[0], "ApiVersions", request, _features)
+            features = await client.request(asked[0], "ApiVersions", api_versions.request(), api_versions.decode)
         except BrokerFault as fault:
             unread.append(f"features: {fault}")
     rows = topology.rows_of(STATE_TOPIC)
@@ -62,7 +59,3 @@ async def read_protection(client: ClusterClient, topology: Topology | None = Non
         state_topic_configs=topic,
         unread=tuple(dict.fromkeys(unread)),
     )
-
-
-def _features(answer: Any) -> dict[str, int]:
-    return {feature.name: int(feature.max_version_level) for feature in answer.finalized_features or ()}

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
-
-from kafka.protocol.admin.cluster import DescribeQuorumRequest
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.messages import describe_quorum
+from exporter.kafka.messages.describe_quorum import QuorumResponse
 
 CAUGHT_UP_WITHIN_MS = 2000
 """Brokers fetch the metadata log every half second when it does not change; controllers append to it as often."""
 PATIENCE_S = 3.0
 """A forwarded request takes milliseconds; a broker that is cut off delays it until it times out."""
-_CLUSTER_METADATA = "__cluster_metadata"
 _LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no clock shows more."""
 
@@ -53,13 +51,9 @@ class QuorumView:
 
 async def quorum_through(client: ClusterClient, broker: int) -> QuorumView:
     """Query the active controller through `broker`. Never raises BrokerFault."""
-    topic_type = DescribeQuorumRequest.TopicData
-    partitions = [topic_type.PartitionData(partition_index=0)]
-    request = DescribeQuorumRequest(topics=[topic_type(topic_name=_CLUSTER_METADATA, partitions=partitions)])
+    request, decode = describe_quorum.request(), describe_quorum.decode
     try:
-        view = await client.request(
-            broker, "DescribeQuorum", request, lambda answer: _view(answer, broker), patience_s=PATIENCE_S
-        )
+        view = _view(await client.request(broker, "DescribeQuorum", request, decode, patience_s=PATIENCE_S), broker)
         if view.touch is Touch.CURRENT and view.controller_time_ms is not None:
             client.cluster_clock.hear(view.controller_time_ms)
     except BrokerFault as fault:
@@ -70,32 +64,21 @@ async def quorum_through(client: ClusterClient, broker: int) -> QuorumView:
     return view
 
 
-def _view(answer: Any, broker: int) -> QuorumView:
-    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+def _view(quorum: QuorumResponse, broker: int) -> QuorumView:
+    if quorum.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         why = "whether its metadata is current is unknown: grant DESCRIBE on the cluster"
         return QuorumView(touch=Touch.IN_TOUCH, why=why)
-    if answer.error_code in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST}:
+    if quorum.error in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST}:
         return QuorumView(touch=Touch.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")
-    parts = [partition for topic in answer.topics for partition in topic.partitions]
-    code = answer.error_code or (parts[0].error_code if parts else ErrorCode.INVALID_REQUEST)
-    if code != ErrorCode.NONE:
-        why = f"the response to DescribeQuorum through broker {broker} is {error_name(code)}"
+    if quorum.error != ErrorCode.NONE:
+        why = f"the response to DescribeQuorum through broker {broker} is {error_name(quorum.error)}"
         return QuorumView(touch=Touch.OUT_OF_TOUCH, why=why)
-    return _progress(parts[0], broker)
-
-
-def _progress(quorum: Any, broker: int) -> QuorumView:
-    caught_up: dict[int, int] = {}
-    for replica in (*quorum.observers, *quorum.current_voters):
-        # Twice if its directory was created again: the old one stays among the observers for minutes.
-        told_ms = -1 if replica.last_caught_up_timestamp is None else replica.last_caught_up_timestamp
-        caught_up[replica.replica_id] = max(told_ms, caught_up.get(replica.replica_id, -1))
-    now_ms = caught_up.get(quorum.leader_id, -1)
-    if not 0 <= now_ms <= _LATEST_MS or not quorum.current_voters:
+    now_ms = quorum.caught_up_ms.get(quorum.leader_id, -1)
+    if not 0 <= now_ms <= _LATEST_MS or not quorum.voters:
         return QuorumView(touch=Touch.IN_TOUCH, why="the controller does not report how current its brokers are")
-    voters = sorted((caught_up[voter.replica_id] for voter in quorum.current_voters), reverse=True)
+    voters = sorted((quorum.caught_up_ms[voter] for voter in quorum.voters), reverse=True)
     majority_ms = voters[len(voters) // 2]
-    caught_up_ms = min(caught_up.get(broker, -1), majority_ms)
+    caught_up_ms = min(quorum.caught_up_ms.get(broker, -1), majority_ms)
     if now_ms - caught_up_ms <= CAUGHT_UP_WITHIN_MS:
         return QuorumView(touch=Touch.CURRENT, controller_time_ms=now_ms, caught_up_ms=caught_up_ms)
     behind = "the controllers" if caught_up_ms == majority_ms else f"broker {broker}"

@@ -18,6 +18,7 @@ same, and notes where each begins; numpy reads the rest at once.
 
 from __future__ import annotations
 
+import re
 import struct
 from array import array
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ FIELDS: Final = (4, (4, STRING, 4, STRING), STRING, 4, (2, STRING, 17, (14, NUMB
 _ONE_BYTE = 0x80
 _OPTIONS = b"\0\0"
 """allow_auto_topic_creation and include_topic_authorized_operations: no."""
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _TOPIC_ID_BYTES = 16
 _NO_TOPIC_ID = bytes(_TOPIC_ID_BYTES)
 """A request names topics by name; brokers without topic ids respond with it."""
@@ -76,6 +78,11 @@ class MetadataAnswer:
     """Broker ids of all partitions, one after the other."""
     in_sync_count: Int32Column
     in_sync: Int32Column
+
+
+def is_topic_name(name: str) -> bool:
+    """True if Kafka accepts it (org.apache.kafka.common.internals.Topic)."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in {".", ".."}
 
 
 def request(topics: tuple[str, ...] | None) -> RawRequest:

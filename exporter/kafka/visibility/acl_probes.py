@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-WILDCARD = "*"
+from exporter.kafka.messages.describe_acls import Patterns
 
-Patterns = frozenset[tuple[bool, str]]
-"""(is prefixed, name) of the resources that some ACL names."""
+WILDCARD = "*"
 
 
 def probes(patterns: Patterns, made_up: Callable[[str], Iterable[str]]) -> Iterator[str | None]:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from kafka.protocol.admin.acl import ACLResourceType
-
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.messages import describe_acls
 from exporter.kafka.topology import Topology
-from exporter.kafka.visibility.acls import acls_on
-from exporter.snapshot import STATE_TOPIC, ClusterIdentity, Visibility
+from exporter.snapshot import STATE_TOPIC, ClusterIdentity, Resource, Visibility
 
 ASKED_MAX = 1000
 """Topics that vanished and are requested by name in one cycle."""
@@ -127,11 +125,9 @@ async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[tupl
 
 async def _is_without_authorizer(client: ClusterClient, topology: Topology) -> bool:
     """True if nothing can be hidden: the cluster has no authorizer."""
-    request = acls_on(ACLResourceType.TOPIC)
+    request = describe_acls.request(Resource.TOPIC)
     try:
-        code = await client.request(
-            min(topology.brokers), "DescribeAcls", request, lambda answer: int(answer.error_code)
-        )
+        code = await client.request(min(topology.brokers), "DescribeAcls", request, describe_acls.error_of)
     except BrokerFault:
         return False
     return code == ErrorCode.SECURITY_DISABLED

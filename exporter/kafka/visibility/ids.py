@@ -11,16 +11,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
-
-from kafka.protocol.admin.acl import ACLResourceType
-from kafka.protocol.admin.transactions import DescribeTransactionsRequest
+from typing import Any, Final
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
-from exporter.kafka.visibility.acl_probes import Patterns, probes
-from exporter.kafka.visibility.acls import NOT_LISTED, acls_on, patterns_in
-from exporter.snapshot import IdVisibility
+from exporter.kafka.messages import describe_acls, describe_transactions
+from exporter.kafka.messages.describe_acls import Patterns
+from exporter.kafka.visibility.acl_probes import probes
+from exporter.kafka.visibility.acls import NOT_LISTED
+from exporter.snapshot import IdVisibility, Resource
 
 IDS_IN_A_REQUEST = 1000
 _BEGINNINGS = ("", *"~|}{^`@?>=<;:/,+($#! ")
@@ -41,7 +40,9 @@ async def id_visibility(client: ClusterClient, brokers: Iterable[int]) -> IdVisi
 
 async def _at(client: ClusterClient, broker: int) -> IdVisibility:
     try:
-        patterns = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TRANSACTIONAL_ID), _patterns)
+        patterns = await client.request(
+            broker, "DescribeAcls", describe_acls.request(Resource.TRANSACTIONAL_ID), _patterns
+        )
         if isinstance(patterns, IdVisibility):
             return patterns
         ids = tuple(probes(patterns, _made_up)) if patterns is not _NO_AUTHORIZER else ()
@@ -55,6 +56,7 @@ async def _at(client: ClusterClient, broker: int) -> IdVisibility:
 
 
 _NO_AUTHORIZER: Patterns = frozenset({(False, "")})
+_REFUSED: Final = (None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name)
 
 
 def _patterns(answer: Any) -> Patterns | IdVisibility:
@@ -67,7 +69,7 @@ def _patterns(answer: Any) -> Patterns | IdVisibility:
         return IdVisibility.ACLS_NOT_LISTED
     if answer.error_code != ErrorCode.NONE:
         raise BrokerFault(FaultReason.REFUSED, f"the response to DescribeAcls is {error_name(answer.error_code)}")
-    return patterns_in(answer)
+    return describe_acls.decode_patterns(answer)
 
 
 def _made_up(prefix: str) -> Iterator[str]:
@@ -77,14 +79,9 @@ def _made_up(prefix: str) -> Iterator[str]:
 async def _are_visible(client: ClusterClient, broker: int, ids: Sequence[str]) -> bool:
     """True if none of `ids` is refused; authorization comes before coordination and existence. Raises BrokerFault."""
     for first in range(0, len(ids), IDS_IN_A_REQUEST):
-        asked = ids[first : first + IDS_IN_A_REQUEST]
-        request = DescribeTransactionsRequest(transactional_ids=asked)
-        if await client.request(broker, "DescribeTransactions", request, partial(_is_any_refused, asked)):
+        requested = ids[first : first + IDS_IN_A_REQUEST]
+        request, decode = describe_transactions.request(requested), partial(describe_transactions.decode, broker)
+        found = await client.request(broker, "DescribeTransactions", request, decode)
+        if any(found.get(transactional_id) in _REFUSED for transactional_id in requested):
             return False
     return True
-
-
-def _is_any_refused(asked: Iterable[str], answer: Any) -> bool:
-    error_codes = {state.transactional_id: state.error_code for state in answer.transaction_states}
-    refused = {None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
-    return any(error_codes.get(transactional_id) in refused for transactional_id in asked)

@@ -11,12 +11,12 @@ import string
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafka.protocol.admin.acl import ACLResourceType
-
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, error_name
+from exporter.kafka.messages import describe_acls
 from exporter.kafka.visibility.acl_probes import probes
-from exporter.kafka.visibility.acls import ACLS_NOT_LISTED, NOT_LISTED, acls_on, patterns_in
+from exporter.kafka.visibility.acls import ACLS_NOT_LISTED, NOT_LISTED
+from exporter.snapshot import Resource
 
 NAMES_IN_A_REQUEST = 1000
 _LEGAL = string.ascii_letters + string.digits + "._-"
@@ -31,7 +31,7 @@ async def what_hides_topics(client: ClusterClient, brokers: Iterable[int]) -> st
     why = "no broker is known"
     for broker in brokers:
         try:
-            names = await client.request(broker, "DescribeAcls", acls_on(ACLResourceType.TOPIC), _names)
+            names = await client.request(broker, "DescribeAcls", describe_acls.request(Resource.TOPIC), _names)
             return (
                 f"some topics may not be visible: {names}" if isinstance(names, str) else await _refused(client, names)
             )
@@ -58,7 +58,7 @@ def _names(answer: Any) -> list[str] | str:
         return ACLS_NOT_LISTED
     if answer.error_code != ErrorCode.NONE:
         return f"the ACLs could not be read ({error_name(answer.error_code)})"
-    return [name for name in probes(patterns_in(answer), _made_up) if name]
+    return [name for name in probes(describe_acls.decode_patterns(answer), _made_up) if name]
 
 
 def _made_up(prefix: str) -> Iterator[str]:

@@ -1,0 +1,46 @@
+"""OffsetFetch (API key 9, KIP-709): the request about many groups, and the committed offsets in its response."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from kafka.protocol.consumer.group import OffsetFetchRequest
+
+from exporter.kafka.errors import ErrorCode
+from exporter.snapshot import GroupOffset, TopicPartition
+
+_NO_OFFSET = -1
+
+
+def request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
+    """Request the committed offsets of these groups on these partitions."""
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        by_topic[topic].append(partition)
+    group_type = OffsetFetchRequest.OffsetFetchRequestGroup
+    topics = [
+        group_type.OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
+        for topic, indexes in by_topic.items()
+    ]
+    return OffsetFetchRequest(
+        groups=[group_type(group_id=group, topics=topics) for group in groups],
+        require_stable=False,
+        min_version=8,
+        max_version=9,  # 10 names topics by id
+    )
+
+
+def decode(partitions: Collection[TopicPartition], answer: Any) -> list[GroupOffset]:
+    """The offsets on these partitions, without errors and groups that have committed none."""
+    return [
+        GroupOffset(group=group.group_id, topic=topic.name, partition=row.partition_index, offset=row.committed_offset)
+        for group in answer.groups
+        if group.error_code == ErrorCode.NONE
+        for topic in group.topics
+        for row in topic.partitions
+        if row.error_code == ErrorCode.NONE
+        and row.committed_offset != _NO_OFFSET
+        and (topic.name, row.partition_index) in partitions
+    ]
