@@ -29,8 +29,11 @@ class Result(Generic[T]):
 
 def on_each(settings: Settings, read: Callable[[ClusterSettings, Collector], T]) -> tuple[Result[T], ...]:
     """The results of `read`, in the order of the clusters. A failure is printed, with the name of its cluster."""
-    with ThreadPoolExecutor(min(len(settings.watched), CLUSTERS_MAX)) as pool:
-        results = tuple(pool.map(lambda cluster: _result(cluster, read), settings.watched))
+    if not settings.clusters:  # in this thread, which Ctrl-C interrupts
+        results: tuple[Result[T], ...] = (_result(settings.watched[0], read),)
+    else:
+        with ThreadPoolExecutor(min(len(settings.watched), CLUSTERS_MAX)) as pool:
+            results = tuple(pool.map(lambda cluster: _result(cluster, read), settings.watched))
     for result in results:
         if result.failure:
             complain(f"{named(result.cluster)}{result.failure}")

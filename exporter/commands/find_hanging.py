@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from exporter.commands.clusters import on_each
+from exporter.commands.clusters import Result, on_each
 from exporter.commands.context import Context
-from exporter.commands.document import TRANSACTION_KEYS, document, transaction
-from exporter.commands.everywhere import HEADINGS, MINUTE_MS, printed_everywhere, status_everywhere
+from exporter.commands.document import transaction
+from exporter.commands.evaluations import MINUTE_MS, Results, printed, status_of_evaluations
 from exporter.commands.examine import Judge, completing, policy
 from exporter.commands.names import meant
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
-from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
-from exporter.commands.rows import Paint, Row, as_csv, as_json, as_table, output_format, paint_for, plain
+from exporter.commands.report import complain, visible_topics, with_collector
+from exporter.commands.rows import output_format, paint_for
 from exporter.commands.status import ExitStatus
-from exporter.commands.transactions_table import with_summary
 from exporter.commands.watch import watch
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.evaluation.evaluate import worst_first
-from exporter.evaluation.gaps import gaps as gaps_of
 from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.files import made
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
+from exporter.kafka.errors import ErrorCode
+from exporter.kafka.lookups import KafkaRequestError
 from exporter.recovery.plan_file import written
 
 
@@ -38,29 +38,29 @@ def run(context: Context, settings: Settings) -> int:
         return complain(against, ExitStatus.WRONG_USAGE)
     if options.plan_file is not None and Path(options.plan_file).exists():
         return complain(f"{options.plan_file} exists already and is not overwritten: remove it or name another file")
-    if settings.clusters:
-        return _find_everywhere(context, settings)
-    return with_collector(settings, lambda collector: _find(context, settings, collector))
-
-
-def _find_everywhere(context: Context, settings: Settings) -> int:
-    options = context.options
-    if options.watch is not None or options.plan_file is not None:
+    if settings.clusters and (options.watch is not None or options.plan_file is not None):
         return complain(
             "--watch and --plan-file are about one cluster: choose it by its own settings, without --clusters",
             ExitStatus.WRONG_USAGE,
         )
+    if options.watch is not None:
+        return with_collector(settings, lambda collector: _watch(context, settings, collector))
+    return _find(context, settings)
 
-    def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
-        return _judge(options, cluster.settings, collector, shows_progress=False).judge(_scope(options))
 
-    results = on_each(settings, look)
-    rows_of = partial(_rows, options)
-    print(printed_everywhere(results, rows_of, output_format(options.format), paint_for(context)))
-    status = status_everywhere(results)
-    found = [row for result in results if result.value is not None for row in rows_of(result.value)]
-    is_hanging = any(row.verdict.is_hanging for row in found)
-    return ExitStatus.HANGING if options.exit_code and is_hanging and status is ExitStatus.ANSWERED else status
+def _watch(context: Context, settings: Settings, collector: Collector) -> int:
+    judge = _judge(context.options, settings, collector, shows_progress=True)
+    (cluster,) = settings.watched
+    return watch(
+        context.options,
+        lambda: judge.look(_scope(context.options)),
+        lambda evaluation: _printed(context, (Result(cluster, evaluation),)),
+    )
+
+
+def _printed(context: Context, results: Results) -> str:
+    options = context.options
+    return printed(results, partial(_rows, options), output_format(options.format), paint_for(context))
 
 
 def _scope(options: argparse.Namespace) -> Scope:
@@ -84,38 +84,36 @@ def wrong_usage(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _find(context: Context, settings: Settings, collector: Collector) -> int:
-    options = context.options
-    scope, judge = _scope(options), _judge(options, settings, collector, shows_progress=True)
+def _find(context: Context, settings: Settings) -> int:
+    options, scope, is_fleet = context.options, _scope(context.options), bool(settings.clusters)
 
-    def shown(evaluation: Evaluation) -> str:
-        rows, output = _rows(options, evaluation), output_format(options.format)
-        return printed(evaluation, rows, output, paint_for(context), cluster_name=settings.cluster_name)
+    def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
+        evaluation = _judge(options, cluster.settings, collector, shows_progress=not is_fleet).judge(scope)
+        if not is_fleet and len(evaluation.snapshot.partitions) == 0 and scope != Scope():
+            hint = "" if options.topic is None else meant(options.topic, visible_topics(collector))
+            raise KafkaRequestError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
+                "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
+                f"visible (needs DESCRIBE on it){hint}",
+            )
+        return evaluation
 
-    if options.watch is not None:
-        return watch(options, lambda: judge.look(scope), shown)
-    evaluation = judge.judge(scope)
-    if len(evaluation.snapshot.partitions) == 0 and scope != Scope():
-        hint = "" if options.topic is None else meant(options.topic, visible_topics(collector))
-        return complain(
-            "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
-            f"visible (needs DESCRIBE on it){hint}"
-        )
-    rows = _rows(options, evaluation)
-    print(shown(evaluation))
-    unwaited = len(completing(evaluation))
+    results = on_each(settings, look)
+    found = [result.value for result in results if result.value is not None]
+    if is_fleet or found:
+        print(_printed(context, results))
+    unwaited = 0 if is_fleet else sum(len(completing(evaluation)) for evaluation in found)
     if unwaited:
         complain(
             f"{unwaited} {'transaction is' if unwaited == 1 else 'transactions are'} completing and not stuck so far; "
             "this command did not wait for their end; --all shows them"
         )
-    is_incomplete = complain_of_gaps(gaps_of(evaluation.snapshot))
-    if options.plan_file is not None and not _write_plan(Path(options.plan_file), evaluation, rows):
+    status = status_of_evaluations(results)
+    rows = [row for evaluation in found for row in _rows(options, evaluation)]
+    if options.plan_file is not None and found and not _write_plan(Path(options.plan_file), found[0], rows):
         return ExitStatus.COULD_NOT_RUN
-    if is_incomplete:
-        return ExitStatus.INCOMPLETE
     is_hanging = any(row.verdict.is_hanging for row in rows)
-    return ExitStatus.HANGING if options.exit_code and is_hanging else ExitStatus.ANSWERED
+    return ExitStatus.HANGING if options.exit_code and is_hanging and status is ExitStatus.ANSWERED else status
 
 
 def _rows(options: argparse.Namespace, evaluation: Evaluation) -> tuple[TransactionRow, ...]:
@@ -140,27 +138,6 @@ def selected(
 
 def _state(row: TransactionRow) -> str | None:
     return row.coordinator_state if row.coordinator_state in KNOWN_STATES else UNKNOWN
-
-
-def printed(
-    evaluation: Evaluation,
-    rows: Sequence[TransactionRow],
-    output: str,
-    paint: Paint = plain,
-    *,
-    cluster_name: str | None = None,
-) -> str:
-    """The rows for people, as Kafka's tab-separated columns, as CSV or the promised JSON object."""
-    if output == "table":
-        return with_summary(evaluation, rows, paint)
-    result = document(evaluation, rows, cluster_name=cluster_name)
-    if output == "json":
-        return as_json(result)
-    transactions: list[Row] = result["transactions"]
-    if output == "csv":
-        return as_csv(transactions, TRANSACTION_KEYS)
-    with_minutes = [{**row, "duration_minutes": row["duration_ms"] // MINUTE_MS} for row in transactions]
-    return as_table(HEADINGS, with_minutes, paint)
 
 
 def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRow]) -> bool:

@@ -9,18 +9,14 @@ from collections.abc import Mapping
 from exporter import __version__
 from exporter.commands.clusters import on_each
 from exporter.commands.context import Context
-from exporter.commands.document import document
-from exporter.commands.everywhere import printed_everywhere, status_everywhere
+from exporter.commands.evaluations import Results, printed, status_of_evaluations
 from exporter.commands.examine import Judge
 from exporter.commands.lines import fitted, terminal_width
-from exporter.commands.report import complain_of_gaps, with_collector
-from exporter.commands.rows import Paint, as_json, paint_for
-from exporter.commands.status import ExitStatus
-from exporter.commands.transactions_table import summary, with_summary
+from exporter.commands.rows import Paint, paint_for
+from exporter.commands.transactions_table import summary
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.daemon.wiring import policy_of, publish_options_of
 from exporter.evaluation.evaluate import all_rows, worst_first
-from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
 from exporter.publication.publication import Publication
@@ -28,41 +24,25 @@ from exporter.status import ClusterStatus, ProcessStatus
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print one cycle; returns the exit status."""
-    if settings.clusters:
-        return _once_everywhere(context, settings)
-    return with_collector(settings, lambda collector: _once(context, settings, collector))
+    """Print one cycle; returns the exit status. Every transaction is described, because there is no next cycle."""
 
-
-def _once_everywhere(context: Context, settings: Settings) -> int:
     def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
-        return Judge(collector, policy_of(cluster.settings), search_logs=False, shows_progress=False).look()
+        policy = policy_of(cluster.settings)
+        return Judge(collector, policy, search_logs=False, shows_progress=not settings.clusters).look()
 
     results = on_each(settings, look)
-    output = context.options.format
+    if settings.clusters or results[0].value is not None:
+        print(_printed(results, context.options.format, paint_for(context)))
+    return status_of_evaluations(results)
+
+
+def _printed(results: Results, output: str, paint: Paint) -> str:
     if output == "prometheus":
-        print(_exposition({result.cluster: result.value for result in results}))
-    else:
-        print(printed_everywhere(results, all_rows if output == "json" else worst_first, output, paint_for(context)))
-    return status_everywhere(results)
-
-
-def _once(context: Context, settings: Settings, collector: Collector) -> int:
-    """Every transaction is described, because there is no next cycle."""
-    options = context.options
-    evaluation = Judge(collector, policy_of(settings), search_logs=False).look()
-    print(_printed(settings, evaluation, options.format, paint_for(context)))
-    return ExitStatus.INCOMPLETE if complain_of_gaps(gaps(evaluation.snapshot)) else ExitStatus.ANSWERED
-
-
-def _printed(settings: Settings, evaluation: Evaluation, output: str, paint: Paint) -> str:
-    if output == "json":
-        return as_json(document(evaluation, all_rows(evaluation), cluster_name=settings.cluster_name))
-    if output == "prometheus":
-        (cluster,) = settings.watched
-        return _exposition({cluster: evaluation})
-    rows = worst_first(evaluation)
-    return with_summary(evaluation, rows, paint) if rows else fitted(summary(evaluation), terminal_width())
+        return _exposition({result.cluster: result.value for result in results})
+    only = results[0].value if results[0].cluster.name is None else None
+    if output == "table" and only is not None and not worst_first(only):
+        return fitted(summary(only), terminal_width())
+    return printed(results, all_rows if output == "json" else worst_first, output, paint)
 
 
 def _exposition(found: Mapping[ClusterSettings, Evaluation | None]) -> str:

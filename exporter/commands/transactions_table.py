@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -29,28 +29,32 @@ GROUPS_MAX = 5
 """Of each suspect; it prints the number of the others."""
 
 
-def render_fleet(found: Sequence[tuple[str, Evaluation, Sequence[TransactionRow]]], paint: Paint = plain) -> str:
-    """One table for all clusters (name, evaluation, rows), and below it what was read of each."""
+def rendered(
+    found: Sequence[tuple[str | None, Evaluation, Sequence[TransactionRow]]], paint: Paint = plain, *, is_fleet: bool
+) -> str:
+    """One table for all clusters (name, evaluation, rows), and below it what was read of each.
+
+    For a cluster alone, one sentence that says that there is nothing, and what was read.
+    """
     shown = [
-        row
-        for name, evaluation, rows in found
-        for row in _shown(rows, evaluation.snapshot.cluster_time_ms, cluster=name)
-    ]
-    summaries = "\n".join(f"{printable(name)}: {summary(evaluation)}" for name, evaluation, _ in found)
-    listed = _table({"cluster": "CLUSTER", **HEADINGS}, shown, paint) if shown else "No suspect."
-    return f"{listed}\n\n{fitted(summaries, terminal_width())}"
-
-
-def _shown(rows: Iterable[TransactionRow], now_ms: int, **more: str) -> list[Row]:
-    return [
         {
-            **more,
+            "cluster": name,
             **transaction(row),
             "open_for": humanize_duration(row.duration_ms),
-            "below": tuple(_below(row, now_ms)),
+            "below": tuple(_below(row, evaluation.snapshot.cluster_time_ms)),
         }
+        for name, evaluation, rows in found
         for row in rows
     ]
+    read = "\n".join(
+        f"{'' if name is None else f'{printable(name)}: '}{summary(evaluation)}" for name, evaluation, _ in found
+    )
+    if not shown and not is_fleet:
+        left_out = sum(evaluation.suspect_count for _, evaluation, _ in found)
+        nothing = f"The options leave out {humanize_count(left_out, 'suspect')}" if left_out else "No suspect"
+        return fitted(f"{nothing}. {read}", terminal_width())
+    headings = {"cluster": "CLUSTER", **HEADINGS} if is_fleet else HEADINGS
+    return f"{_table(headings, shown, paint) if shown else 'No suspect.'}\n\n{fitted(read, terminal_width())}"
 
 
 def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> str:
@@ -59,16 +63,6 @@ def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> s
         return "\n".join(filter(None, (paint(row, line), fitted(evidence, terminal_width()))))
 
     return table_for_people(headings, shown, with_evidence)
-
-
-def with_summary(evaluation: Evaluation, rows: Sequence[TransactionRow], paint: Paint = plain) -> str:
-    """The table and what was read, or one sentence that says that there is nothing, and what was read."""
-    if rows:
-        shown = _table(HEADINGS, _shown(rows, evaluation.snapshot.cluster_time_ms), paint)
-        return f"{shown}\n\n{fitted(summary(evaluation), terminal_width())}"
-    left_out = evaluation.suspect_count
-    nothing = f"The options leave out {humanize_count(left_out, 'suspect')}" if left_out else "No suspect"
-    return fitted(f"{nothing}. {summary(evaluation)}", terminal_width())
 
 
 def summary(evaluation: Evaluation) -> str:

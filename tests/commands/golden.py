@@ -10,17 +10,19 @@ import io
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from exporter.commands import describe, describe_producers, force_terminate, list_transactions
 from exporter.commands.abort_planned import abort_planned
-from exporter.commands.find_hanging import printed, selected
+from exporter.commands.evaluations import printed
+from exporter.commands.find_hanging import selected
 from exporter.commands.recover import recover
 from exporter.commands.rows import Row, as_table
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.recovery.plan import Action
 from exporter.recovery.plan_file import written
-from tests.commands.scenes import ODD_ID, World, committed, context_of, every_kind, hang, live, nothing, stuck
+from tests.commands.scenes import ODD_ID, World, alone, committed, context_of, every_kind, hang, live, nothing, stuck
 from tests.evaluation.builders import NOW_MS, transaction
 from tests.recovery.stand_in import OPEN
 
@@ -30,13 +32,11 @@ COMPLETE = ("complete", "--topic", "orders", "--partition", "0", "--start-offset
 
 
 def find_hanging(*, show_all: bool) -> str:
-    evaluation = every_kind()
-    return printed(evaluation, selected(evaluation, show_all=show_all), "tsv")
+    return printed(alone(every_kind()), partial(selected, show_all=show_all), "tsv")
 
 
 def find_hanging_table() -> str:
-    evaluation = every_kind()
-    return printed(evaluation, selected(evaluation), "table")
+    return printed(alone(every_kind()), selected, "table")
 
 
 def _listed() -> list[Row]:
@@ -108,7 +108,7 @@ GOLDEN: Mapping[str, Callable[[], str]] = {
     "find-hanging": lambda: find_hanging(show_all=False),
     "find-hanging-all": lambda: find_hanging(show_all=True),
     "find-hanging-table": find_hanging_table,
-    "find-hanging-nothing": lambda: printed(nothing(), (), "table"),
+    "find-hanging-nothing": lambda: printed(alone(nothing()), selected, "table"),
     "list": list_,
     "list-table": list_table,
     "describe-table": lambda: f"{describe_table()}\n\n{describe_table('Empty')}",

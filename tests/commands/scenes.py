@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.commands.arguments import build_parser
+from exporter.commands.clusters import Result
 from exporter.commands.context import Context
 from exporter.commands.recover import Means
 from exporter.config.loading import load
@@ -21,6 +22,11 @@ from tests.recovery.stand_in import PartitionStandIn
 SETTINGS = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "localhost:1"}).settings
 ODD_ID = 'app,\x1b[31m\n\r"1"'
 """A transactional id may hold anything."""
+
+
+def alone(evaluation: Evaluation) -> tuple[Result[Evaluation]]:
+    """The result of a command on one cluster, without a fleet."""
+    return (Result(SETTINGS.watched[0], evaluation),)
 
 
 def every_kind() -> Evaluation:

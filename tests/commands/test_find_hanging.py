@@ -15,8 +15,9 @@ import pytest
 from exporter.commands import once
 from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS
+from exporter.commands.evaluations import printed
 from exporter.commands.examine import Judge, policy
-from exporter.commands.find_hanging import _write_plan, printed, run, selected, wrong_usage
+from exporter.commands.find_hanging import _write_plan, run, selected, wrong_usage
 from exporter.commands.rows import RED, RESET, YELLOW, as_csv, as_json, as_table, by_verdict, paint_for
 from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
 from exporter.config.loading import load
@@ -27,7 +28,7 @@ from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import CoordinatorCoverage, Snapshot
-from tests.commands.scenes import ODD_ID, SETTINGS, context_of, every_kind, hang, live, nothing
+from tests.commands.scenes import ODD_ID, SETTINGS, alone, context_of, every_kind, hang, live, nothing
 from tests.commands.test_terminal import Terminal
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
@@ -120,12 +121,12 @@ def test_a_plan_is_announced_with_the_number_of_its_hangs(tmp_path: Path, capsys
 
 
 def test_once_has_the_colours_of_find_hanging() -> None:
-    assert once._printed(SETTINGS, hang(), "table", by_verdict).count(RED) == 1
+    assert once._printed(alone(hang()), "table", by_verdict).count(RED) == 1
 
 
 def test_csv_has_the_same_columns_with_and_without_rows() -> None:
     """A script that reads columns by name also runs on a healthy cluster."""
-    full, empty = (printed(found, selected(found), "csv").splitlines() for found in (every_kind(), nothing()))
+    full, empty = (printed(alone(found), selected, "csv").splitlines() for found in (every_kind(), nothing()))
 
     assert (full[0], len(full)) == (empty[0], 4)
     assert empty == [",".join(TRANSACTION_KEYS)]
@@ -209,7 +210,7 @@ def watched(arguments: Sequence[str], looks: Sequence[Evaluation | BaseException
     status = watch(
         options,
         look,
-        lambda evaluation: printed(evaluation, selected(evaluation), options.format),
+        lambda evaluation: printed(alone(evaluation), selected, options.format),
         clock=lambda: float(next(clock)),
         sleep=slept.append,
     )

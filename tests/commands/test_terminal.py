@@ -12,7 +12,7 @@ import pytest
 from exporter.commands import report
 from exporter.commands.progress import Progress
 from exporter.commands.report import opened_collector, waiting_notice
-from exporter.commands.transactions_table import with_summary
+from exporter.commands.transactions_table import rendered
 from exporter.config.loading import load
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
@@ -45,7 +45,7 @@ def test_the_whole_table() -> None:
 
     evaluation = evaluate(taken, Memory(), Policy())
 
-    table, _, _ = with_summary(evaluation, all_rows(evaluation)).partition("\n\n")
+    table, _, _ = rendered([(None, evaluation, all_rows(evaluation))], is_fleet=False).partition("\n\n")
 
     assert table == (
         "TOPIC   PARTITION  PRODUCER  EPOCH  START OFFSET  OPEN FOR   LATE  TRANSACTIONAL ID  VERDICT\n"

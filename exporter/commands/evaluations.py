@@ -1,4 +1,4 @@
-"""`once` and `find-hanging` over the clusters of a fleet: one result, in which every row names its cluster."""
+"""Prints the evaluations of `once` and `find-hanging`: of one cluster, or of a fleet, in which rows name it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final
 from exporter.commands.clusters import Result, named, status_of
 from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.report import complain_of_gaps
-from exporter.commands.rows import Paint, as_csv, as_json, as_table
+from exporter.commands.rows import Paint, as_csv, as_json, as_table, plain
 from exporter.commands.status import ExitStatus
-from exporter.commands.transactions_table import render_fleet
+from exporter.commands.transactions_table import rendered
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 
@@ -33,35 +33,35 @@ HEADINGS: Final = {
 """The first eight are those of kafka-transactions.sh, in its order, so that scripts that cut columns still work."""
 
 
-def printed_everywhere(results: Results, rows_of: RowsOf, output: str, paint: Paint) -> str:
-    """The rows of all clusters, as `table`, `tsv`, `csv` or `json`; JSON also has the clusters without a result."""
+def printed(results: Results, rows_of: RowsOf, output: str, paint: Paint = plain) -> str:
+    """The rows for people, as Kafka's tab-separated columns, as CSV, or as JSON, which has failed clusters, too."""
+    is_fleet = results[0].cluster.name is not None
     if output == "json":
-        return as_json({"clusters": [_document(result, rows_of) for result in results]})
+        documents = [_document(result, rows_of) for result in results]
+        return as_json({"clusters": documents} if is_fleet else documents[0])
     found = [
-        (str(result.cluster.name), result.value, rows_of(result.value))
-        for result in results
-        if result.value is not None
+        (result.cluster.name, result.value, rows_of(result.value)) for result in results if result.value is not None
     ]
     if output == "table":
-        return render_fleet(found, paint)
+        return rendered(found, paint, is_fleet=is_fleet)
     rows = [
-        {**transaction(row), "cluster": name, "duration_minutes": row.duration_ms // MINUTE_MS}
+        {"cluster": name, **transaction(row), "duration_minutes": row.duration_ms // MINUTE_MS}
         for name, _, rows in found
         for row in rows
     ]
     if output == "csv":
-        return as_csv(rows, ("cluster", *TRANSACTION_KEYS))
-    return as_table({**HEADINGS, "cluster": "Cluster"}, rows, paint)
+        return as_csv(rows, ("cluster", *TRANSACTION_KEYS) if is_fleet else TRANSACTION_KEYS)
+    return as_table({**HEADINGS, "cluster": "Cluster"} if is_fleet else HEADINGS, rows, paint)
 
 
 def _document(result: Result[Evaluation], rows_of: RowsOf) -> dict[str, Any]:
     name = result.cluster.name
     if result.value is None:
         return {"cluster_name": name, "failure": result.failure}
-    return document(result.value, rows_of(result.value), cluster_name=name)
+    return document(result.value, rows_of(result.value), cluster_name=name or result.cluster.settings.cluster_name)
 
 
-def status_everywhere(results: Results) -> ExitStatus:
+def status_of_evaluations(results: Results) -> ExitStatus:
     """Prints what is missing, a line each with the name of the cluster."""
     missing = [
         f"{named(result.cluster)}{gap}"
