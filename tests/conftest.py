@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 SessionCluster = Callable[[str], KafkaCluster]
 MakeCluster = Callable[..., KafkaCluster]
+FreshName = Callable[[str], str]
+MakeTopic = Callable[..., str]
 
 numbers = itertools.count(1)
 
@@ -196,13 +198,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def fresh_name() -> Callable[[str], str]:
+def fresh_name() -> FreshName:
     """Names that no other test of any run has used: topics, transactional ids."""
     return lambda stem: f"{stem}-{os.getpid()}-{next(numbers)}"
 
 
 @pytest.fixture
-def make_topic(fresh_name: Callable[[str], str]) -> Iterator[Callable[..., str]]:
+def make_topic(fresh_name: FreshName) -> Iterator[MakeTopic]:
     """Creates topics, `make_topic(cluster, partitions=1, config=None)`, and deletes them after the test.
 
     Deleting a topic also ends the hangs planted on it, so that a shared cluster stays clean.

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from examples.workload.wire import Wire, metadata, open_wire
 from tests.brokers import maven, ports
 from tests.brokers.broker import HOST, Broker
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import MakeCluster
+from tests.conftest import FreshName, MakeCluster, MakeTopic
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).parent.parent
@@ -54,16 +53,14 @@ def test_no_two_processes_find_the_same_port_free(monkeypatch: pytest.MonkeyPatc
     assert sorted(ports.free_ports(3)) == sorted(found)
 
 
-def test_a_booted_cluster_serves_transactions(broker: KafkaCluster, make_topic: Callable[..., str]) -> None:
+def test_a_booted_cluster_serves_transactions(broker: KafkaCluster, make_topic: MakeTopic) -> None:
     """Right after its boot a cluster takes a whole transaction on a fresh topic."""
     topic = make_topic(broker, partitions=2)
 
     run_transaction(broker.bootstrap, "first", [(topic, 0), (topic, 1)], records=2)
 
 
-def test_topics_are_seen_changed_when_the_call_returns(
-    kafka_4_3_1: KafkaCluster, fresh_name: Callable[[str], str]
-) -> None:
+def test_topics_are_seen_changed_when_the_call_returns(kafka_4_3_1: KafkaCluster, fresh_name: FreshName) -> None:
     """Creating, growing and deleting a topic have happened for every client when the call returns."""
     name = fresh_name("grown")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,11 +22,8 @@ from examples.workload.rhythm import Rhythm
 from examples.workload.wire import BrokerRefused
 from examples.workload.workload import Workload
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import MakeCluster
+from tests.conftest import FreshName, MakeCluster, MakeTopic
 from tests.waiting import until
-
-Name = Callable[[str], str]
-MakeTopic = Callable[..., str]
 
 THIRTY_YEARS_MS = 30 * 365 * 24 * 3600 * 1000
 INVALID_TXN_STATE = 48
@@ -54,7 +51,7 @@ def coordinator_state(cluster: KafkaCluster, transactional_id: str) -> str:
 
 
 def test_a_hang_is_open_on_the_partition_and_unknown_to_its_coordinator(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: Name
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     """A planted hang has a start offset on its partition while its coordinator says Empty."""
     topic, transactional_id = make_topic(broker), fresh_name("hang")
@@ -92,7 +89,7 @@ def test_a_hang_without_id_is_known_to_no_coordinator(broker: KafkaCluster, make
     assert producers(broker, topic)[hang.producer_id].current_transaction_start_offset == hang.start_offset
 
 
-def test_a_marker_closes_a_hang(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: Name) -> None:
+def test_a_marker_closes_a_hang(broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """An ABORT marker with the observed epoch closes the hang; one with an older epoch is refused."""
     topic = make_topic(broker)
     transactional_id = fresh_name("closed")
@@ -108,7 +105,7 @@ def test_a_marker_closes_a_hang(broker: KafkaCluster, make_topic: MakeTopic, fre
     assert producers(broker, topic)[hang.producer_id].current_transaction_start_offset == -1
 
 
-def test_verification_refuses_a_hang(make_cluster: MakeCluster, fresh_name: Name) -> None:
+def test_verification_refuses_a_hang(make_cluster: MakeCluster, fresh_name: FreshName) -> None:
     """With partition verification on, Kafka 4.3.1 refuses the batch with INVALID_TXN_STATE."""
     cluster = make_cluster("4.3.1", properties={"transaction.partition.verification.enable": "true"})
     topic = cluster.topics.create("guarded")
@@ -134,7 +131,7 @@ def test_many_producers_are_planted_at_once(broker: KafkaCluster, make_topic: Ma
 
 
 def test_an_ordinary_transaction_stays_open_until_it_is_closed(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: Name
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     """An open transaction is Ongoing and has a start offset; closed, it has neither."""
     topic, transactional_id = make_topic(broker), fresh_name("ordinary")
@@ -147,7 +144,7 @@ def test_an_ordinary_transaction_stays_open_until_it_is_closed(
 
 
 def test_an_exception_aborts_the_open_transaction(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: Name
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     topic, transactional_id = make_topic(broker), fresh_name("failing")
     with (
@@ -161,7 +158,7 @@ def test_an_exception_aborts_the_open_transaction(
 
 
 def test_a_workload_commits_and_aborts_until_stopped(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: Name
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     """Each producer of a workload goes on in its own way, and leaves nothing open when stopped."""
     topic = make_topic(broker, partitions=2)

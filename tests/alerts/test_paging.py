@@ -18,6 +18,7 @@ from tests.alerts.monitoring import EXTERNAL_CLUSTER, Monitoring, Notification, 
 from tests.alerts.pasting import variables_in
 from tests.alerts.timeline import SNAPSHOT_AT
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import Exporter, ended, serving
 from tests.runbooks.desk import Desk
 from tests.waiting import until
@@ -27,8 +28,6 @@ GOAL_S: Final = 90
 RESOLVE_GOAL_S: Final = 120
 GROUP_INTERVAL_S: Final = 30
 """Of the example's route to the pager: the longest time that Alertmanager waits with a change."""
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 
 
 def hurried_rules() -> list[Group]:

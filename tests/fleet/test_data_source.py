@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from pyspark.sql import functions as f
 from examples.workload.producers import OpenTransaction
 from exporter.fleet.data_source import NAME, KafkaTransactions
 from tests.brokers.cluster import KafkaCluster
-
-MakeTopic = Callable[..., str]
+from tests.conftest import MakeTopic
 
 
 def test_the_scan_is_a_table(spark: SparkSession, kafka_4_3_1: KafkaCluster, make_topic: MakeTopic) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -22,15 +22,13 @@ from examples.workload.producers import OpenTransaction
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
-from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
+from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster, MakeTopic
 from tests.real_brokers.exporting import ended
 from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE_S: Final = 360.0
 """Spark starts within 90 s on a machine with ten times as much to do as it can."""
-
-MakeTopic = Callable[..., str]
 
 
 def fleet_file(folder: Path, **bootstraps: str) -> Path:

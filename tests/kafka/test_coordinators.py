@@ -26,6 +26,7 @@ from exporter.kafka.lookups import KafkaRequestError, describe_id
 from exporter.kafka.state_partitions import _partitions_of, _random_ids, probe_ids, state_partition
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import FreshName
 from tests.kafka.collect.test_bounds import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster, Received
 from tests.kafka.fake_model import Acl
@@ -87,7 +88,7 @@ def test_probes_for_many_partitions_take_few_steps() -> None:
 
 
 def test_a_real_broker_keeps_each_id_in_its_computed_partition(
-    kafka_4_3_1: KafkaCluster, fresh_name: Callable[[str], str]
+    kafka_4_3_1: KafkaCluster, fresh_name: FreshName
 ) -> None:
     """The record of every id, plain, accented or beyond the basic plane, lies in its computed state partition."""
     ids = [fresh_name(stem) for stem in ("orders", "Ünïcødé", "日本語", "😀") for _ in range(8)]
@@ -133,9 +134,7 @@ def state_records(bootstrap: str, wanted: set[str]) -> dict[str, int]:
     return found
 
 
-def test_a_real_broker_proves_all_its_state_partitions(
-    kafka_4_3_1: KafkaCluster, fresh_name: Callable[[str], str]
-) -> None:
+def test_a_real_broker_proves_all_its_state_partitions(kafka_4_3_1: KafkaCluster, fresh_name: FreshName) -> None:
     """Probes at the leaders, listing by producer id, and DescribeAcls without an authorizer: nothing is missing."""
     transactional_id = fresh_name("known")
     producer_id, epoch = init_producer_id(kafka_4_3_1.bootstrap, transactional_id, timeout_ms=45_000)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -22,6 +21,7 @@ from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import STATE_TOPIC
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import FreshName, MakeTopic
 from tests.kafka.fake_broker import FETCH, FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST, framed
@@ -31,7 +31,7 @@ STATE_PARTITIONS = 5
 
 
 def test_the_fake_answers_as_a_real_broker_does(
-    kafka_4_3_1: KafkaCluster, make_topic: Callable[..., str], fresh_name: Callable[[str], str]
+    kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     """Hangs, a live transaction, a finished one, and questions for what does not exist: answer by answer the same."""
     bootstrap, topic = kafka_4_3_1.bootstrap, make_topic(kafka_4_3_1, partitions=4)

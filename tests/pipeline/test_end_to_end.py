@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from exporter.evaluation.verdicts import Policy
 from exporter.history.writer import History
 from exporter.pipeline.tables import Tables
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import FreshName, MakeTopic
 from tests.evaluation.builders import Entry, snapshot, transaction
 from tests.pipeline import cases
 from tests.pipeline.program import PATIENCE_S, Begin
@@ -59,8 +59,8 @@ def write_history(directory: Path, cluster_id: str, transactional_id: str) -> No
 
 def test_what_is_learned_comes_back_and_a_hang_is_reported(
     kafka_4_3_1: KafkaCluster,
-    make_topic: Callable[..., str],
-    fresh_name: Callable[[str], str],
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
     tmp_path: Path,
     begin: Begin,
 ) -> None:

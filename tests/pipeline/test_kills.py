@@ -24,7 +24,7 @@ from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import outcomes_of, read_records
 from tests.brokers.maven import spark_kafka_jars
-from tests.conftest import MakeCluster
+from tests.conftest import FreshName, MakeCluster
 from tests.pipeline.program import PATIENCE_S, Begin
 from tests.pipeline.test_jobs import DAY_MS, DAYS, write_days
 from tests.pipeline.test_transactions import rows
@@ -80,7 +80,7 @@ def _end_the_work(spark: SparkSession, history: Path, folder: Path) -> None:
 
 
 def test_the_log_s_stream_killed_at_any_instant_has_each_transaction_once(
-    make_cluster: MakeCluster, fresh_name: Callable[[str], str], spark: SparkSession, tmp_path: Path, begin: Begin
+    make_cluster: MakeCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path, begin: Begin
 ) -> None:
     """Twenty times while transactions go on; the workload's own counts, by outcome, and no record twice."""
     cluster = make_cluster("4.3.1", properties=HASTY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from exporter.pipeline.transaction_log import (
     write_records,
 )
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import MakeCluster
+from tests.conftest import FreshName, MakeCluster
 from tests.daemon.test_log_follower import key, value
 from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS
@@ -208,7 +208,7 @@ def positions(cluster: KafkaCluster) -> tuple[str, dict[int, int]]:
 
 @pytest.mark.slow
 def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
-    make_cluster: MakeCluster, fresh_name: Callable[[str], str], spark: SparkSession, tmp_path: Path
+    make_cluster: MakeCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
 ) -> None:
     """The workload's own counts, by outcome; a stream that goes on brings what is new, and nothing twice."""
     cluster = make_cluster("4.3.1", properties=HASTY)

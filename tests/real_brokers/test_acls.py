@@ -27,6 +27,7 @@ from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, StartSo
 from exporter.snapshot import Answer
 from tests.brokers.acls import acls_until_the_end
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import FreshName
 from tests.marks import starts
 from tests.real_brokers.watching import Watch, rows_on
 
@@ -38,8 +39,6 @@ ANYBODY_WITHOUT_ACL = {
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 BUSY_PRODUCER = suppress(KafkaException)
 """A producer that looks for its coordinator while its id is hidden, as on a busy machine, cannot end its transaction."""
-FreshName = Callable[[str], str]
-MakeTopic = Callable[..., str]
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])

@@ -19,7 +19,7 @@ from exporter.commands.abort_planned import abort_planned
 from exporter.commands.recover import recover
 from exporter.recovery.plan import Action
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import SessionCluster
+from tests.conftest import FreshName, MakeTopic, SessionCluster
 from tests.real_brokers.attacking import (
     Held,
     abort_context,
@@ -35,8 +35,6 @@ from tests.verification.situations.steps import Client
 
 TIMES: Final = 20
 FEW: Final = 4
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 VERSIONS: Final = ("4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow))
 
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from examples.workload.producers import end_transaction, produce, transactional_
 from exporter.transaction_log.events import Happening
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.messages import events, read_log
+from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import ended
 from tests.waiting import until
 
@@ -64,8 +65,8 @@ def completion_times(bootstrap: str) -> dict[tuple[str, int], int]:
 @pytest.mark.parametrize("partitions", [100, pytest.param(400, marks=pytest.mark.slow)])
 def test_a_busy_cluster_is_answered_within_a_bound(
     kafka_4_3_1: KafkaCluster,
-    make_topic: Callable[..., str],
-    fresh_name: Callable[[str], str],
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
     tmp_path: Path,
     partitions: int,
 ) -> None:

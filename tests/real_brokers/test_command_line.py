@@ -25,14 +25,12 @@ from tests import forked
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.commands.json_schema import problems
-from tests.conftest import SessionCluster, versions
+from tests.conftest import FreshName, MakeTopic, SessionCluster, versions
 from tests.real_brokers.exporting import called, command
 from tests.real_brokers.proxy import LosingProxy
 from tests.verification.situations.steps import prepared_client
 from tests.waiting import until
 
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 PATIENCE_S = 60
 WRITE_TXN_MARKERS = 27
 

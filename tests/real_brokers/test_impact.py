@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,12 @@ from exporter.evaluation.verdicts import Verdict, WaitingGroup
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import versions
+from tests.conftest import FreshName, MakeTopic, versions
 from tests.real_brokers.exporting import called
 from tests.real_brokers.watching import Watch, rows_on
 from tests.verification.situations.steps import Client
 
 OFFSETS_PARTITIONS = 5  # as the clusters of the tests have it
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 
 
 def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:

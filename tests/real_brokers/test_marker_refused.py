@@ -35,14 +35,12 @@ from exporter.recovery.partition import Coordinated, Look, PartitionOnBrokers
 from exporter.recovery.plan import Action, plan_for
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import GuardedCluster, java_login
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName, MakeTopic
 from tests.marks import starts
 from tests.real_brokers.exporting import ended
 from tests.real_brokers.watching import Watch
 from tests.waiting import until
 
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 OPERATOR = "operator"
 NARROW = "narrow"
 """An operator who may write markers, and may not read every topic."""

@@ -14,12 +14,10 @@ import pytest
 from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import versions
+from tests.conftest import FreshName, MakeTopic, versions
 from tests.real_brokers.exporting import called, command, ended
 
 NO_HOME = Path("/nonexistent")
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 
 
 def once(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from examples.workload.planting import plant_hang, plant_producers
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.evaluate import all_rows
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.watching import Watch
 
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
@@ -39,7 +40,7 @@ def open_rows(printed: str) -> Iterator[tuple[int, int]]:
 
 
 def test_the_set_of_open_transactions_equals_the_java_tool_s(
-    broker: KafkaCluster, make_topic: Callable[..., str], fresh_name: Callable[[str], str]
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
     """On a topic with live, finished, idle and hanging producers, both tools see the same open transactions."""
     partitions = 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from kafka.protocol.admin.transactions import DescribeProducersResponse
@@ -16,6 +15,7 @@ from exporter.kafka.messages import describe_producers, list_offsets, metadata
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import LIST_OFFSETS, METADATA
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import MakeTopic
 from tests.kafka.messages.test_describe_producers import columns as producer_columns
 from tests.kafka.messages.test_metadata import columns as metadata_columns
 
@@ -29,9 +29,7 @@ def answered(connections: Connections, broker: Address, request: RawRequest) -> 
     return memoryview(bytes(connections.run(ask).answer.body))
 
 
-def test_real_responses_are_read_as_kafka_python_reads_them(
-    broker: KafkaCluster, make_topic: Callable[..., str]
-) -> None:
+def test_real_responses_are_read_as_kafka_python_reads_them(broker: KafkaCluster, make_topic: MakeTopic) -> None:
     """Metadata by name and of all, producers idle and open, offsets; an unknown topic and partition among them."""
     topic = make_topic(broker, partitions=3)
     plant_producers(broker.bootstrap, topic, [1], PRODUCERS)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import PASSWORD, GuardedCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.conftest import HANGS_CAN_BE_PLANTED, MakeTopic
 from tests.marks import starts
 from tests.real_brokers.exporting import Exporter, Series, serving
 
@@ -107,7 +107,7 @@ def post(exporter: Exporter, path: str) -> int:
 def test_another_cluster_can_be_moved_to(
     kafka_4_3_1: KafkaCluster,
     kafka_3_9_1: KafkaCluster,
-    make_topic: Callable[..., str],
+    make_topic: MakeTopic,
     tmp_path: Path,
 ) -> None:
     """New bootstrap servers in the file: the next cycles read the other cluster, and nothing of the old one is shown."""

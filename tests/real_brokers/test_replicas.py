@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,12 +17,12 @@ from exporter.evaluation.verdicts import InconclusiveReason, TransactionRow, Ver
 from exporter.kafka.lookups import producers_of
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import MakeCluster
 from tests.real_brokers.exporting import called
 from tests.real_brokers.test_command_line import committed_records
 from tests.real_brokers.watching import Watch, rows_on
 from tests.waiting import until
 
-MakeCluster = Callable[..., KafkaCluster]
 TOPIC = "mirrored"
 LOG = "00000000000000000000.log"
 PATIENCE_S = 60

@@ -17,12 +17,10 @@ from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Verdict
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
-from tests.conftest import versions
+from tests.conftest import FreshName, MakeTopic, versions
 from tests.real_brokers.exporting import Exporter, Series, called, command, serving
 
 HOUR_MS = 3_600_000
-FreshName = Callable[[str], str]
-MakeTopic = Callable[..., str]
 
 SNAPSHOT_AT = "kafka_transaction_exporter_snapshot_timestamp_seconds"
 SUSPECTS = "kafka_suspect_transaction_start_timestamp_seconds"

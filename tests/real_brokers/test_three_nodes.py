@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,10 @@ from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.snapshot import Answer
 from tests.brokers.broker import HOST
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import MakeCluster
 from tests.real_brokers.exporting import ended
 from tests.real_brokers.watching import Watch
 
-MakeCluster = Callable[..., KafkaCluster]
 NODES = 3
 SINGLE = 12  # topics of one partition and one replica each: they have nowhere to move
 

@@ -15,12 +15,10 @@ from examples.workload.planting import plant_hang, plant_hang_without_id, plant_
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, Verdict
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import versions
+from tests.conftest import FreshName, MakeTopic, versions
 from tests.real_brokers.watching import Watch, rows_on
 from tests.waiting import until
 
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 YEAR_MS = 365 * 86_400_000
 SKEW_MS = 1000
 """Between the clock of this process and that of the controller, as the exporter has read it."""

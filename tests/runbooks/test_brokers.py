@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from exporter.snapshot import STATE_TOPIC
 from tests import waiting
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster, Properties
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_command_line import committed_records
@@ -42,7 +42,6 @@ from tests.verification.situations.steps import partition_of
 
 pytestmark = pytest.mark.broker
 
-MakeCluster = Callable[..., KafkaCluster]
 NO_LEADER = -1
 INVALID_TXN_STATE = 48
 COMPLETE = "kafka_transaction_exporter_coverage_complete"

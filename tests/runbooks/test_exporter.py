@@ -14,6 +14,7 @@ from exporter.cli import CONFIG_FILE
 from tests.alerts.monitoring import monitoring
 from tests.alerts.test_paging import hurried_rules
 from tests.brokers.second_door import PASSWORD, GuardedCluster
+from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import Exporter, Series, serving
 from tests.runbooks.conftest import ONE_TOPIC
 from tests.runbooks.desk import LISTENS, Desk, Done
@@ -21,8 +22,6 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 SettingsFile = Callable[..., Path]
 
 RELOADED = "kafka_transaction_exporter_config_last_reload_successful"

@@ -14,6 +14,7 @@ from examples.workload.planting import PlantedTransaction, plant_hang, plant_han
 from examples.workload.producers import run_transaction
 from exporter.cli import CONFIG_FILE
 from tests.brokers.second_door import GuardedCluster
+from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.test_command_line import committed_records
 from tests.runbooks.desk import LISTENS, Desk, Operator
@@ -23,8 +24,6 @@ from tests.verification.situations.steps import Client
 
 pytestmark = pytest.mark.broker
 
-MakeTopic = Callable[..., str]
-FreshName = Callable[[str], str]
 HOUR_MS = 3_600_000
 OVERDUE_AFTER_S = 10.5  # its own time-out and the slack of find-hanging
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,7 +12,7 @@ from exporter.config.loading import load
 from exporter.pipeline.log_job import read_log, source_of
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import outcomes_of, read_records
-from tests.conftest import MakeCluster
+from tests.conftest import FreshName, MakeCluster
 from tests.pipeline.test_transaction_log import worked
 from tests.storage.conftest import Bucket
 from tests.workload.conftest import HASTY, PARTITIONS
@@ -21,7 +20,7 @@ from tests.workload.conftest import HASTY, PARTITIONS
 
 @pytest.mark.slow
 def test_a_real_log_in_a_store_goes_on_where_it_ended(
-    make_cluster: MakeCluster, fresh_name: Callable[[str], str], spark_on_s3: SparkSession, bucket: Bucket
+    make_cluster: MakeCluster, fresh_name: FreshName, spark_on_s3: SparkSession, bucket: Bucket
 ) -> None:
     """The workload's own counts after each of two runs; a third one finds nothing new, and doubles nothing."""
     cluster = make_cluster("4.3.1", properties=HASTY)

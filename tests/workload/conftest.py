@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
@@ -11,6 +11,7 @@ from examples.workload.truth import Counts
 from exporter.transaction_log.events import Outcome
 from tests.brokers.cluster import KafkaCluster, Properties
 from tests.brokers.messages import completed, read_log, read_messages
+from tests.conftest import FreshName
 from tests.marks import starts
 from tests.waiting import until
 
@@ -28,12 +29,12 @@ def hasty(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture
-def topic(hasty: KafkaCluster, fresh_name: Callable[[str], str]) -> str:
+def topic(hasty: KafkaCluster, fresh_name: FreshName) -> str:
     return hasty.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
 
 
 @pytest.fixture
-def name(fresh_name: Callable[[str], str]) -> str:
+def name(fresh_name: FreshName) -> str:
     """A transactional id, or what ids begin with."""
     return fresh_name("worker")
 

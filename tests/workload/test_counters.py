@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from examples.workload.rhythm import Rhythm
 from examples.workload.truth import Counts
 from examples.workload.workload import Workload
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import MakeCluster
+from tests.conftest import FreshName, MakeCluster
 from tests.real_brokers.exporting import Exporter, Series
 from tests.real_brokers.log_reading import MINE, completed, counting
 from tests.waiting import until
@@ -55,7 +54,7 @@ def until_committed(workload: Workload, more: int) -> None:
 
 
 def test_every_trouble_is_counted_as_what_it_was(
-    hasty: KafkaCluster, topic: str, fresh_name: Callable[[str], str], tmp_path: Path
+    hasty: KafkaCluster, topic: str, fresh_name: FreshName, tmp_path: Path
 ) -> None:
     """Aborts, time-outs, fences and crashes of three ids, seen live."""
     prefix = fresh_name("truth")
@@ -79,7 +78,7 @@ def test_every_trouble_is_counted_as_what_it_was(
 )
 def test_brokers_die_coordinators_move_and_the_counts_stay_equal(
     make_cluster: MakeCluster,
-    fresh_name: Callable[[str], str],
+    fresh_name: FreshName,
     tmp_path: Path,
     version: str,
     transaction_version: int | None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from examples.workload.producers import producer_configuration
 from examples.workload.template import Record
 from examples.workload.truth import Counts
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import FreshName
 from tests.workload.conftest import PARTITIONS, committed_values, log_after
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "workload.md").read_text()
@@ -43,7 +43,7 @@ def test_an_option_that_makes_no_sense_is_refused(argument: str, capsys: pytest.
     assert f"argument {argument.split('=', maxsplit=1)[0]}: " in capsys.readouterr().err
 
 
-def test_its_code_runs(hasty: KafkaCluster, topic: str, name: str, fresh_name: Callable[[str], str]) -> None:
+def test_its_code_runs(hasty: KafkaCluster, topic: str, name: str, fresh_name: FreshName) -> None:
     """The first block writes a transaction, the second copies it with its offsets, each record once."""
     copies = hasty.topics.create(fresh_name("copies"), partitions=len(PARTITIONS))
     written = [Record(topic, partition, str(partition).encode()) for partition in PARTITIONS]

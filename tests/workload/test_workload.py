@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from examples.workload.rhythm import AfterCrash, Rhythm
 from examples.workload.truth import Counts
 from examples.workload.workload import Workload
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import MakeCluster
+from tests.conftest import FreshName, MakeCluster
 from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS, committed_values, log_after, logged
 
@@ -153,7 +152,7 @@ def test_what_is_in_the_way_gets_a_sentence(
 
 @pytest.mark.slow
 def test_the_truth_survives_a_broker_that_is_killed_and_comes_back(
-    make_cluster: MakeCluster, fresh_name: Callable[[str], str]
+    make_cluster: MakeCluster, fresh_name: FreshName
 ) -> None:
     """Each of three in turn, and with it coordinators and leaders: the counts stay those of the log."""
     cluster = make_cluster("4.3.1", nodes=3, properties=HASTY)

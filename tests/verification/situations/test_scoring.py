@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from examples.workload.planting import PlantedTransaction, plant_hang
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from tests.brokers.cluster import KafkaCluster
+from tests.conftest import FreshName, MakeTopic
 from tests.verification.situations import ground, java_tool
 from tests.verification.situations.java_tool import JavaAnswer
 from tests.verification.situations.scene import Judged, Scene, Sight, score_java, score_ours
@@ -153,9 +152,7 @@ def test_the_tool_s_table_and_its_deaths_are_understood() -> None:
     assert java_tool.sentence_of("[main] WARN noise\nIt failed\n") == "It failed"
 
 
-def test_a_wrong_truth_is_noticed(
-    kafka_4_3_1: KafkaCluster, make_topic: Callable[..., str], fresh_name: Callable[[str], str]
-) -> None:
+def test_a_wrong_truth_is_noticed(kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """What is written down of a live and of a hanging transaction must be what the brokers say."""
     bootstrap, topic = kafka_4_3_1.bootstrap, make_topic(kafka_4_3_1, partitions=3)
     client = Client.begin(bootstrap, fresh_name("live"))
