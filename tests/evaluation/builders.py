@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,14 @@ from exporter.snapshot import (
     Snapshot,
     StatePartitionProof,
     StateTopic,
+    TopicPartition,
     TransactionKey,
     TransactionState,
     ownership,
 )
 
 NOW_MS = 1_800_000_000_000
+"""2027-01-15 08:00:00 UTC."""
 MINUTE_MS = 60_000
 TOPIC = "orders"
 
@@ -105,6 +108,8 @@ class Entry:
     producer_id: int = 7
     producer_epoch: int = 3
     start_offset: int = 100
+    last_sequence: int = 0
+    coordinator_epoch: int = -1
     last_timestamp_ms: int = NOW_MS - 500
     second_read: SecondRead = SecondRead.NOT_ASKED
     high_watermark: int = 150
@@ -135,20 +140,14 @@ def snapshot(
     **fields: Any,
 ) -> Snapshot:
     """A snapshot of the topic `orders`, read in full but for the partitions `unread`."""
-    answer = np.array([Answer.UNAVAILABLE if p in unread else Answer.READ for p in range(partitions)], dtype=np.int8)
     known: dict[str, Any] = {
         "cluster_id": "cluster-1",
         "taken_at_ms": taken_at_ms,
         "monotonic_ms": MONOTONIC_MS + taken_at_ms - NOW_MS,
         "finished_at_ms": taken_at_ms + 40,
-        "partitions": Partitions(
-            topics=(TOPIC,),
-            topic=np.zeros(partitions, dtype=np.int32),
-            partition=np.arange(partitions, dtype=np.int32),
-            leader=np.ones(partitions, dtype=np.int32),
-            answer=answer,
-            reasons=("timed_out",),
-            reason=np.where(answer == Answer.READ, -1, 0).astype(np.int16),
+        "partitions": partitions_of(
+            [(TOPIC, number) for number in range(partitions)],
+            dict.fromkeys(unread, (Answer.UNAVAILABLE, "timed_out")),
             producers=np.zeros(partitions, dtype=np.int32),
         ),
         "open_transactions": _columns(entries),
@@ -161,6 +160,28 @@ def snapshot(
     return Snapshot(**{**known, **fields})
 
 
+def partitions_of(
+    names: Sequence[TopicPartition], unread: Mapping[int, tuple[Answer, str]] = MappingProxyType({}), **columns: Any
+) -> Partitions:
+    """These partitions, read but for the rows `unread`, led by broker 1, with one producer each."""
+    topics = tuple(dict.fromkeys(topic for topic, _ in names))
+    reasons = tuple(dict.fromkeys(reason for _, reason in unread.values()))
+    answer, reason = np.full(len(names), Answer.READ, np.int8), np.full(len(names), -1, np.int16)
+    for row, (why, text) in unread.items():
+        answer[row], reason[row] = why, reasons.index(text)
+    known: dict[str, Any] = {
+        "topics": topics,
+        "topic": np.array([topics.index(topic) for topic, _ in names], np.int32),
+        "partition": np.array([number for _, number in names], np.int32),
+        "leader": np.ones(len(names), np.int32),
+        "answer": answer,
+        "reasons": reasons,
+        "reason": reason,
+        "producers": np.ones(len(names), np.int32),
+    }
+    return Partitions(**{**known, **columns})
+
+
 def _columns(entries: Sequence[Entry]) -> OpenTransactions:
     def column(name: str, dtype: type[np.integer[Any]]) -> Any:
         return np.array([getattr(entry, name) for entry in entries], dtype=dtype)
@@ -169,9 +190,9 @@ def _columns(entries: Sequence[Entry]) -> OpenTransactions:
         partition_row=column("partition", np.int32),
         producer_id=column("producer_id", np.int64),
         producer_epoch=column("producer_epoch", np.int32),
-        last_sequence=np.zeros(len(entries), dtype=np.int32),
+        last_sequence=column("last_sequence", np.int32),
         last_timestamp=column("last_timestamp_ms", np.int64),
-        coordinator_epoch=np.full(len(entries), -1, dtype=np.int32),
+        coordinator_epoch=column("coordinator_epoch", np.int32),
         current_txn_start_offset=column("start_offset", np.int64),
         second_read=column("second_read", np.int8),
         high_watermark=column("high_watermark", np.int64),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +34,7 @@ from exporter.status import ApiStatistics, BaselineStatus, ClusterStatus, Histor
 from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUCKETS_SECONDS, Counted, Histogram
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.report import LogReport
-from tests.evaluation.builders import Entry, proof, snapshot, transaction
+from tests.evaluation.builders import Entry, partitions_of, proof, snapshot, transaction
 from tests.publication.builders import PROTECTED
 
 CYCLE_MS: Final = 30_000
@@ -150,16 +151,8 @@ def partly_read(at_ms: int, since_ms: int) -> Snapshot:
     """After an hour READ on one topic is gone, and one broker of two answers no more; nothing else is wrong."""
     if since_ms < BREAKS_MS:
         return healthy(at_ms, since_ms)
-    reasons = ("TOPIC_AUTHORIZATION_FAILED", "timed_out")
-    unread = {PAYMENTS_0: 0, PAYMENTS_1: 0, ORDERS_2: 1}
-    answers = (Answer.UNAUTHORIZED, Answer.UNAVAILABLE)
-    read = _partitions()
-    partial = replace(
-        read,
-        answer=np.array([answers[unread[row]] if row in unread else Answer.READ for row in range(len(read))], np.int8),
-        reasons=reasons,
-        reason=np.array([unread.get(row, -1) for row in range(len(read))], np.int16),
-    )
+    refused, silent = (Answer.UNAUTHORIZED, "TOPIC_AUTHORIZATION_FAILED"), (Answer.UNAVAILABLE, "timed_out")
+    partial = _partitions({PAYMENTS_0: refused, PAYMENTS_1: refused, ORDERS_2: silent})
     return _snapshot(
         at_ms,
         [_ordinary(at_ms, since_ms)],
@@ -416,19 +409,8 @@ def _snapshot(at_ms: int, entries: Sequence[Entry], **fields: Any) -> Snapshot:
     return replace(taken, **{**known, **fields})
 
 
-def _partitions() -> Partitions:
-    names = tuple(topic for topic, _ in TOPICS)
-    count = len(ROWS)
-    return Partitions(
-        topics=names,
-        topic=np.array([names.index(topic) for topic, _ in ROWS], np.int32),
-        partition=np.array([number for _, number in ROWS], np.int32),
-        leader=np.array([1 + row % 2 for row in range(count)], np.int32),
-        answer=np.full(count, Answer.READ, np.int8),
-        reasons=(),
-        reason=np.full(count, -1, np.int16),
-        producers=np.ones(count, np.int32),
-    )
+def _partitions(unread: Mapping[int, tuple[Answer, str]] = MappingProxyType({})) -> Partitions:
+    return partitions_of(ROWS, unread, leader=np.array([1 + row % 2 for row in range(len(ROWS))], np.int32))
 
 
 def _broker(number: int, failure: str | None = None) -> BrokerCoverage:

@@ -29,15 +29,13 @@ from exporter.snapshot import (
     BrokerCoverage,
     CoordinatorCoverage,
     MaxTimeout,
-    OpenTransactions,
     Partitions,
-    Snapshot,
 )
 from exporter.snapshot.origin import Protection
 from exporter.status import ApiStatistics, ClusterStatus, ProcessStatus
+from tests.evaluation.builders import NOW_MS, Entry, partitions_of, snapshot
 
-TAKEN_AT_MS = 1_800_000_000_000
-"""2027-01-15 08:00:00 UTC."""
+TAKEN_AT_MS = NOW_MS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,14 +130,11 @@ def evaluation(
     """The evaluation of these partitions and the transactions open on them."""
     partitions, transactions = list(partitions), list(transactions)
     limits = max_timeout or MaxTimeout(timeout_ms=900_000, timeout_ms_min=900_000, unread=())
-    snapshot = Snapshot(
+    taken = replace(
+        snapshot([_entry(partitions, row) for row in transactions]),
         cluster_id=cluster_id,
-        taken_at_ms=TAKEN_AT_MS,
         finished_at_ms=TAKEN_AT_MS + 250,
         partitions=_partitions(partitions),
-        open_transactions=_open_transactions(partitions, transactions),
-        transactions=(),
-        proof=None,
         brokers=(broker(1),) if brokers is None else brokers,
         coordinators=(CoordinatorCoverage(broker=1, failure=None),) if coordinators is None else coordinators,
         max_timeout=limits,
@@ -154,9 +149,9 @@ def evaluation(
         is_unusually_long=np.array([row.unusual is not None for row in transactions], np.bool_),
     )
     return Evaluation(
-        snapshot=snapshot,
+        snapshot=taken,
         transactions=columns,
-        partitions=partition_columns(snapshot, columns),
+        partitions=partition_columns(taken, columns),
         has_baseline=any(row.unusual is not None for row in transactions),
         usual=tuple(row.unusual for row in transactions),
         evidence=(),
@@ -283,49 +278,34 @@ def many_partitions(topics: int, partitions_each: int) -> Partitions:
 def evaluation_of(partitions: Partitions, duration_ms_max: dict[int, int]) -> Evaluation:
     """An evaluation of `partitions` with one open transaction on each row named: {row: duration in ms}."""
     small = evaluation()
-    snapshot = replace(small.snapshot, partitions=partitions)
-    columns = partition_columns(snapshot, small.transactions)
+    taken = replace(small.snapshot, partitions=partitions)
+    columns = partition_columns(taken, small.transactions)
     for row, duration_ms in duration_ms_max.items():
         columns.open_transactions[row] = 1
         columns.duration_ms_max[row] = duration_ms
-    return replace(small, snapshot=snapshot, partitions=columns)
+    return replace(small, snapshot=taken, partitions=columns)
 
 
 def _partitions(partitions: Sequence[Partition]) -> Partitions:
-    topics = tuple(dict.fromkeys(row.topic for row in partitions))
-    reasons = tuple(dict.fromkeys(row.unread for row in partitions if row.unread is not None))
-    return Partitions(
-        topics=topics,
-        topic=np.array([topics.index(row.topic) for row in partitions], np.int32),
-        partition=np.array([row.partition for row in partitions], np.int32),
+    return partitions_of(
+        [(row.topic, row.partition) for row in partitions],
+        {number: (row.answer, row.unread) for number, row in enumerate(partitions) if row.unread is not None},
         leader=np.array([1 if row.unread is None else NO_LEADER for row in partitions], np.int32),
-        answer=np.array([Answer.READ if row.unread is None else row.answer for row in partitions], np.int8),
-        reasons=reasons,
-        reason=np.array([-1 if row.unread is None else reasons.index(row.unread) for row in partitions], np.int16),
-        producers=np.ones(len(partitions), np.int32),
     )
 
 
-def _position(partitions: Sequence[Partition], row: TransactionRow) -> int:
-    return [(partition.topic, partition.partition) for partition in partitions].index((row.topic, row.partition))
-
-
-def _open_transactions(partitions: Sequence[Partition], rows: Sequence[TransactionRow]) -> OpenTransactions:
-    return OpenTransactions(
-        partition_row=np.array([_position(partitions, row) for row in rows], np.int32),
-        producer_id=np.array([row.producer_id for row in rows], np.int64),
-        producer_epoch=np.array([row.producer_epoch for row in rows], np.int32),
-        last_sequence=np.array([row.last_sequence for row in rows], np.int32),
-        last_timestamp=np.array([row.last_timestamp_ms for row in rows], np.int64),
-        coordinator_epoch=np.array([row.coordinator_epoch for row in rows], np.int32),
-        current_txn_start_offset=np.array([row.start_offset for row in rows], np.int64),
-        second_read=np.zeros(len(rows), np.int8),
-        high_watermark=np.full(len(rows), 2000, np.int64),
-        last_stable_offset=np.array(
-            [
-                UNKNOWN_OFFSET if row.last_stable_offset_lag is None else 2000 - row.last_stable_offset_lag
-                for row in rows
-            ],
-            np.int64,
+def _entry(partitions: Sequence[Partition], row: TransactionRow) -> Entry:
+    lag = row.last_stable_offset_lag
+    return Entry(
+        partition=[(partition.topic, partition.partition) for partition in partitions].index(
+            (row.topic, row.partition)
         ),
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        start_offset=row.start_offset,
+        last_sequence=row.last_sequence,
+        coordinator_epoch=row.coordinator_epoch,
+        last_timestamp_ms=row.last_timestamp_ms,
+        high_watermark=2000,
+        last_stable_offset=UNKNOWN_OFFSET if lag is None else 2000 - lag,
     )
