@@ -27,9 +27,9 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.log_format import formatter_of
 from exporter.snapshot import Snapshot
 from exporter.status import HistoryStatus
+from tests.baselines import DAY_MS, document
 from tests.daemon.test_daemon import Reloads, Script, cycle, down, get, hang
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
-from tests.test_baseline import DAY_MS, document
 from tests.waiting import until
 
 FLAGS = {"scan.interval": "10s", "scan.deadline": "9s"}

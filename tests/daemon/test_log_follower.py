@@ -14,21 +14,10 @@ from exporter.kafka.log_progress import LogRecord
 from exporter.kafka.state_log import Batch, LogUnreadableError, StateLog
 from exporter.transaction_log.counts import Counted
 from exporter.transaction_log.report import LogPosition, LogReport
+from tests.transaction_log.builders import key_of, value
 
 PATIENCE_S = 10
 FLAGS = {"kafka.bootstrap.servers": "a:1", "transaction_log.enabled": "true"}
-
-
-def key(name: str) -> bytes:
-    return b"\0\0" + len(name).to_bytes(2, "big") + name.encode()
-
-
-def value(status: int, start_ms: int, *, epoch: int = 0, updated_ms: int | None = None, producer_id: int = 7) -> bytes:
-    """Version 0, no partition, time-out a second."""
-    producer = producer_id.to_bytes(8, "big") + epoch.to_bytes(2, "big")
-    numbers = (0).to_bytes(2, "big") + producer + (1000).to_bytes(4, "big")
-    times = (start_ms if updated_ms is None else updated_ms).to_bytes(8, "big") + start_ms.to_bytes(8, "big")
-    return numbers + status.to_bytes(1, "big") + (0).to_bytes(4, "big") + times
 
 
 def commits(partition: int, offset: int, number: int) -> list[LogRecord]:
@@ -37,7 +26,7 @@ def commits(partition: int, offset: int, number: int) -> list[LogRecord]:
     for begun in range(number):
         for step, status in enumerate((1, 2, 4)):
             at = offset + 3 * begun + step
-            records.append(LogRecord(partition, at, 1000 + at, key(f"id-{partition}"), value(status, 1000 + begun)))
+            records.append(LogRecord(partition, at, 1000 + at, key_of(f"id-{partition}"), value(status, 1000 + begun)))
     return records
 
 
@@ -214,7 +203,7 @@ def test_records_that_cannot_be_decoded_are_counted_as_such() -> None:
     strange = [
         LogRecord(0, 0, 1, b"\0", None),
         LogRecord(0, 1, 1, b"\0\1\0\0", None),
-        LogRecord(0, 2, 1, key("x"), b"\0\7"),
+        LogRecord(0, 2, 1, key_of("x"), b"\0\7"),
         LogRecord(0, 3, 1, None, None),
     ]
     report = read_through(Log([Batch((*strange, *commits(0, 4, 1)))], {0: 7}))
@@ -309,8 +298,8 @@ def test_what_is_wrong_with_partitions_is_one_sentence() -> None:
 
 def timed_out(offset: int, name: str, at_ms: int = 3000) -> list[LogRecord]:
     """Begun, and aborted by its coordinator after its time-out of a second."""
-    begun = LogRecord(0, offset, 1000, key(name), value(1, 1000))
-    return [begun, LogRecord(0, offset + 1, at_ms, key(name), value(3, 1000, epoch=1, updated_ms=at_ms))]
+    begun = LogRecord(0, offset, 1000, key_of(name), value(1, 1000))
+    return [begun, LogRecord(0, offset + 1, at_ms, key_of(name), value(3, 1000, epoch=1, updated_ms=at_ms))]
 
 
 def test_the_newest_time_outs_are_kept_and_come_first() -> None:

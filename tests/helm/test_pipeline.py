@@ -16,7 +16,7 @@ from helm.made import ROOT
 from tests.helm.chart import render
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.helm.test_image import PLACE, USER, values_of
-from tests.history.test_writer import cycle, history
+from tests.history.cycles import cycle, history
 
 VOLUME: Final = "/var/lib/kafka-transaction-exporter"
 ARGUMENTS: Final = ["pipeline", "run", f"--history={VOLUME}/history", f"--tables={VOLUME}/tables"]

@@ -20,42 +20,19 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from exporter.config.settings import HistorySettings
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.evaluation.verdicts import Policy
 from exporter.history import writer as module
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
 from exporter.history.writer import History, arrow_schema
 from exporter.snapshot import Answer, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
+from tests.history.cycles import DAY_MS, OPEN, cycle, history, settings
 from tests.waiting import until
 
-DAY_MS = 24 * 60 * 60 * 1000
 PATIENCE_S = 20
 needs_a_small_disk = pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can be mounted by root only")
-
-
-def settings(directory: Path | str, **changes: Any) -> HistorySettings:
-    usual: dict[str, Any] = {
-        "directory": str(directory),
-        "rotate_interval_ms": 3_600_000,
-        "retention_age_ms": 30 * DAY_MS,
-        "retention_bytes": 10**9,
-    }
-    return HistorySettings(**{**usual, **changes})
-
-
-def history(directory: Path, *, now_ms: int = NOW_MS, **changes: Any) -> History:
-    return History(settings(directory, **changes), wall_clock=lambda: now_ms / 1000, writer="writer-1")
-
-
-def cycle(at_ms: int = NOW_MS, *, open_transactions: int = 1, cluster_id: str = "cluster-1") -> Evaluation:
-    entries = [Entry(producer_id=7 + number) for number in range(open_transactions)]
-    transactions = tuple(transaction(producer_id=7 + number) for number in range(open_transactions))
-    return evaluate(
-        snapshot(entries, transactions=transactions, taken_at_ms=at_ms, cluster_id=cluster_id), Memory(), Policy()
-    )
 
 
 def files(directory: Path, table: str) -> list[Path]:
@@ -325,7 +302,6 @@ def test_a_full_disk_stops_the_recording_and_nothing_else(tmp_path: Path) -> Non
 
 
 Record = Callable[[int], subprocess.Popen[str]]
-OPEN = 20
 
 
 @pytest.fixture
@@ -336,7 +312,7 @@ def record(tmp_path: Path) -> Iterator[Record]:
         import sys
         from pathlib import Path
         from tests.evaluation.builders import NOW_MS
-        from tests.history.test_writer import OPEN, cycle, history
+        from tests.history.cycles import OPEN, cycle, history
         kept = history(Path({str(tmp_path)!r}))
         for number in range(int(sys.argv[1]), 1_000_000_000):
             kept.record(cycle(NOW_MS + number, open_transactions=OPEN), 30_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -57,3 +58,17 @@ def reader_into(take_batch: TakeBatch, offset: int = 0) -> LogReader:
     """A reader without a broker: a test hands it the pieces."""
     no_client: Any = None
     return LogReader(no_client, 1, ("orders", 1), offset, take_batch, LogBudget(0))
+
+
+def batch(offset: int, *, producer_id: int = 7, epoch: int = 3, control: int | None = None) -> bytes:
+    """One record at `offset`; with `control` a control record of that type."""
+    key = b"k" if control is None else struct.pack(">hh", 0, control)
+    return log_batch(
+        [(1000 + offset, key, b"value", ())],
+        base_offset=offset,
+        producer=(producer_id, epoch),
+        attributes=0 if control is None else CONTROL,
+    )
+
+
+ABORT, COMMIT, KRAFT_LEADER_CHANGE = 0, 1, 2

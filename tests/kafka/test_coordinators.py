@@ -27,7 +27,7 @@ from exporter.kafka.state_partitions import _partitions_of, _random_ids, probe_i
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName
-from tests.kafka.collect.test_bounds import CALLS_MAX, calls
+from tests.kafka.counting import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster, Received
 from tests.kafka.fake_model import Acl
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, inconclusive, scene, verdicts

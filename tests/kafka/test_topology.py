@@ -2,70 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.metadata import MetadataResponse
 
 from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import ErrorCode, MalformedAnswerError
-from exporter.kafka.messages import metadata
 from exporter.kafka.messages.metadata import MetadataAnswer, is_topic_name
-from exporter.kafka.messages.versions import METADATA
 from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, topology_of
 from exporter.snapshot import NO_LEADER
-
-VERSION = METADATA.highest
-Leaders = dict[int, tuple[int, int]]
-"""Partition -> (leader, leader epoch)."""
-
-
-def answer(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> MetadataAnswer:
-    """A Metadata response as on the wire: encoded by kafka-python and decoded by the exporter."""
-    return metadata.decode(memoryview(body(topics, errors=errors, brokers=brokers)))
-
-
-def body(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> bytes:
-    """A broker's response, as kafka-python encodes it."""
-    topic_type = MetadataResponse.MetadataResponseTopic
-    partition_type = topic_type.MetadataResponsePartition
-    encoded = MetadataResponse(
-        version=VERSION,
-        cluster_id="c",
-        controller_id=1,
-        brokers=[
-            MetadataResponse.MetadataResponseBroker(version=VERSION, node_id=i, host=f"host-{i}", port=9092 + i)
-            for i in range(brokers)
-        ],
-        topics=[
-            topic_type(
-                version=VERSION,
-                name=name,
-                error_code=(errors or {}).get(name, 0),
-                partitions=[
-                    partition_type(
-                        version=VERSION,
-                        partition_index=i,
-                        leader_id=leader,
-                        leader_epoch=epoch,
-                        replica_nodes=replicas_of(i),
-                        isr_nodes=replicas_of(i)[1:],
-                    )
-                    for i, (leader, epoch) in leaders.items()
-                ],
-            )
-            for name, leaders in topics.items()
-        ],
-    ).encode()
-    return bytes(encoded)
-
-
-def replicas_of(partition: int) -> list[int]:
-    """Made up, of differing length."""
-    return list(range(1 + partition % 3))
+from tests.kafka.messages.metadata import Leaders, answer, replicas_of
 
 
 @given(

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
-from tests.daemon.test_log_follower import value
 from tests.pipeline import cases
-from tests.pipeline.test_transaction_log import COMMITTED, ONGOING, PREPARE_ABORT, PREPARE_COMMIT
+from tests.pipeline.log_records import COMMITTED, ONGOING, PREPARE_ABORT, PREPARE_COMMIT, write_log
+from tests.transaction_log.builders import value
 
 CLUSTER: Final = "east"
 HOUR_S: Final = 3_600
@@ -72,8 +72,6 @@ def _log() -> Iterator[tuple[str, bytes, float]]:
 
 def make_tables(spark: SparkSession, folder: Path) -> Tables:
     """The tables of it, with their outcomes."""
-    from tests.pipeline.test_outcomes import write_log  # noqa: PLC0415
-
     tables = Tables(folder / "tables")
     write_history(folder / "history")
     jobs = Jobs(lambda: spark, folder / "history", tables, (), 10**12, lambda: cases.NOW_MS, lambda _: None)

@@ -16,7 +16,7 @@ from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.thresholds import threshold_of
 from tests.pipeline import cases
-from tests.pipeline.test_transactions import taken
+from tests.pipeline.days import taken
 
 DAY_MS = 86_400_000
 GROUPS = values.groups('[{"name": "orders", "match": "orders-\\\\d+"}]')

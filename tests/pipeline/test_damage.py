@@ -16,7 +16,7 @@ from exporter.pipeline import history
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
-from tests.pipeline.test_transactions import rows
+from tests.pipeline.days import rows
 
 DAY_MS = 86_400_000
 

@@ -20,9 +20,9 @@ from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName, MakeTopic
 from tests.evaluation.builders import Entry, snapshot, transaction
 from tests.pipeline import cases
+from tests.pipeline.days import write_days
+from tests.pipeline.log_records import positions
 from tests.pipeline.program import PATIENCE_S, Begin
-from tests.pipeline.test_jobs import write_days
-from tests.pipeline.test_transaction_log import positions
 from tests.real_brokers.exporting import serving
 
 DAY_MS = 86_400_000

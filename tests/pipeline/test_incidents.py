@@ -13,7 +13,7 @@ from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
-from tests.pipeline.test_transactions import taken
+from tests.pipeline.days import taken
 
 HANG: Final = {"verdict": "hanging_no_transactional_id", "transactional_id": None}
 

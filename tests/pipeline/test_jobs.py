@@ -26,23 +26,10 @@ from exporter.pipeline.ingest import closed_to_ms, ingest_batch
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
-from tests.pipeline.test_transactions import rows, taken
+from tests.pipeline.days import DAY_MS, DAY_S, DAYS, rows, taken, write_days
 
-DAY_S: Final = 86_400
-DAY_MS: Final = DAY_S * 1000
-DAYS: Final = 5
 FILES_COMPACTED: Final = 4 * DAYS - 4
 """The first two days are complete: two files of each table become one."""
-
-
-def write_days(history: Path, days: int = DAYS) -> None:
-    """Two files a day, with a transaction each; one hangs."""
-    for number in range(2 * days):
-        at = DAY_S // 2 * number
-        row: dict[str, Any] = {"start_offset": number, "started": at}
-        if number == 1:
-            row["verdict"] = "hanging_not_in_transaction"
-        cases.write_file(history, "c", f"w{number}", [{"at": at + 30, "open": [row]}, {"at": at + 60}])
 
 
 @pytest.fixture(scope="module")

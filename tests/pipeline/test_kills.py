@@ -25,9 +25,8 @@ from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import outcomes_of, read_records
 from tests.brokers.maven import spark_kafka_jars
 from tests.conftest import FreshName, MakeCluster
+from tests.pipeline.days import DAY_MS, DAYS, rows, write_days
 from tests.pipeline.program import PATIENCE_S, Begin
-from tests.pipeline.test_jobs import DAY_MS, DAYS, write_days
-from tests.pipeline.test_transactions import rows
 from tests.workload.conftest import HASTY, PARTITIONS
 
 KILLS: Final = 20

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,44 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from exporter.history.schema import folder_of_cluster
 from exporter.pipeline.compact import compact_log
-from exporter.pipeline.connectors import parquet_files
 from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.outcomes import SETTLED_MS, is_due, join_outcomes
 from exporter.pipeline.tables import State, Tables
-from exporter.pipeline.transaction_log import logs_read_to_ms, read_records, records_of
-from tests.daemon.test_log_follower import key, value
+from exporter.pipeline.transaction_log import logs_read_to_ms, read_records
 from tests.pipeline import cases
-from tests.pipeline.test_transaction_log import COMMITTED, KAFKA_COLUMNS, ONGOING, PREPARE_ABORT, PREPARE_COMMIT
-from tests.pipeline.test_transactions import taken
+from tests.pipeline.days import taken
+from tests.pipeline.log_records import COMMITTED, ONGOING, PREPARE_ABORT, PREPARE_COMMIT, write_log
+from tests.transaction_log.builders import value
 
 DAY_MS: Final = 86_400_000
-
-
-def write_log(
-    spark: SparkSession,
-    tables: Tables,
-    records: Iterable[tuple[str, bytes | None, float]],
-    read_to_s: int,
-    cluster_id: str = "c",
-) -> None:
-    """Files of (transactional id, value, seconds after the cases' beginning), read to that second: another id's record."""
-    table = tables.transaction_log
-    snapshot = table.snapshot(f"test/{cluster_id}")
-    before = sum(file.rows for file in snapshot.files if file.parts["cluster_id"] == cluster_id)
-    rows = [
-        (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key(name), value)
-        for number, (name, value, at) in enumerate([*records, ("other", None, read_to_s)], start=before)
-    ]
-    frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).drop("cluster_id")
-    folder = table.folder / f"test-{before}" / folder_of_cluster(cluster_id)
-    frame.coalesce(1).write.parquet(str(folder))
-    added = parquet_files(folder)
-    for file in added:
-        os.utime(str(file), (cases.BEGIN_MS / 1000 + read_to_s,) * 2)
-    table.commit(snapshot, run=snapshot.new_run(), added=added)
 
 
 def joined_rows(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
+from tests.pipeline.days import taken
 from tests.pipeline.queries import DUCKDB, PLACE, QUESTIONS, TEXT, Question, as_table
 from tests.pipeline.sample import make_tables
-from tests.pipeline.test_transactions import taken
 
 
 @pytest.fixture(scope="module")

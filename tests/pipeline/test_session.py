@@ -19,7 +19,7 @@ from exporter.pipeline.session import FAST_START, LONG_RUN, _compiler, _where
 from exporter.pipeline.spark_output import failure_of, without_notices, write_log4j
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
-from tests.pipeline.test_transactions import taken
+from tests.pipeline.days import taken
 
 PATIENCE_S = 60
 NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"

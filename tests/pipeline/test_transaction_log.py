@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timezone
@@ -13,9 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from examples.workload.rhythm import Rhythm
-from examples.workload.workload import Workload
 from exporter.config.loading import load
-from exporter.kafka.state_log import StateLog
 from exporter.pipeline.log_job import LogJobError, java_client_options
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import (
@@ -25,15 +22,21 @@ from exporter.pipeline.transaction_log import (
     records_of,
     write_records,
 )
-from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName, MakeCluster
-from tests.daemon.test_log_follower import key, value
-from tests.waiting import until
+from tests.pipeline.log_records import (
+    ABORTED,
+    COMMITTED,
+    KAFKA_COLUMNS,
+    ONGOING,
+    PATIENCE_S,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    positions,
+    worked,
+)
+from tests.transaction_log.builders import key_of, value
 from tests.workload.conftest import HASTY, PARTITIONS
 
-PATIENCE_S = 120
-ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMMITTED, ABORTED = 1, 2, 3, 4, 5
-KAFKA_COLUMNS = "partition int, offset long, timestamp timestamp, key binary, value binary"
 Written = tuple[int, int, bytes | None, bytes | None]
 
 
@@ -52,9 +55,9 @@ def outcome_rows(spark: SparkSession, written: Iterable[Written]) -> list[dict[s
 
 
 ONE: list[Written] = [
-    (3, 0, key("app"), value(ONGOING, 1000)),
-    (3, 1, key("app"), value(PREPARE_COMMIT, 1000, updated_ms=1020)),
-    (3, 2, key("app"), value(COMMITTED, 1000, updated_ms=1030)),
+    (3, 0, key_of("app"), value(ONGOING, 1000)),
+    (3, 1, key_of("app"), value(PREPARE_COMMIT, 1000, updated_ms=1020)),
+    (3, 2, key_of("app"), value(COMMITTED, 1000, updated_ms=1030)),
 ]
 
 
@@ -80,15 +83,15 @@ def test_a_transaction_is_one_row_however_its_records_come(spark: SparkSession) 
 def test_outcomes_are_those_of_the_daemon(spark: SparkSession) -> None:
     """A time-out and a fence by the epoch, an end whose beginning is lost, an id that comes back after it was forgotten."""
     written = [
-        (0, 0, key("late"), value(ONGOING, 1000)),
-        (0, 1, key("late"), value(PREPARE_ABORT, 1000, epoch=1, updated_ms=2000)),
-        (0, 2, key("late"), value(ABORTED, 1000, epoch=1, updated_ms=2001)),
-        (0, 3, key("shut out"), value(ONGOING, 1000)),
-        (0, 4, key("shut out"), value(PREPARE_ABORT, 1000, epoch=1, updated_ms=1999)),
-        (1, 5, key("middle"), value(COMMITTED, 1000)),
-        (1, 6, key("middle"), None),
-        (1, 7, key("middle"), value(ONGOING, 3000)),
-        (1, 8, key("middle"), value(PREPARE_ABORT, 3000, updated_ms=3005)),
+        (0, 0, key_of("late"), value(ONGOING, 1000)),
+        (0, 1, key_of("late"), value(PREPARE_ABORT, 1000, epoch=1, updated_ms=2000)),
+        (0, 2, key_of("late"), value(ABORTED, 1000, epoch=1, updated_ms=2001)),
+        (0, 3, key_of("shut out"), value(ONGOING, 1000)),
+        (0, 4, key_of("shut out"), value(PREPARE_ABORT, 1000, epoch=1, updated_ms=1999)),
+        (1, 5, key_of("middle"), value(COMMITTED, 1000)),
+        (1, 6, key_of("middle"), None),
+        (1, 7, key_of("middle"), value(ONGOING, 3000)),
+        (1, 8, key_of("middle"), value(PREPARE_ABORT, 3000, updated_ms=3005)),
     ]
 
     rows = outcome_rows(spark, written)
@@ -107,8 +110,8 @@ def test_what_cannot_be_decoded_is_a_row_of_its_kind(spark: SparkSession) -> Non
         (0, 0, b"\0", None),
         (0, 1, b"\0\1\0\0", b""),
         (0, 2, None, None),
-        (0, 3, key("x"), b"\0\7"),
-        (0, 4, key("x"), None),
+        (0, 3, key_of("x"), b"\0\7"),
+        (0, 4, key_of("x"), None),
         *ONE,
     ]
     records = records_of(kafka_frame(spark, written), "cluster-1")
@@ -196,16 +199,6 @@ def test_what_it_does_not_support_is_reported(text: str, sentence: str) -> None:
     assert sentence in str(caught.value)
 
 
-def positions(cluster: KafkaCluster) -> tuple[str, dict[int, int]]:
-    """The cluster's id, and where its log begins."""
-    kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).settings.kafka
-    log = StateLog(kafka, since_ms=0, positions={})
-    try:
-        return log.cluster_id, dict(log.positions)
-    finally:
-        log.close()
-
-
 @pytest.mark.slow
 def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
     make_cluster: MakeCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
@@ -229,15 +222,3 @@ def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
 
         streamed = outcomes_of(read_records(spark, table, {cluster_id: 0}))
         assert Counter(row.outcome for row in streamed.collect()) == expected
-
-
-def worked(cluster: KafkaCluster, topic: str, name: str, rhythm: Rhythm) -> Counter[str]:
-    """The outcomes of two ids' transactions, all of them completed."""
-    with Workload(cluster.bootstrap, [(topic, partition) for partition in PARTITIONS]) as workload:
-        for number in range(2):
-            workload.add(f"{name}-{number}", rhythm)
-        until(lambda: workload.is_done, patience_s=PATIENCE_S)
-    total = workload.ledger.total()
-    time.sleep(1)  # the last markers are written behind the client's answer
-    assert (workload.failures, total.unresolved) == ([], 0)
-    return Counter(commit=total.committed, abort=total.aborted, timeout=total.timed_out, fenced=total.fenced)

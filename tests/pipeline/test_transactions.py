@@ -9,31 +9,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from exporter.pipeline import ingest
-from exporter.pipeline.ingest import ingest_batch, read_transactions
+from exporter.pipeline.ingest import ingest_batch
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
+from tests.pipeline.days import Rows, rows, taken
 
 INSTANTS = {"first_seen", "last_seen", "closed_at", "started_at"}
 BEYOND_ASCII = "b\u00fccher +%/\u4e2d"
-
-Rows = dict[str, list[Row]]
-
-
-def taken(spark: SparkSession, history: Path, tables: Tables, now_ms: int = cases.NOW_MS) -> None:
-    """All that waits."""
-    while ingest_batch(lambda: spark, history, tables, now_ms=now_ms) is not None:
-        pass
-
-
-def rows(spark: SparkSession, tables: Tables) -> Rows:
-    """By cluster."""
-    found: Rows = {}
-    frame = read_transactions(spark, tables, tables.current().files).orderBy(
-        "cluster_id", "producer_id", "started_at", "partitions"
-    )
-    for row in frame.collect():
-        found.setdefault(row["cluster_id"], []).append(row)
-    return found
 
 
 @pytest.fixture(scope="module")

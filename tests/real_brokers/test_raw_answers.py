@@ -16,8 +16,8 @@ from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import LIST_OFFSETS, METADATA
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeTopic
-from tests.kafka.messages.test_describe_producers import columns as producer_columns
-from tests.kafka.messages.test_metadata import columns as metadata_columns
+from tests.kafka.messages.metadata import columns as metadata_columns
+from tests.kafka.messages.producers import columns as producer_columns
 
 PRODUCERS = range(8_000_000_000, 8_000_000_150)
 """So many that their number takes two bytes."""

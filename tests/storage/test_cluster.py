@@ -15,9 +15,8 @@ from exporter.pipeline.tables import Tables
 from tests.brokers.maven import spark_kafka_jars
 from tests.brokers.spark_cluster import SparkCluster
 from tests.pipeline import cases
+from tests.pipeline.days import rows, taken, write_days
 from tests.pipeline.program import PATIENCE_S
-from tests.pipeline.test_jobs import write_days
-from tests.pipeline.test_transactions import rows, taken
 from tests.storage.conftest import Bucket
 from tests.storage.server import SECRET_KEY
 from tests.storage.test_pipeline import upload

@@ -23,7 +23,7 @@ from exporter.storage.places import place_of
 from exporter.storage.small_file import FetchedObject
 from tests.brokers.ports import free_ports
 from tests.evaluation.builders import NOW_MS
-from tests.history.test_writer import DAY_MS, cycle, settings
+from tests.history.cycles import DAY_MS, cycle, settings
 from tests.storage.server import HOST, started
 from tests.tools import ToolUnavailable, fake_gcs_server
 

@@ -21,7 +21,7 @@ from exporter.history import writer as module
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.history.writer import History
 from tests.evaluation.builders import NOW_MS
-from tests.history.test_writer import DAY_MS, cycle, settings
+from tests.history.cycles import DAY_MS, cycle, settings
 from tests.storage.conftest import Bucket
 from tests.storage.fault_proxy import Fault, FaultProxy
 from tests.storage.server import SECRET_KEY
@@ -161,7 +161,7 @@ def test_a_cycle_never_waits_for_a_slow_store(
 PROGRAM = """
 import sys, time
 from exporter.history.writer import History
-from tests.history.test_writer import cycle, settings
+from tests.history.cycles import cycle, settings
 history = History(settings(sys.argv[1], rotate_interval_ms=50))
 history.start()
 print("started", flush=True)

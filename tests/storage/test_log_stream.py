@@ -13,7 +13,7 @@ from exporter.pipeline.log_job import read_log, source_of
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import outcomes_of, read_records
 from tests.conftest import FreshName, MakeCluster
-from tests.pipeline.test_transaction_log import worked
+from tests.pipeline.log_records import worked
 from tests.storage.conftest import Bucket
 from tests.workload.conftest import HASTY, PARTITIONS
 

@@ -25,14 +25,13 @@ from exporter.pipeline.transaction_log import read_records, records_of
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import Place, place_of
 from tests.brokers.maven import spark_kafka_jars
-from tests.daemon.test_log_follower import key, value
-from tests.history.test_writer import cycle, settings
+from tests.history.cycles import cycle, settings
 from tests.pipeline import cases
-from tests.pipeline.test_jobs import DAY_MS, write_days
-from tests.pipeline.test_transaction_log import KAFKA_COLUMNS, ONGOING
-from tests.pipeline.test_transactions import rows
+from tests.pipeline.days import DAY_MS, rows, write_days
+from tests.pipeline.log_records import KAFKA_COLUMNS, ONGOING
 from tests.storage.conftest import Bucket
 from tests.storage.server import SECRET_KEY, ObjectStore
+from tests.transaction_log.builders import key_of, value
 
 JOBS: Final = ["transactions", "incidents", "baselines", "report", "compact"]
 ESCAPED: Final = "é/ü %"
@@ -100,7 +99,7 @@ def test_the_log_s_table_keeps_its_files_through_a_clean_up(spark_on_s3: SparkSe
     """It is partitioned by cluster id: a name with escapes is the same for Spark, for Delta and for the store."""
     table = Tables(bucket.place("tables")).transaction_log
     snapshot = table.snapshot()
-    record = (0, 0, cases.instant(0), key("app-1"), value(ONGOING, cases.milliseconds(0)))
+    record = (0, 0, cases.instant(0), key_of("app-1"), value(ONGOING, cases.milliseconds(0)))
     frame = records_of(spark_on_s3.createDataFrame([record], KAFKA_COLUMNS), ESCAPED).drop("cluster_id")
     folder = table.folder / "stream" / folder_of_cluster(ESCAPED)
     frame.write.parquet(spark_path(folder))

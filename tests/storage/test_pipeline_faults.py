@@ -19,9 +19,8 @@ from pyspark.sql import SparkSession
 from exporter.pipeline.session import FAST_START
 from exporter.pipeline.tables import Tables
 from tests.brokers.maven import spark_kafka_jars
+from tests.pipeline.days import DAYS, Rows, rows, taken, write_days
 from tests.pipeline.program import PATIENCE_S
-from tests.pipeline.test_jobs import DAYS, write_days
-from tests.pipeline.test_transactions import Rows, rows, taken
 from tests.storage.conftest import Bucket
 from tests.storage.fault_proxy import Fault, FaultProxy
 from tests.storage.server import SECRET_KEY, ObjectStore

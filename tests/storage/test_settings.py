@@ -13,10 +13,10 @@ from exporter.doctor.findings import Level
 from exporter.doctor.local import local_findings
 from exporter.storage.faults import StoreError
 from exporter.storage.small_file import FetchedObject
+from tests.baselines import DAY_MS, RULES, document
 from tests.evaluation.builders import NOW_MS
 from tests.storage.conftest import Bucket
 from tests.storage.fault_proxy import Fault, FaultProxy
-from tests.test_baseline import DAY_MS, RULES, document
 from tests.waiting import until
 
 

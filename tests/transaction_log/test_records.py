@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.primitives import uvarint
 from exporter.snapshot import TransactionState
 from exporter.transaction_log.records import (
     MalformedRecordError,
@@ -17,8 +16,7 @@ from exporter.transaction_log.records import (
     UnknownVersion,
     decode,
 )
-
-NUMBERS = {TransactionState.numbered(number): number for number in range(8)}
+from tests.transaction_log.builders import key_of, value_of
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 INT16 = st.integers(-(2**15), 2**15 - 1)
@@ -48,45 +46,6 @@ FLEXIBLE = st.builds(
 
 def as_fields(record: TransactionRecord) -> dict[str, object]:
     return {name: getattr(record, name) for name in TransactionRecord.__dataclass_fields__}
-
-
-def key_of(transactional_id: str, version: int = 0) -> bytes:
-    name = transactional_id.encode()
-    return struct.pack(">hh", version, len(name)) + name
-
-
-def value_of(record: TransactionRecord, *, flexible: bool, more_tags: dict[int, bytes] | None = None) -> bytes:
-    """As a coordinator writes it; topics in any order, one after another."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in record.partitions:
-        topics.setdefault(topic, []).append(partition)
-    head = struct.pack(
-        ">hqhib",
-        1 if flexible else 0,
-        record.producer_id,
-        record.producer_epoch,
-        record.timeout_ms,
-        NUMBERS[record.status],
-    )
-    parts = [head, uvarint(len(topics) + 1) if flexible else struct.pack(">i", len(topics))]
-    for topic, partitions in topics.items():
-        name = topic.encode()
-        parts += [uvarint(len(name) + 1) if flexible else struct.pack(">h", len(name)), name]
-        parts += [uvarint(len(partitions) + 1) if flexible else struct.pack(">i", len(partitions))]
-        parts += [struct.pack(f">{len(partitions)}i", *partitions), b"\0" if flexible else b""]
-    parts.append(struct.pack(">qq", record.last_update_ms, record.start_ms))
-    if flexible:
-        tags = {
-            0: struct.pack(">q", record.previous_producer_id),
-            1: struct.pack(">q", record.next_producer_id),
-            2: struct.pack(">h", record.client_transaction_version),
-            3: struct.pack(">h", record.next_producer_epoch),
-            **(more_tags or {}),
-        }
-        parts.append(uvarint(len(tags)))
-        for tag, data in sorted(tags.items()):
-            parts += [uvarint(tag), uvarint(len(data)), data]
-    return b"".join(parts)
 
 
 @given(RECORDS)

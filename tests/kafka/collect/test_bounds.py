@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -18,32 +17,15 @@ from exporter.kafka.messages.describe_producers import ProducersAnswer, decode
 from exporter.kafka.messages.metadata import MetadataAnswer
 from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
 from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, Answer
+from tests.kafka.counting import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster, Received
 from tests.kafka.fake_model import Model, Partition
-from tests.kafka.messages.test_describe_producers import Row, by_kafka_python
+from tests.kafka.messages.metadata import answer
+from tests.kafka.messages.producers import Row, by_kafka_python
 from tests.kafka.scene import collector_of
-from tests.kafka.test_topology import answer
 
-CALLS_MAX = 2_000
-"""Of functions, however many partitions there are: far below one for each."""
 MANY = 20_000
 FAR = 999_999
-
-
-def calls(do: Callable[[], object]) -> int:
-    """How many functions `do` calls, Python's own included."""
-    count = 0
-
-    def note(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(note)
-    try:
-        do()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def peak_bytes(do: Callable[[], object]) -> int:

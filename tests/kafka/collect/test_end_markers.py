@@ -15,22 +15,9 @@ from exporter.kafka.messages.log_batches import Stretch
 from exporter.snapshot import EndMarker
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Producer
-from tests.kafka.log_batch import CONTROL, log_batch, reader_into
+from tests.kafka.log_batch import ABORT, COMMIT, KRAFT_LEADER_CHANGE, batch, reader_into
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, scene
 
-
-def batch(offset: int, *, producer_id: int = 7, epoch: int = 3, control: int | None = None) -> bytes:
-    """One record at `offset`; with `control` a control record of that type."""
-    key = b"k" if control is None else struct.pack(">hh", 0, control)
-    return log_batch(
-        [(1000 + offset, key, b"value", ())],
-        base_offset=offset,
-        producer=(producer_id, epoch),
-        attributes=0 if control is None else CONTROL,
-    )
-
-
-ABORT, COMMIT, KRAFT_LEADER_CHANGE = 0, 1, 2
 LOG = b"".join(
     [
         batch(10),

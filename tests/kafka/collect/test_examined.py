@@ -20,7 +20,7 @@ from exporter.publication.metrics.transactions import open_by_verdict, suspects_
 from exporter.publication.page.summary import summarize
 from exporter.publication.publication import PublishOptions
 from exporter.snapshot import NULL, STATE_TOPIC, TransactionKey, TransactionKeys
-from tests.kafka.collect.test_bounds import CALLS_MAX, calls
+from tests.kafka.counting import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST

@@ -10,8 +10,7 @@ from exporter.kafka.collect import first_records
 from exporter.kafka.collect.first_records import FirstRecord, of_records
 from exporter.kafka.errors import MalformedAnswerError
 from exporter.snapshot import TransactionKey
-from tests.kafka.collect.test_end_markers import batch
-from tests.kafka.log_batch import GZIP, log_batch
+from tests.kafka.log_batch import GZIP, batch, log_batch
 
 OPENED = TransactionKey("orders", 1, 7, 0)
 

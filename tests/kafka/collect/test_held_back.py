@@ -12,7 +12,7 @@ import pytest
 from exporter.kafka.collect import held_back as counting
 from exporter.kafka.collect.held_back import HeldBack, held_back
 from exporter.kafka.errors import BrokerFault, FaultReason
-from tests.kafka.collect.test_end_markers import ABORT, batch
+from tests.kafka.log_batch import ABORT, batch
 
 OUT_OF_RANGE = 1
 

@@ -14,10 +14,8 @@ from exporter.kafka.errors import MalformedAnswerError
 from exporter.snapshot import TransactionKey, TransactionState
 from exporter.snapshot.origin import PartitionLog
 from exporter.transaction_log.records import Tombstone, TransactionRecord
-from tests.kafka.collect.test_end_markers import ABORT, COMMIT, batch
-from tests.kafka.log_batch import GZIP, log_batch, reader_into
-from tests.transaction_log.builders import EMPTY
-from tests.transaction_log.test_records import key_of, value_of
+from tests.kafka.log_batch import ABORT, COMMIT, GZIP, batch, log_batch, reader_into
+from tests.transaction_log.builders import EMPTY, key_of, value_of
 
 OPENED = TransactionKey("orders", 3, 7, 4)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,17 +16,15 @@ from exporter.kafka.collect.scan_requests import CHUNK_PARTITIONS_MAX, ScanReque
 from exporter.kafka.messages import describe_producers, metadata
 from exporter.kafka.messages.versions import METADATA
 from exporter.kafka.topology import topology_of
+from tests.kafka.counting import OBJECTS_MAX, objects
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer
-from tests.kafka.messages.test_describe_producers import Row, Topics, by_hand, no_tags
+from tests.kafka.messages.metadata import answer as metadata_answer
+from tests.kafka.messages.metadata import body as metadata_body
+from tests.kafka.messages.producers import Row, Topics, by_hand, no_tags
 from tests.kafka.scene import collector_of
-from tests.kafka.test_topology import answer as metadata_answer
-from tests.kafka.test_topology import body as metadata_body
 
 MANY = 5_000
-EVERY = 1000
-OBJECTS_MAX = 500
-"""Far below one for a partition."""
 
 
 def producers_answer(partitions: int, entries: Callable[[int], int]) -> memoryview:
@@ -36,26 +32,6 @@ def producers_answer(partitions: int, entries: Callable[[int], int]) -> memoryvi
     rows = [Row(i, 0, None, ((1, 0, 0, 0, -1, -1),) * entries(i)) for i in range(partitions)]
     topics: Topics = [("t", rows)]
     return memoryview(by_hand(topics, 0, no_tags))
-
-
-def objects(do: Callable[[], Any]) -> int:
-    """How many blocks of memory lived at once while `do` ran, beyond those before it. An array's content is not one."""
-    do()  # caches, interned strings
-    gc.collect()
-    before, most, calls = sys.getallocatedblocks(), 0, 0
-
-    def look(*_: object) -> None:
-        nonlocal most, calls
-        calls += 1
-        if calls % EVERY == 0:  # counting takes a while
-            most = max(most, sys.getallocatedblocks() - before)
-
-    sys.setprofile(look)
-    try:
-        do()
-    finally:
-        sys.setprofile(None)
-    return max(most, sys.getallocatedblocks() - before)
 
 
 @pytest.mark.parametrize("entries", [lambda _: 1, lambda i: i % 3], ids=["all alike", "of differing length"])

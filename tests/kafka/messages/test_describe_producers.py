@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +21,7 @@ from exporter.kafka.messages.producers_layout import ENTRY_BYTES
 from exporter.kafka.messages.response import untagged
 from exporter.primitives import compact, uvarint
 from exporter.snapshot import ENTRY_FIELDS
+from tests.kafka.messages.producers import Row, Topics, by_hand, by_kafka_python, columns, no_tags
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 if sys.version_info >= (3, 11):
@@ -36,21 +36,6 @@ INT32 = st.integers(-(2**31), 2**31 - 1)
 INT16 = st.integers(-(2**15), 2**15 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
-Entry = tuple[int, int, int, int, int, int]
-"""(producer id, epoch, last sequence, last timestamp, coordinator epoch, start offset), in the order of the wire."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One partition of a response."""
-
-    index: int
-    error: int
-    message: str | None
-    entries: tuple[Entry, ...]
-
-
-Topics = list[tuple[str, list[Row]]]
 
 START_OFFSETS = st.one_of(st.sampled_from([-1, 0, 1, -(2**63), 2**63 - 1]), INT64)
 ENTRIES = st.tuples(INT64, INT32, INT32, INT64, INT32, START_OFFSETS)
@@ -64,34 +49,6 @@ PARTITIONS = st.builds(
     entries=st.one_of(st.lists(ENTRIES, max_size=6).map(tuple), MANY),
 )
 TOPICS = st.lists(st.tuples(TEXT, st.lists(PARTITIONS, max_size=4)), max_size=4)
-
-
-def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
-    """The response's body as kafka-python encodes it."""
-    topic_type = DescribeProducersResponse.TopicResponse
-    partition_type = topic_type.PartitionResponse
-    answer = DescribeProducersResponse(
-        version=0,
-        throttle_time_ms=throttle_time_ms,
-        topics=[
-            topic_type(
-                version=0,
-                name=name,
-                partitions=[
-                    partition_type(
-                        version=0,
-                        partition_index=row.index,
-                        error_code=row.error,
-                        error_message=row.message,
-                        active_producers=[partition_type.ProducerState(*entry, version=0) for entry in row.entries],
-                    )
-                    for row in partitions
-                ],
-            )
-            for name, partitions in topics
-        ],
-    )
-    return bytes(answer.encode())
 
 
 def expected(
@@ -110,24 +67,6 @@ def expected(
         tuple(name for name, _ in topics),
         [(topic, p.index, p.error, len(p.entries)) for topic, p in numbered],
         picked,
-    )
-
-
-def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
-    """The same, from a response's columns."""
-    partitions = (answer.topic, answer.partition, answer.error, answer.producers)
-    entries = answer.columns().values()
-    return (
-        answer.throttle_time_ms,
-        answer.topics,
-        list(zip(*(column.tolist() for column in partitions), strict=True)),
-        list(
-            zip(
-                answer.entry_partition.tolist(),
-                zip(*(column.tolist() for column in entries), strict=True),
-                strict=True,
-            )
-        ),
     )
 
 
@@ -255,25 +194,6 @@ def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataOb
     body = by_hand(topics, 7, tags)
     assert untagged(body, FIELDS[0]) == by_hand(topics, 7, no_tags)
     assert columns(twice(body)) == expected(topics, 7)
-
-
-def by_hand(topics: Topics, throttle_time_ms: int, tags: Callable[[], bytes]) -> bytes:
-    """The response's body, field by field, with `tags()` at the end of every structure."""
-    parts = [struct.pack(">i", throttle_time_ms), uvarint(len(topics) + 1)]
-    for name, partitions in topics:
-        parts += [compact(name), uvarint(len(partitions) + 1)]
-        for row in partitions:
-            parts += [struct.pack(">ih", row.index, row.error)]
-            parts += [b"\0" if row.message is None else compact(row.message), uvarint(len(row.entries) + 1)]
-            for entry in row.entries:
-                parts += [struct.pack(">qiiqiq", *entry), tags()]
-            parts.append(tags())
-        parts.append(tags())
-    return b"".join([*parts, tags()])
-
-
-def no_tags() -> bytes:
-    return b"\0"
 
 
 def test_bytes_built_by_hand_are_what_kafka_python_builds() -> None:

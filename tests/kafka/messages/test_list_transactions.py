@@ -16,8 +16,7 @@ from exporter.kafka.messages.list_transactions import ListedTransactions, decode
 from exporter.kafka.messages.versions import LIST_TRANSACTIONS
 from exporter.primitives import compact, uvarint
 from exporter.snapshot import TransactionState
-from tests.kafka.collect.test_bounds import CALLS_MAX, calls
-from tests.kafka.collect.test_scan_structure import OBJECTS_MAX, objects
+from tests.kafka.counting import CALLS_MAX, OBJECTS_MAX, calls, objects
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 API_VERSION = LIST_TRANSACTIONS.highest

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from exporter.kafka.messages import metadata
-from exporter.kafka.messages.metadata import FIELDS, MetadataAnswer, decode
+from exporter.kafka.messages.metadata import FIELDS, decode
 from exporter.kafka.messages.response import untagged
 from exporter.kafka.messages.versions import METADATA
 from exporter.primitives import compact, uvarint
+from tests.kafka.messages.metadata import Topics, columns
 from tests.kafka.two_decoders import TwoDecoders, assert_refused_for_little
 
 API_VERSION = METADATA.highest
@@ -29,8 +30,6 @@ MANY = st.just(list(range(130)))
 PARTITIONS = st.tuples(INT32, INT32, INT32, st.one_of(BROKERS, MANY), BROKERS, BROKERS)
 ALIKE = st.integers(1, 6).map(lambda count: [(i, 1, 7, [1, 2], [2], list[int]()) for i in range(count)])
 TOPICS = st.lists(st.tuples(TEXT, st.integers(-1, 40), st.one_of(ALIKE, st.lists(PARTITIONS, max_size=4))), max_size=4)
-Topics = list[tuple[str, int, list[tuple[int, int, int, list[int], list[int], list[int]]]]]
-"""(name, error, partitions as (index, leader, leader epoch, replicas, in sync, offline))."""
 
 SMALL: Topics = [
     ("first", 0, [(0, 1, 5, [1, 2], [1], [2]), (1, 2, 6, [2, 1], [2, 1], []), (2, -1, 6, [], [], [])]),
@@ -95,24 +94,6 @@ def by_hand(topics: Topics, tags: Callable[[], bytes]) -> bytes:
             parts += [struct.pack(">hiii", 0, index, leader, epoch), *map(numbers, lists), tags()]
         parts += [struct.pack(">i", -(2**31)), tags()]
     return b"".join([*parts, tags()])
-
-
-def columns(answer: MetadataAnswer) -> Topics:
-    """The same, from the columns of a response, without offline replicas, which the exporter does not read."""
-    partitions = []
-    replicas, in_sync = iter(answer.replicas.tolist()), iter(answer.in_sync.tolist())
-    for row in range(len(answer.partition)):
-        lists = [
-            [next(brokers) for _ in range(int(count[row]))]
-            for brokers, count in ((replicas, answer.replica_count), (in_sync, answer.in_sync_count))
-        ]
-        numbers = (int(answer.partition[row]), int(answer.leader[row]), int(answer.leader_epoch[row]))
-        partitions.append((*numbers, *lists, []))
-    left = iter(partitions)
-    return [
-        (name, error, [next(left) for _ in range(count)])  # type: ignore[misc]  # lists of three kinds, as told
-        for name, error, count in zip(answer.topics, answer.topic_errors, answer.partitions, strict=True)
-    ]
 
 
 def by_oracle(body: bytes) -> tuple[Any, ...]:

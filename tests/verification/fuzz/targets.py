@@ -34,7 +34,8 @@ from tests.kafka.messages import test_describe_producers as producers_answers
 from tests.kafka.messages import test_list_offsets as offsets_answers
 from tests.kafka.messages import test_list_transactions as listing_answers
 from tests.kafka.messages import test_metadata as metadata_answers
-from tests.transaction_log import test_records as log_records
+from tests.kafka.messages.producers import by_hand as producers_by_hand
+from tests.transaction_log.builders import key_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ _HASH: Final = b"$2y$10$" + b"a" * 53
 
 TARGETS: Final[dict[str, Target]] = {
     "DescribeProducers answer": Target(
-        _with_tags(lambda tags: producers_answers.by_hand(producers_answers.SMALL, 7, tags)),
+        _with_tags(lambda tags: producers_by_hand(producers_answers.SMALL, 7, tags)),
         producers_answers.DECODERS.same_or_refused,
     ),
     "Metadata answer": Target(
@@ -179,10 +180,7 @@ TARGETS: Final[dict[str, Target]] = {
         listing_answers.DECODERS.same_or_refused,
     ),
     "record of the transaction log": Target(
-        tuple(
-            _with_length(log_records.key_of("app"), log_records.value_of(_RECORD, flexible=flexible))
-            for flexible in (False, True)
-        ),
+        tuple(_with_length(key_of("app"), value_of(_RECORD, flexible=flexible)) for flexible in (False, True)),
         _record,
     ),
     "settings": Target(

@@ -1,0 +1,77 @@
+"""Makes rows of Kafka's source in Spark with records of the transaction log, and tables of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timezone
+
+from pyspark.sql import SparkSession
+
+from examples.workload.rhythm import Rhythm
+from examples.workload.workload import Workload
+from exporter.config.loading import load
+from exporter.history.schema import folder_of_cluster
+from exporter.kafka.state_log import StateLog
+from exporter.pipeline.connectors import parquet_files
+from exporter.pipeline.tables import Tables
+from exporter.pipeline.transaction_log import (
+    records_of,
+)
+from tests.brokers.cluster import KafkaCluster
+from tests.pipeline import cases
+from tests.transaction_log.builders import key_of
+from tests.waiting import until
+from tests.workload.conftest import PARTITIONS
+
+PATIENCE_S = 120
+ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMMITTED, ABORTED = 1, 2, 3, 4, 5
+KAFKA_COLUMNS = "partition int, offset long, timestamp timestamp, key binary, value binary"
+
+
+def positions(cluster: KafkaCluster) -> tuple[str, dict[int, int]]:
+    """The cluster's id, and where its log begins."""
+    kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).settings.kafka
+    log = StateLog(kafka, since_ms=0, positions={})
+    try:
+        return log.cluster_id, dict(log.positions)
+    finally:
+        log.close()
+
+
+def worked(cluster: KafkaCluster, topic: str, name: str, rhythm: Rhythm) -> Counter[str]:
+    """The outcomes of two ids' transactions, all of them completed."""
+    with Workload(cluster.bootstrap, [(topic, partition) for partition in PARTITIONS]) as workload:
+        for number in range(2):
+            workload.add(f"{name}-{number}", rhythm)
+        until(lambda: workload.is_done, patience_s=PATIENCE_S)
+    total = workload.ledger.total()
+    time.sleep(1)  # the last markers are written behind the client's answer
+    assert (workload.failures, total.unresolved) == ([], 0)
+    return Counter(commit=total.committed, abort=total.aborted, timeout=total.timed_out, fenced=total.fenced)
+
+
+def write_log(
+    spark: SparkSession,
+    tables: Tables,
+    records: Iterable[tuple[str, bytes | None, float]],
+    read_to_s: int,
+    cluster_id: str = "c",
+) -> None:
+    """Files of (transactional id, value, seconds after the cases' beginning), read to that second: another id's record."""
+    table = tables.transaction_log
+    snapshot = table.snapshot(f"test/{cluster_id}")
+    before = sum(file.rows for file in snapshot.files if file.parts["cluster_id"] == cluster_id)
+    rows = [
+        (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key_of(name), value)
+        for number, (name, value, at) in enumerate([*records, ("other", None, read_to_s)], start=before)
+    ]
+    frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).drop("cluster_id")
+    folder = table.folder / f"test-{before}" / folder_of_cluster(cluster_id)
+    frame.coalesce(1).write.parquet(str(folder))
+    added = parquet_files(folder)
+    for file in added:
+        os.utime(str(file), (cases.BEGIN_MS / 1000 + read_to_s,) * 2)
+    table.commit(snapshot, run=snapshot.new_run(), added=added)
