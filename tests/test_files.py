@@ -24,7 +24,7 @@ from exporter.web.config import web_config
 from exporter.web.config_file import WebFile
 from exporter.web.tls import RenewingContext, ServerTlsError
 from tests.certificates import Authority
-from tests.daemon.test_daemon import settings_with
+from tests.daemon.stand_ins import settings_with
 from tests.test_canary import run
 
 READERS: dict[str, Callable[[Path], object]] = {

@@ -19,7 +19,7 @@ from typing import Any, Final
 import yaml
 
 from alerts import FOLDER
-from exporter.artifacts.rules import Group, key_of, rule_groups, rules_of
+from exporter.artifacts.rules import Choices, Group, key_of, rule_groups, rules_of
 from tests.brokers.ports import free_ports
 from tests.brokers.process import JavaProcess
 from tests.waiting import until
@@ -269,3 +269,8 @@ def _receiving() -> Iterator[Receiver]:
 def _get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
         return json.load(answer)
+
+
+def hurried_rules() -> list[Group]:
+    """The rules as they are, evaluated every second, and nothing waits or is kept for longer than some seconds."""
+    return [{**group, "interval": "1s"} for group in rule_groups(Choices(durations=quick_durations()))]

@@ -11,11 +11,10 @@ import pytest
 
 from examples.workload.planting import init_producer_id
 from examples.workload.producers import run_transaction
-from tests.alerts.monitoring import Monitoring, Notification, monitoring
-from tests.alerts.test_paging import hurried_rules
+from tests.alerts.monitoring import Monitoring, Notification, hurried_rules, monitoring
 from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.exporting import serving
-from tests.real_brokers.test_transaction_log import QUICK
+from tests.real_brokers.log_reading import QUICK
 from tests.verification.situations.steps import Client
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -13,8 +13,14 @@ from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.planting import PlantedTransaction, plant_hang, write_marker
 from examples.workload.producers import run_transaction
-from exporter.artifacts.rules import Choices, Group, rule_groups
-from tests.alerts.monitoring import EXTERNAL_CLUSTER, Monitoring, Notification, monitoring, quick_durations
+from exporter.artifacts.rules import rule_groups
+from tests.alerts.monitoring import (
+    EXTERNAL_CLUSTER,
+    Monitoring,
+    Notification,
+    hurried_rules,
+    monitoring,
+)
 from tests.alerts.pasting import variables_in
 from tests.alerts.timeline import SNAPSHOT_AT
 from tests.brokers.cluster import KafkaCluster
@@ -28,11 +34,6 @@ GOAL_S: Final = 90
 RESOLVE_GOAL_S: Final = 120
 GROUP_INTERVAL_S: Final = 30
 """Of the example's route to the pager: the longest time that Alertmanager waits with a change."""
-
-
-def hurried_rules() -> list[Group]:
-    """The rules as they are, evaluated every second, and nothing waits or is kept for longer than some seconds."""
-    return [{**group, "interval": "1s"} for group in rule_groups(Choices(durations=quick_durations()))]
 
 
 @pytest.fixture

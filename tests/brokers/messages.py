@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from exporter.snapshot import STATE_TOPIC
 from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine
 from exporter.transaction_log.records import Decoded, decode
+from tests.brokers.cluster import KafkaCluster
 
 STATE_PARTITIONS: Final = 5  # as tests/brokers/cluster.py has it
 PATIENCE_S: Final = 60
@@ -88,3 +89,9 @@ def completed(logged: Iterable[Logged], transactional_ids: Collection[str]) -> C
 def _bytes(data: str | bytes | None) -> bytes | None:
     assert not isinstance(data, str)
     return data
+
+
+def committed_records(cluster: KafkaCluster, topic: str, until_offset: int, from_offset: int = 0) -> list[int]:
+    """Offsets that a read_committed consumer of partition 0 sees, when it has come as far as it may."""
+    offsets = [message.offset() for message in read_messages(cluster.bootstrap, topic, [0])]
+    return [offset for offset in offsets if offset is not None and from_offset <= offset <= until_offset]

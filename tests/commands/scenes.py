@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.commands.arguments import build_parser
 from exporter.commands.clusters import Result
 from exporter.commands.context import Context
+from exporter.commands.examine import Judge, policy
 from exporter.commands.recover import Means
 from exporter.config.loading import load
 from exporter.evaluation.evaluate import all_rows, evaluate
@@ -15,7 +17,15 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.collect.scope import Scope
-from exporter.snapshot import BrokerCoverage, GroupOffset, Impact, OneEntry, SecondRead
+from exporter.snapshot import (
+    BrokerCoverage,
+    CoordinatorCoverage,
+    GroupOffset,
+    Impact,
+    OneEntry,
+    SecondRead,
+    Snapshot,
+)
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
 from tests.recovery.stand_in import PartitionStandIn
 
@@ -138,3 +148,49 @@ def _entry(row: TransactionRow) -> OneEntry:
 def context_of(folder: Path | None, arguments: Sequence[str]) -> Context:
     """As the command line makes it."""
     return Context(options=build_parser().parse_args(list(arguments)), state_folder=folder, may_colour=True)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Completing:
+    """A collector that finds one transaction completing at each look, and `newcomers` that are others each time.
+
+    Its clock is its own: a look takes `look_s`, and sleeping passes the time.
+    """
+
+    def __init__(self, *, newcomers: int = 0, look_s: float = 0.0, is_stuck: bool = True) -> None:
+        self.looks = 0
+        self.now_s = 0.0
+        self._newcomers = newcomers
+        self._look_s = look_s
+        self._is_stuck = is_stuck
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def collect(self, *, seen_before: None, scope: Scope, progress: object, search_logs: bool) -> Snapshot:
+        del seen_before, scope, progress
+        assert search_logs
+        taken_at_ms = NOW_MS + int(self.now_s * 1000)
+        self.looks += 1
+        self.now_s += self._look_s
+        lasting = [7] if self._is_stuck else []
+        passing = [10_000 * self.looks + number for number in range(self._newcomers)]
+        return snapshot(
+            [Entry(producer_id=producer_id, start_offset=producer_id) for producer_id in [*lasting, *passing]],
+            transactions=tuple(
+                transaction("PrepareCommit", producer_id=producer_id, producer_epoch=4)
+                for producer_id in lasting + passing
+            ),
+            taken_at_ms=taken_at_ms,
+            coordinators=(CoordinatorCoverage(broker=1, failure=None),),
+        )
+
+    def judge(self, *, stuck_after_ms: int | None = 3000) -> Judge:
+        return Judge(self, policy(SETTINGS, stuck_after_ms=stuck_after_ms), sleep=self.sleep, clock=self.clock)

@@ -16,7 +16,7 @@ from exporter.commands import once
 from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.commands.evaluations import printed
-from exporter.commands.examine import Judge, policy
+from exporter.commands.examine import policy
 from exporter.commands.find_hanging import _write_plan, run, selected, wrong_usage
 from exporter.commands.rows import RED, RESET, YELLOW, as_csv, as_json, as_table, by_verdict, paint_for
 from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
@@ -27,10 +27,19 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.snapshot import CoordinatorCoverage, Snapshot
-from tests.commands.scenes import ODD_ID, SETTINGS, alone, context_of, every_kind, hang, live, nothing
-from tests.commands.test_terminal import Terminal
-from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
+from tests.commands.scenes import (
+    ODD_ID,
+    SETTINGS,
+    Completing,
+    Terminal,
+    alone,
+    context_of,
+    every_kind,
+    hang,
+    live,
+    nothing,
+)
+from tests.evaluation.builders import snapshot
 
 
 def context(*arguments: str) -> Context:
@@ -275,47 +284,6 @@ def test_a_watch_names_what_is_missing_each_time(capsys: pytest.CaptureFixture[s
     watched(["--watch"], [every_kind(), every_kind()])
 
     assert capsys.readouterr().err.count("incomplete: broker 1 is slow") == 2
-
-
-class Completing:
-    """A collector that finds one transaction completing at each look, and `newcomers` that are others each time.
-
-    Its clock is its own: a look takes `look_s`, and sleeping passes the time.
-    """
-
-    def __init__(self, *, newcomers: int = 0, look_s: float = 0.0, is_stuck: bool = True) -> None:
-        self.looks = 0
-        self.now_s = 0.0
-        self._newcomers = newcomers
-        self._look_s = look_s
-        self._is_stuck = is_stuck
-
-    def clock(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    def collect(self, *, seen_before: None, scope: Scope, progress: object, search_logs: bool) -> Snapshot:
-        del seen_before, scope, progress
-        assert search_logs
-        taken_at_ms = NOW_MS + int(self.now_s * 1000)
-        self.looks += 1
-        self.now_s += self._look_s
-        lasting = [7] if self._is_stuck else []
-        passing = [10_000 * self.looks + number for number in range(self._newcomers)]
-        return snapshot(
-            [Entry(producer_id=producer_id, start_offset=producer_id) for producer_id in [*lasting, *passing]],
-            transactions=tuple(
-                transaction("PrepareCommit", producer_id=producer_id, producer_epoch=4)
-                for producer_id in lasting + passing
-            ),
-            taken_at_ms=taken_at_ms,
-            coordinators=(CoordinatorCoverage(broker=1, failure=None),),
-        )
-
-    def judge(self, *, stuck_after_ms: int | None = 3000) -> Judge:
-        return Judge(self, policy(SETTINGS, stuck_after_ms=stuck_after_ms), sleep=self.sleep, clock=self.clock)
 
 
 def verdicts(evaluation: Evaluation) -> dict[int, Verdict]:

@@ -20,7 +20,7 @@ from exporter.web.tls import RenewingContext
 from tests.certificates import Authority
 from tests.commands.scenes import context_of
 from tests.publication.scenarios import render, three_hangs
-from tests.web.test_auth import hashed
+from tests.web.logins import hashed
 
 
 def _settings(**publish: str) -> PublishSettings:

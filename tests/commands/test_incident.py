@@ -13,7 +13,7 @@ from exporter.config.fleet import chosen, load_fleet
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon.incidents_file import IncidentsFile
 from tests.commands.scenes import SETTINGS, context_of
-from tests.daemon.test_incidents_file import hanging
+from tests.incidents.cycles import hanging
 
 ID = "20270115T080000000Z"
 

@@ -23,9 +23,7 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.recovery.plan import Action
-from tests.commands.scenes import SETTINGS, World, context_of, hang, live, nothing
-from tests.commands.test_find_hanging import Completing
-from tests.commands.test_terminal import Terminal
+from tests.commands.scenes import SETTINGS, Completing, Terminal, World, context_of, hang, live, nothing
 from tests.recovery.stand_in import PartitionStandIn
 
 ABORT = ("abort", "--topic", "orders", "--partition", "0", "--start-offset", "100")

@@ -20,13 +20,9 @@ from exporter.evaluation.humanize import printable
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import BrokerCoverage, CoordinatorCoverage, SecondRead, StatePartitionProof
+from tests.commands.scenes import Terminal
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 from tests.kafka.loopback import Listener
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_the_whole_table() -> None:

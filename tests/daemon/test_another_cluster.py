@@ -14,7 +14,7 @@ from exporter.config.settings import ClusterSettings
 from exporter.daemon.daemon import Daemon
 from exporter.kafka.errors import AnotherClusterError
 from exporter.snapshot import STATE_TOPIC, Snapshot
-from tests.daemon.test_daemon import Clock, Script, cycle, daemon_on, get, values
+from tests.daemon.stand_ins import Clock, Script, cycle, daemon_on, get, values
 from tests.evaluation.builders import NOW_MS, proof, snapshot
 from tests.incidents.cycles import hang
 

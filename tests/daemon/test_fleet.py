@@ -28,7 +28,7 @@ from exporter.log_format import formatter_of
 from exporter.snapshot import Snapshot
 from exporter.status import HistoryStatus
 from tests.baselines import DAY_MS, document
-from tests.daemon.test_daemon import Reloads, Script, cycle, down, get, hang
+from tests.daemon.stand_ins import Reloads, Script, cycle, down, get, hang
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 from tests.waiting import until
 

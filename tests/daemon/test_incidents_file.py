@@ -12,18 +12,13 @@ import pytest
 from exporter.daemon.incidents_file import AuditReader, IncidentsFile, path_beside
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.evaluation.verdicts import Policy
 from exporter.incidents.follow import followed
 from exporter.incidents.incident import NO_INCIDENTS, EventKind
 from exporter.web.routes import Request
-from tests.daemon.test_daemon import Clock, Script, cycle, daemon_on, healthy
+from tests.daemon.stand_ins import Clock, Script, cycle, daemon_on, healthy
 from tests.evaluation.builders import NOW_MS, proof, snapshot
-from tests.incidents.cycles import hang
-
-
-def hanging(at_s: int = 0) -> Evaluation:
-    taken = snapshot([hang()], proof=proof(), taken_at_ms=NOW_MS + at_s * 1000)
-    return evaluate(taken, Memory(), Policy())
+from tests.incidents.cycles import hang, hanging
 
 
 def test_a_restart_goes_on_with_the_incidents_of_the_file(tmp_path: Path) -> None:

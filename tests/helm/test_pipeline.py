@@ -14,8 +14,8 @@ import pytest
 from exporter.baseline import parse
 from helm.made import ROOT
 from tests.helm.chart import render
+from tests.helm.dockerfile import PLACE, USER, values_of
 from tests.helm.manifests import Manifest, of_kind, only
-from tests.helm.test_image import PLACE, USER, values_of
 from tests.history.cycles import cycle, history
 
 VOLUME: Final = "/var/lib/kafka-transaction-exporter"

@@ -8,7 +8,7 @@ from typing import Any
 
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Policy
+from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.incidents.follow import followed
 from exporter.incidents.incident import NO_INCIDENTS, Incidents
 from exporter.snapshot import GroupOffset, Impact, Partitions, SecondRead
@@ -46,3 +46,8 @@ class Cycles:
         self.memory = evaluation.memory
         self.incidents = followed(self.incidents, evaluation)
         return self.incidents
+
+
+def hanging(at_s: int = 0) -> Evaluation:
+    taken = snapshot([hang()], proof=proof(), taken_at_ms=NOW_MS + at_s * 1000)
+    return evaluate(taken, Memory(), Policy())

@@ -21,6 +21,9 @@ from exporter.evaluation.verdicts import (
     TransactionRow,
     Verdict,
 )
+from exporter.publication.page.fleet import render_overview
+from exporter.publication.page.page import Page, render_page
+from exporter.publication.paths import requested_below
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     NO_LEADER,
@@ -309,3 +312,9 @@ def _entry(partitions: Sequence[Partition], row: TransactionRow) -> Entry:
         high_watermark=2000,
         last_stable_offset=UNKNOWN_OFFSET if lag is None else 2000 - lag,
     )
+
+
+def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
+    """The overview, and a page for each cluster."""
+    pages = {requested_below(publication.cluster): render_page(publication) for publication in publications}
+    return {"/": render_overview(publications), **pages}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 from exporter.publication.exposition import Renderer
-from exporter.publication.page.fleet import render_overview
-from exporter.publication.page.page import Page, render_page
-from exporter.publication.paths import requested_below
 from exporter.publication.publication import Publication
 from exporter.web.routes import Request, Routes
+from tests.publication.builders import render_pages
 from tests.publication.scenarios import before_first_cycle, healthy, partial_coverage, stale, three_hangs
 
 NASTY = 'a/../b <i>"&\n%41'
@@ -19,12 +16,6 @@ NASTY = 'a/../b <i>"&\n%41'
 
 def named(publication: Publication, name: str) -> Publication:
     return replace(publication, cluster=name)
-
-
-def render_pages(publications: Sequence[Publication]) -> dict[str, Page]:
-    """The overview, and a page for each cluster."""
-    pages = {requested_below(publication.cluster): render_page(publication) for publication in publications}
-    return {"/": render_overview(publications), **pages}
 
 
 def answer(routes: Routes, path: str) -> tuple[int, str]:

@@ -24,9 +24,8 @@ from exporter.web.server import WebServer
 from tests.browser import BOTH_WAYS, DESKTOP, NOT_CUT, PHONE, Browser, assert_painted
 from tests.evaluation.builders import proof
 from tests.incidents.cycles import Cycles, blocked, hang
-from tests.publication.builders import Partition, broker, evaluation, hanging, inconclusive, published
+from tests.publication.builders import Partition, broker, evaluation, hanging, inconclusive, published, render_pages
 from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs
-from tests.publication.test_fleet_page import render_pages
 
 LONG_TOPIC = "x" * 249
 

@@ -9,10 +9,18 @@ from pathlib import Path
 from exporter.config.loading import load
 from exporter.daemon.log_follower import LogFollower
 from exporter.transaction_log.report import LogPosition, LogReport
+from tests.brokers.cluster import Properties
+from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.exporting import Exporter, Series, serving
 
 PATIENCE_S = 60
 MINE = "mine"
+QUICK: Properties = {
+    **HANGS_CAN_BE_PLANTED,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+    "transactional.id.expiration.ms": 6000,
+    "transaction.remove.expired.transaction.cleanup.interval.ms": 300,
+}
 
 
 def counting(bootstrap: str, folder: Path, prefix: str) -> AbstractContextManager[Exporter]:

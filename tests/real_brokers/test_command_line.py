@@ -17,12 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests import forked
 from tests.brokers.cluster import KafkaCluster
+from tests.brokers.messages import committed_records
 from tests.brokers.ports import free_ports
 from tests.commands.json_schema import problems
 from tests.conftest import FreshName, MakeTopic, SessionCluster, versions
@@ -57,36 +57,6 @@ def newest_broker(request: pytest.FixtureRequest, session_cluster: SessionCluste
 def audit(tmp_path: Path) -> list[dict[str, object]]:
     path = tmp_path / ".local" / "state" / "kafka-transaction-exporter" / "audit.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def committed_records(cluster: KafkaCluster, topic: str, until_offset: int, from_offset: int = 0) -> list[int]:
-    """Offsets that a read_committed consumer of partition 0 sees, when it has come as far as it may."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "reader",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, from_offset)])
-    seen: list[int] = []
-    try:
-        for _ in range(60):
-            message = consumer.poll(1)
-            if message is None:
-                continue
-            if message.error():
-                break
-            offset = message.offset()
-            assert offset is not None
-            seen.append(offset)
-            if offset >= until_offset:
-                break
-    finally:
-        consumer.close()
-    return seen
 
 
 def test_options_of_the_java_tool_are_accepted_in_its_order(

@@ -22,11 +22,11 @@ from examples.workload.planting import plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka.lookups import producers_of
 from tests.brokers.cluster import KafkaCluster
+from tests.brokers.messages import committed_records
 from tests.brokers.second_door import GuardedCluster, java_login
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
 from tests.real_brokers.exporting import called
-from tests.real_brokers.test_command_line import committed_records
 from tests.real_brokers.watching import Watch
 from tests.waiting import until
 

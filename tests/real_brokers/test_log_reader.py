@@ -19,8 +19,7 @@ from exporter.transaction_log.report import LogPosition
 from tests.brokers.cluster import KafkaCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import PATIENCE_S, ended
-from tests.real_brokers.log_reading import MINE, completed, counting, outcomes, reading
-from tests.real_brokers.test_transaction_log import QUICK
+from tests.real_brokers.log_reading import MINE, QUICK, completed, counting, outcomes, reading
 from tests.waiting import until
 
 TIMEOUT_MS = 1500

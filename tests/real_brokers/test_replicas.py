@@ -17,9 +17,9 @@ from exporter.evaluation.verdicts import InconclusiveReason, TransactionRow, Ver
 from exporter.kafka.lookups import producers_of
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster
+from tests.brokers.messages import committed_records
 from tests.conftest import MakeCluster
 from tests.real_brokers.exporting import called
-from tests.real_brokers.test_command_line import committed_records
 from tests.real_brokers.watching import Watch, rows_on
 from tests.waiting import until
 

@@ -18,17 +18,13 @@ from exporter.evaluation.verdicts import Verdict
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.conftest import FreshName, MakeTopic, versions
-from tests.real_brokers.exporting import Exporter, Series, called, command, serving
+from tests.real_brokers.exporting import Exporter, called, command, serving
+from tests.real_brokers.watching import SUSPECTS, suspects_on
 
 HOUR_MS = 3_600_000
 
 SNAPSHOT_AT = "kafka_transaction_exporter_snapshot_timestamp_seconds"
-SUSPECTS = "kafka_suspect_transaction_start_timestamp_seconds"
 LONGEST = "kafka_partition_max_active_transaction_duration_seconds"
-
-
-def suspects_on(metrics: dict[str, Series], topic: str) -> list[tuple[str, ...]]:
-    return [labels for labels in metrics.get(SUSPECTS, {}) if labels[0] == topic]
 
 
 def test_every_situation_gives_its_promised_series(

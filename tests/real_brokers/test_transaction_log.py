@@ -16,19 +16,13 @@ from exporter.snapshot import STATE_TOPIC, TransactionState
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 from tests import waiting
-from tests.brokers.cluster import KafkaCluster, Properties
+from tests.brokers.cluster import KafkaCluster
 from tests.brokers.messages import Logged, events, read_log
-from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
+from tests.real_brokers.log_reading import QUICK
 
 PATIENCE_S = 60
 TIMEOUT_MS = 1500
-QUICK: Properties = {
-    **HANGS_CAN_BE_PLANTED,
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
-    "transactional.id.expiration.ms": 6000,
-    "transaction.remove.expired.transaction.cleanup.interval.ms": 300,
-}
 STATES = (
     TransactionState.EMPTY,
     TransactionState.ONGOING,

@@ -7,8 +7,10 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
 from exporter.kafka.collect.collector import Collector
+from tests.real_brokers.exporting import Series
 
 REQUEST_TIMEOUT_MS = 5000
+SUSPECTS = "kafka_suspect_transaction_start_timestamp_seconds"
 
 
 class Watch:
@@ -37,3 +39,7 @@ class Watch:
 def rows_on(evaluation: Evaluation, topic: str) -> dict[int, TransactionRow]:
     """Partition -> its open transaction, for a topic with at most one open on each."""
     return {row.partition: row for row in all_rows(evaluation) if row.topic == topic}
+
+
+def suspects_on(metrics: dict[str, Series], topic: str) -> list[tuple[str, ...]]:
+    return [labels for labels in metrics.get(SUSPECTS, {}) if labels[0] == topic]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
 from exporter.kafka.messages.write_txn_markers import Marker
 from exporter.recovery.partition import Coordinated, Look
 from exporter.snapshot import OneEntry
+from tests.publication.builders import transaction
 
 WRITTEN = MarkerAnswer(MarkerOutcome.WRITTEN)
 Seen = tuple[OneEntry, ...] | BaseException
@@ -77,3 +80,16 @@ class PartitionStandIn:
         if isinstance(self._answer, BaseException):
             raise self._answer
         return self._answer
+
+
+def row(verdict: Verdict = Verdict.HANGING_NOT_IN_TRANSACTION, **changes: object) -> TransactionRow:
+    """The transaction of `OPEN`, with a verdict."""
+    facts: dict[str, object] = {
+        "coordinator_epoch": -1,
+        "start_offset": 100,
+        "last_sequence": 0,
+        "last_timestamp_ms": 0,
+        "coordinator_state": "Empty",
+        **changes,
+    }
+    return replace(transaction(verdict=verdict), **facts)  # type: ignore[arg-type]  # the tests' own keywords

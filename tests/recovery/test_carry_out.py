@@ -17,8 +17,7 @@ from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.carry_out import CHECK_SECONDS, EXPLANATIONS, Outcome, Result, carry_out
 from exporter.recovery.partition import Coordinated
 from exporter.recovery.plan import Action, plan_for
-from tests.recovery.stand_in import OPEN, WRITTEN, PartitionStandIn, Seen
-from tests.recovery.test_plan import row
+from tests.recovery.stand_in import OPEN, WRITTEN, PartitionStandIn, Seen, row
 
 LOST = MarkerAnswer(MarkerOutcome.UNCLEAR, "broker 1 did not answer in time")
 FAULTS: Sequence[Exception] = (

@@ -6,29 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.evaluation.verdicts import OutcomeEvidence, TransactionRow, Verdict
+from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.recovery.partition import Look
 from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
 from exporter.snapshot import OneEntry
 from tests.each import each
-from tests.publication.builders import transaction
-from tests.recovery.stand_in import OPEN
+from tests.recovery.stand_in import OPEN, row
 
 HANGING = [verdict for verdict in Verdict if verdict.is_hanging]
-
-
-def row(verdict: Verdict = Verdict.HANGING_NOT_IN_TRANSACTION, **changes: object) -> TransactionRow:
-    """The transaction of `OPEN`, with a verdict."""
-    facts: dict[str, object] = {
-        "coordinator_epoch": -1,
-        "start_offset": 100,
-        "last_sequence": 0,
-        "last_timestamp_ms": 0,
-        "coordinator_state": "Empty",
-        **changes,
-    }
-    return replace(transaction(verdict=verdict), **facts)  # type: ignore[arg-type]  # the tests' own keywords
 
 
 @pytest.mark.parametrize(("remembered", "sent"), [(-1, 0), (0, 0), (7, 7)])

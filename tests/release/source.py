@@ -13,6 +13,7 @@ import yaml
 
 from tests.release.images import version as project_version
 
+ROOT: Final = Path(__file__).parents[2]
 CHART: Final = Path("helm", "kafka-transaction-exporter")
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(rc\d+)?")
 _HEADING: Final = re.compile(r"(?m)^## (\S+)(?: - (\d{4}-\d{2}-\d{2}))?$")
@@ -82,3 +83,9 @@ def _git(root: Path, *words: str) -> bytes:
     if run.returncode != 0:
         raise ReleaseError(f"git {words[0]}: {run.stderr.decode().strip()}")
     return run.stdout
+
+
+def pinned(constraints: str) -> dict[str, str]:
+    """Package -> version, of the lines that are for this Python."""
+    text = (ROOT / "constraints" / f"{constraints}.txt").read_text()
+    return dict(re.findall(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", text, re.MULTILINE))

@@ -20,8 +20,7 @@ from tests.release.__main__ import release
 from tests.release.artifacts import install
 from tests.release.images import ROOT, NoEngine, find_engine, version
 from tests.release.licences import LICENCES
-from tests.release.source import CHART, ReleaseError, notes, require_releasable
-from tests.release.test_supply_chain import pinned
+from tests.release.source import CHART, ReleaseError, notes, pinned, require_releasable
 
 CHANGELOG: Final = """\
 # Changelog

@@ -11,19 +11,13 @@ from typing import Any, Final
 import yaml
 
 from tests.release.licences import LICENCES, licences_of
+from tests.release.source import ROOT, pinned
 
-ROOT: Final = Path(__file__).parents[2]
 WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 
 
 def jobs(workflow: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load(workflow.read_text())["jobs"].values())
-
-
-def pinned(constraints: str) -> dict[str, str]:
-    """Package -> version, of the lines that are for this Python."""
-    text = (ROOT / "constraints" / f"{constraints}.txt").read_text()
-    return dict(re.findall(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", text, re.MULTILINE))
 
 
 def test_all_that_is_installed_may_be_used() -> None:

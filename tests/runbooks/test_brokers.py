@@ -20,10 +20,10 @@ from exporter.snapshot import STATE_TOPIC
 from tests import waiting
 from tests.brokers.broker import Broker
 from tests.brokers.cluster import KafkaCluster, Properties
+from tests.brokers.messages import committed_records
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import serving
-from tests.real_brokers.test_command_line import committed_records
 from tests.real_brokers.test_replicas import (
     LOG,
     TOPIC,

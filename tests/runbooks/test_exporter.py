@@ -11,8 +11,7 @@ import pytest
 
 from examples.workload.planting import plant_hang
 from exporter.cli import CONFIG_FILE
-from tests.alerts.monitoring import monitoring
-from tests.alerts.test_paging import hurried_rules
+from tests.alerts.monitoring import hurried_rules, monitoring
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import Exporter, Series, serving

@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, TopicPartition
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import run_transaction
 from exporter.cli import CONFIG_FILE
+from tests.brokers.messages import committed_records
 from tests.brokers.second_door import GuardedCluster
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import serving
-from tests.real_brokers.test_command_line import committed_records
 from tests.runbooks.desk import LISTENS, Desk, Operator
 from tests.verification.situations.ground import open_entries
 from tests.verification.situations.stages.careless import decide

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import http.client
 import logging
@@ -24,17 +23,12 @@ from exporter.web.config import RateLimit, WebConfig
 from exporter.web.routes import Request, Routes
 from exporter.web.server import WebServer
 from exporter.web.tls import is_allowed
-from tests.certificates import Authority, Issued
+from tests.certificates import Authority
 from tests.publication.scenarios import render, three_hangs
 from tests.waiting import until
+from tests.web.logins import TLS, basic, client_tls, hashed
 
 PATIENCE_S = 30
-CHEAP = 4
-"""bcrypt's cost in tests."""
-
-
-def hashed(password: str, cost: int = CHEAP) -> bytes:
-    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost))
 
 
 def routes() -> Routes:
@@ -70,17 +64,6 @@ def ask(server: WebServer, tls: ssl.SSLContext | None = None, **headers: str) ->
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}
 
 
-def basic(user: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-
-
-def client_tls(authority: Authority, client: Issued | None = None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=authority.path)
-    if client is not None:
-        context.load_cert_chain(client.certificate, client.key)
-    return context
-
-
 def refused(server: WebServer, tls: ssl.SSLContext) -> bool:
     """True when the connection ends without an answer."""
     try:
@@ -88,9 +71,6 @@ def refused(server: WebServer, tls: ssl.SSLContext) -> bool:
     except (ssl.SSLError, ConnectionError, http.client.RemoteDisconnected):
         return True
     return False
-
-
-TLS = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
 
 
 def test_certificates_rotate_without_a_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

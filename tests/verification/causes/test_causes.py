@@ -19,8 +19,7 @@ from exporter.explain.causes import Cause
 from exporter.explain.timeline import Clock
 from tests.marks import starts
 from tests.real_brokers.exporting import PATIENCE_S, Exporter, called, serving
-from tests.real_brokers.test_serve import suspects_on
-from tests.real_brokers.watching import Watch, rows_on
+from tests.real_brokers.watching import Watch, rows_on, suspects_on
 from tests.verification.causes.__main__ import NO_CAUSE, label, named
 from tests.verification.causes.scenes import (
     CAUSES,

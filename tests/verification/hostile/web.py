@@ -22,7 +22,7 @@ from tests.certificates import Authority
 from tests.real_brokers.exporting import command
 from tests.verification.soak.resources import Resources
 from tests.waiting import until
-from tests.web.test_auth import TLS, basic, client_tls, hashed
+from tests.web.logins import TLS, basic, client_tls, hashed
 
 PATIENCE_S: Final = 60.0
 TOPICS: Final = 2000
