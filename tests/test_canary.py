@@ -14,7 +14,7 @@ import pytest
 
 from exporter.config.settings import SETTINGS
 from tests.certificates import Authority, key_store
-from tests.real_brokers.exporting import called, ended, serving
+from tests.real_brokers.exporting import run, serving
 
 CANARY = "c4nary"
 FIRST = "password and locked key"
@@ -78,12 +78,6 @@ def config(folder: Path, bootstrap: str, settings: dict[str, str], **more: str) 
     lines = {"kafka.bootstrap.servers": bootstrap, **settings, **{k.replace("__", "."): v for k, v in more.items()}}
     path.write_text("".join(f"{name}: {json.dumps(value)}\n" for name, value in lines.items()))
     return path
-
-
-def run(folder: Path, *arguments: str, as_process: bool = False) -> str:
-    """Everything that a command says."""
-    made = (ended if as_process else called)(folder, *arguments)
-    return made.stdout + made.stderr
 
 
 def test_every_secret_is_planted(tmp_path: Path) -> None:

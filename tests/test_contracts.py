@@ -144,6 +144,20 @@ def test_every_message_is_in_one_room() -> None:
     }
 
 
+def test_tests_share_no_code_by_importing_each_other() -> None:
+    """What several files need is a module without tests; fuzzing takes its inputs and decoders from whole test files."""
+    importers = {
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests")
+        if any(
+            name.startswith("test_") for name in [*(node.module or "").split("."), *(each.name for each in node.names)]
+        )
+    }
+    assert importers == {"tests/verification/fuzz/targets.py"}
+
+
 def test_few_files_lie_loose() -> None:
     """Files that belong together are a room."""
     assert len(list((ROOT / "exporter").glob("[!_]*.py"))) <= 8

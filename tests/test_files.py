@@ -25,7 +25,7 @@ from exporter.web.config_file import WebFile
 from exporter.web.tls import RenewingContext, ServerTlsError
 from tests.certificates import Authority
 from tests.daemon.stand_ins import settings_with
-from tests.test_canary import run
+from tests.real_brokers.exporting import run
 
 READERS: dict[str, Callable[[Path], object]] = {
     "text": read_text,

@@ -28,8 +28,7 @@ from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.helm.chart import render_values
 from tests.helm.manifests import Manifest, only
-from tests.helm.pod_files import Outside, lay_out, moved
-from tests.helm.test_as_a_node_would import PROGRAM, running
+from tests.helm.pod_files import PROGRAM, Outside, lay_out, moved, running
 from tests.marks import starts
 from tests.waiting import until
 

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster, MakeTopic
-from tests.real_brokers.exporting import ended
+from tests.real_brokers.exporting import ended, metrics
 from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -63,14 +62,6 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[by
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def metrics(url: str) -> str:
-    try:
-        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
-            return str(answer.read().decode())
-    except OSError:
-        return ""
 
 
 @pytest.mark.parametrize("engine", ["embedded", pytest.param("spark", marks=pytest.mark.slow)])

@@ -21,8 +21,8 @@ from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
 from tests.brokers.spark_cluster import WORKERS_PYTHON, SparkCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
-from tests.fleet.test_program import metrics
 from tests.marks import starts
+from tests.real_brokers.exporting import metrics
 from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]

@@ -6,6 +6,10 @@ A path that the settings name and no volume brings is not there, as it would not
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +19,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from tests.certificates import Authority, key_store
 from tests.helm.manifests import Manifest, of_kind
 
+PROGRAM: Final = str(Path(sys.executable).parent / "kafka-transaction-exporter")
+ENVIRONMENT: Final = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+"""That of the Dockerfile, and no HOME: the rendered container has no variables of its own."""
 PASSWORD: Final = "correct horse"
 
 
@@ -96,3 +103,15 @@ def _nobody_revoked(authority: Authority) -> bytes:
     builder = x509.CertificateRevocationListBuilder().issuer_name(authority.certificate.subject)
     signed = builder.last_update(now).next_update(now + dt.timedelta(days=1)).sign(authority._key, hashes.SHA256())
     return signed.public_bytes(serialization.Encoding.PEM)
+
+
+@contextmanager
+def running(words: list[str], log: Path) -> Iterator[None]:
+    """A process in a folder that is not its own, ended by SIGTERM as the kubelet does."""
+    with log.open("wb") as out, subprocess.Popen(words, cwd="/", env=ENVIRONMENT, stdout=out, stderr=out) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+            status = process.wait(timeout=30)
+    assert status == 0, log.read_text()

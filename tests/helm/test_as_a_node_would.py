@@ -6,11 +6,8 @@ No pod is started: there is no container here, no other root and no other user.
 from __future__ import annotations
 
 import subprocess
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,25 +18,10 @@ from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.helm.chart import render, render_values
 from tests.helm.manifests import Manifest, of_kind, only
-from tests.helm.pod_files import Outside, lay_out, moved
+from tests.helm.pod_files import ENVIRONMENT, PROGRAM, Outside, lay_out, moved, running
 from tests.waiting import until
 
-PROGRAM: Final = str(Path(sys.executable).parent / "kafka-transaction-exporter")
 PATIENCE_S: Final = 60
-ENVIRONMENT: Final = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
-"""That of the Dockerfile, and no HOME: the rendered container has no variables of its own."""
-
-
-@contextmanager
-def running(words: list[str], log: Path) -> Iterator[None]:
-    """A process in a folder that is not its own, ended by SIGTERM as the kubelet does."""
-    with log.open("wb") as out, subprocess.Popen(words, cwd="/", env=ENVIRONMENT, stdout=out, stderr=out) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-            status = process.wait(timeout=30)
-    assert status == 0, log.read_text()
 
 
 def status_of(probe: Manifest, port: int) -> int:

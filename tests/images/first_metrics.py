@@ -23,8 +23,7 @@ from helm.made import CHART
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.helm.manifests import manifests, of_kind, only
-from tests.images.engine import HARDENED, image, podman, wait_until_read
-from tests.images.test_pods import for_podman
+from tests.images.engine import HARDENED, for_podman, image, podman, wait_until_read
 from tests.release.artifacts import make_packages
 from tests.release.images import ROOT, version
 from tests.release.source import committed_at, export

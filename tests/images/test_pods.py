@@ -1,8 +1,7 @@
 """The chart's Deployment and the sidecars of examples/sidecar run as pods, by `podman kube play`, and are scraped.
 
-Changed for podman 4.3 only: probes are left out, as it would run them by a `curl` in the container and the test asks them
-itself; the pod has the host's network, where the broker is, so no ports of its own; volumes of Secrets are filled here, as
-it mounts their base64.
+Changed for podman 4.3 only (`for_podman`): the test asks the probes itself; volumes of Secrets are filled here, as podman
+mounts their base64.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from tests.brokers.ports import free_ports
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.helm.chart import render
-from tests.helm.manifests import Manifest, manifests, of_kind, only
-from tests.images.engine import Container, fetched, played, podman, wait_until_read
+from tests.helm.manifests import manifests, of_kind, only
+from tests.images.engine import Container, fetched, for_podman, played, podman, wait_until_read
 from tests.images.stand_ins import stand_in
 from tests.marks import starts
 
@@ -48,20 +47,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]
         cluster.topics.create("orders")
         plant_hang(cluster.bootstrap, "orders", 0, "abandoned-app")
         yield cluster
-
-
-def for_podman(pod: Manifest, image: str) -> Manifest:
-    """The pod's spec, changed as the head of this file says."""
-    pod["hostNetwork"] = True
-    for container in pod["containers"]:
-        for field in ("startupProbe", "livenessProbe", "readinessProbe", "ports"):
-            container.pop(field, None)
-        if container["name"] == "exporter":
-            container["image"] = image
-    for volume in pod["volumes"]:
-        if "secret" in volume:
-            volume["secret"]["optional"] = False  # podman 4.3 ends with a nil pointer without it
-    return pod
 
 
 def status_within(name: str) -> str:

@@ -21,9 +21,12 @@ from exporter.config.settings import Settings
 from exporter.recovery.partition import Asks, Coordinated, Look, PartitionOnBrokers
 from exporter.recovery.plan import Action
 from tests.real_brokers.watching import Watch
+from tests.verification.situations.ground import described
+from tests.verification.situations.steps import Client
 from tests.waiting import until
 
 PATIENCE_S: Final = 60
+TIMES: Final = 20
 REQUEST_TIMEOUT_MS: Final = 3000
 
 
@@ -160,3 +163,8 @@ def committed_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, 
     finally:
         consumer.close()
     return seen
+
+
+def state_of(client: Client) -> str:
+    listed = described(client.bootstrap, client.transactional_id)
+    return "" if listed is None else listed.state

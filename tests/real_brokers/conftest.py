@@ -1,18 +1,23 @@
-"""A broker with every login mechanism, for all tests of this room."""
+"""A broker with every login mechanism, and a runner of commands, for all tests of this room."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from examples.workload.planting import plant_hang
+from tests.brokers.cluster import KafkaCluster
 from tests.brokers.secure import Certificates, SecureCluster
 from tests.brokers.token_endpoint import TokenEndpoint
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
+from tests.real_brokers.exporting import called
 
 TOPIC = "guarded"
+Tool = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="package")
@@ -36,3 +41,13 @@ def cluster(certificates: Certificates) -> Iterator[SecureCluster]:
 def tokens() -> Iterator[TokenEndpoint]:
     with TokenEndpoint() as endpoint:
         yield endpoint
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Tool:
+    """Runs one command; state and audit log go to the test's own folder."""
+
+    def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return called(tmp_path, "--bootstrap-server", cluster.bootstrap, *arguments)
+
+    return run

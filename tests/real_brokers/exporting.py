@@ -152,3 +152,17 @@ def _listens(exporter: Exporter) -> bool:
         assert exporter.process.poll() is None, exporter.log
         return False
     return True
+
+
+def run(folder: Path, *arguments: str, as_process: bool = False) -> str:
+    """Everything that a command says."""
+    made = (ended if as_process else called)(folder, *arguments)
+    return made.stdout + made.stderr
+
+
+def metrics(url: str) -> str:
+    try:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""

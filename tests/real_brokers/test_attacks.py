@@ -21,6 +21,7 @@ from exporter.recovery.plan import Action
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName, MakeTopic, SessionCluster
 from tests.real_brokers.attacking import (
+    TIMES,
     Held,
     abort_context,
     aborts,
@@ -29,11 +30,11 @@ from tests.real_brokers.attacking import (
     interrupted,
     means_on,
     settings_of,
+    state_of,
 )
-from tests.verification.situations.ground import described, open_entries, until
+from tests.verification.situations.ground import open_entries, until
 from tests.verification.situations.steps import Client
 
-TIMES: Final = 20
 FEW: Final = 4
 VERSIONS: Final = ("4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow))
 
@@ -82,11 +83,6 @@ class Hangs:
             lambda folder, number=partition: aborts(self.bootstrap, folder, self.topic, number)  # type: ignore[misc]
             for partition in range(len(self.clients))
         ]
-
-
-def state_of(client: Client) -> str:
-    listed = described(client.bootstrap, client.transactional_id)
-    return "" if listed is None else listed.state
 
 
 @pytest.fixture

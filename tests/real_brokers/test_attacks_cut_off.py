@@ -13,8 +13,7 @@ from tests.brokers.cluster import Properties
 from tests.brokers.isolation import IsolatedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
-from tests.real_brokers.attacking import Held, aborts, committed_offsets, context_of, settings_of
-from tests.real_brokers.test_attacks import TIMES, state_of
+from tests.real_brokers.attacking import TIMES, Held, aborts, committed_offsets, context_of, settings_of, state_of
 from tests.verification.situations.ground import leader_ids, until
 from tests.verification.situations.stages.cut_off import STATE, STATE_PARTITIONS
 from tests.verification.situations.steps import Client, partition_of

@@ -26,26 +26,14 @@ from tests.brokers.messages import committed_records
 from tests.brokers.ports import free_ports
 from tests.commands.json_schema import problems
 from tests.conftest import FreshName, MakeTopic, SessionCluster, versions
-from tests.real_brokers.exporting import called, command
+from tests.real_brokers.conftest import Tool
+from tests.real_brokers.exporting import command
 from tests.real_brokers.proxy import LosingProxy
 from tests.verification.situations.steps import prepared_client
 from tests.waiting import until
 
 PATIENCE_S = 60
 WRITE_TXN_MARKERS = 27
-
-
-@pytest.fixture
-def tool(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs one command; state and audit log go to the test's own folder."""
-
-    def run(cluster: KafkaCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return called(tmp_path, "--bootstrap-server", cluster.bootstrap, *arguments)
-
-    return run
-
-
-Tool = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(params=versions("4.3.1"))

@@ -16,11 +16,9 @@ from examples.workload.planting import init_producer_id, plant_hang_without_id, 
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName, MakeTopic, SessionCluster
-from tests.real_brokers.test_command_line import Tool, tool
+from tests.real_brokers.conftest import Tool
 from tests.real_brokers.watching import Watch
 from tests.waiting import until
-
-__all__ = ["tool"]
 
 
 def found_on(tool: Tool, cluster: KafkaCluster, topic: str, partition: int = 0) -> dict[str, Any]:

@@ -18,9 +18,12 @@ from typing import Final
 from exporter.cli import CONFIG_FILE
 from tests import forked
 from tests.brokers.cluster import SHORT_LIVED, KafkaCluster
+from tests.brokers.second_door import GuardedCluster
+from tests.real_brokers.exporting import Exporter, Series
 from tests.runbooks.pages import Command, pages
 from tests.waiting import until
 
+SettingsFile = Callable[..., Path]
 PROGRAM: Final = Path(sys.executable).parent / "kafka-transaction-exporter"
 PATIENCE_S: Final = 120
 LISTENS: Final = "KAFKA_TRANSACTION_EXPORTER__PUBLISH__LISTEN_ADDRESS"
@@ -183,3 +186,27 @@ def _finished(process: subprocess.Popen[bytes], terminal: int) -> Done:
             os.write(terminal, b"yes\n")
     process.stdout.close()
     return Done(process.wait(PATIENCE_S), output.decode(), errors.decode().replace("\r\n", "\n"))
+
+
+def value(metrics: dict[str, Series], name: str, *labels: str) -> float:
+    return metrics.get(name, {}).get(labels, -1)
+
+
+def about(desk: Desk, exporter: Exporter, path: Path) -> None:
+    """Set the variables that name the exporter and its settings."""
+    desk.variables |= {LISTENS: exporter.url.removeprefix("http://"), CONFIG_FILE: str(path)}
+    # The exporter of the tests hurries, and a command with its settings would have no time on a busy machine.
+    desk.hurry = {
+        "find-hanging": "--scan.interval 2m --scan.deadline 100s",
+        "once": "--scan.interval 6s --scan.deadline 5s",  # this long for a paused broker
+    }
+
+
+def granted(desk: Desk, guarded: GuardedCluster, diagnosis: Done) -> None:
+    """An administrator runs the lines that `doctor` has printed. Administrators use another listener of this cluster."""
+    lines = [line for line in diagnosis.output.splitlines() if line.startswith("kafka-acls.sh ")]
+    assert lines, diagnosis.output
+    for line in lines:
+        done = desk.run(line.replace(guarded.door, guarded.bootstrap))
+        assert done.status == 0, done
+        assert "Adding ACLs" in done.output, done

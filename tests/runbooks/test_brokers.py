@@ -24,7 +24,7 @@ from tests.brokers.messages import committed_records
 from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import serving
-from tests.real_brokers.test_replicas import (
+from tests.real_brokers.replicas import (
     LOG,
     TOPIC,
     create_on_two,

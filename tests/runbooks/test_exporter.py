@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,14 +14,13 @@ from exporter.cli import CONFIG_FILE
 from tests.alerts.monitoring import hurried_rules, monitoring
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.conftest import FreshName, MakeTopic
-from tests.real_brokers.exporting import Exporter, Series, serving
+from tests.real_brokers.exporting import serving
 from tests.runbooks.conftest import ONE_TOPIC
-from tests.runbooks.desk import LISTENS, Desk, Done
+from tests.runbooks.desk import Desk, SettingsFile, about, granted, value
 from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 
-SettingsFile = Callable[..., Path]
 
 RELOADED = "kafka_transaction_exporter_config_last_reload_successful"
 SUCCESS = "kafka_transaction_exporter_last_cycle_success"
@@ -31,30 +30,6 @@ UNREAD = "kafka_transaction_exporter_partitions"
 VISIBLE = "kafka_transaction_exporter_visible_topics"
 INCONCLUSIVE = "kafka_transaction_exporter_inconclusive_transactions"
 AHEAD_S = 60
-
-
-def value(metrics: dict[str, Series], name: str, *labels: str) -> float:
-    return metrics.get(name, {}).get(labels, -1)
-
-
-def about(desk: Desk, exporter: Exporter, path: Path) -> None:
-    """Set the variables that name the exporter and its settings."""
-    desk.variables |= {LISTENS: exporter.url.removeprefix("http://"), CONFIG_FILE: str(path)}
-    # The exporter of the tests hurries, and a command with its settings would have no time on a busy machine.
-    desk.hurry = {
-        "find-hanging": "--scan.interval 2m --scan.deadline 100s",
-        "once": "--scan.interval 6s --scan.deadline 5s",  # this long for a paused broker
-    }
-
-
-def granted(desk: Desk, guarded: GuardedCluster, diagnosis: Done) -> None:
-    """An administrator runs the lines that `doctor` has printed. Administrators use another listener of this cluster."""
-    lines = [line for line in diagnosis.output.splitlines() if line.startswith("kafka-acls.sh ")]
-    assert lines, diagnosis.output
-    for line in lines:
-        done = desk.run(line.replace(guarded.door, guarded.bootstrap))
-        assert done.status == 0, done
-        assert "Adding ACLs" in done.output, done
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from examples.workload.planting import init_producer_id
 from tests.brokers.second_door import GuardedCluster
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import Exporter, serving
-from tests.runbooks.desk import Desk
-from tests.runbooks.test_exporter import SettingsFile, about, granted, value
+from tests.runbooks.desk import Desk, SettingsFile, about, granted, value
 from tests.verification.situations.ground import open_entries
 from tests.verification.situations.stages.careless import decide
 from tests.verification.situations.steps import Client

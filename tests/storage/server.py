@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from exporter.storage.objects import ObjectPath
+from exporter.storage.places import Place
 from tests.brokers.ports import free_ports
 from tests.brokers.process import end_with_parent
 from tests.tools import versitygw
@@ -103,3 +105,12 @@ def is_open(port: int) -> bool:
     """Whether somebody listens there."""
     with socket.socket() as connection:
         return connection.connect_ex((HOST, port)) == 0
+
+
+def upload(folder: Path, place: Place) -> None:
+    for path in folder.rglob("*.parquet"):
+        there = place
+        for part in path.relative_to(folder).parts:
+            there = there / part
+        assert isinstance(there, ObjectPath)
+        there.write_bytes(path.read_bytes())

@@ -18,8 +18,7 @@ from tests.pipeline import cases
 from tests.pipeline.days import rows, taken, write_days
 from tests.pipeline.program import PATIENCE_S
 from tests.storage.conftest import Bucket
-from tests.storage.server import SECRET_KEY
-from tests.storage.test_pipeline import upload
+from tests.storage.server import SECRET_KEY, upload
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,6 @@ from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.session import FAST_START
 from exporter.pipeline.tables import State, Tables
 from exporter.pipeline.transaction_log import read_records, records_of
-from exporter.storage.objects import ObjectPath
 from exporter.storage.places import Place, place_of
 from tests.brokers.maven import spark_kafka_jars
 from tests.history.cycles import cycle, settings
@@ -30,21 +29,12 @@ from tests.pipeline import cases
 from tests.pipeline.days import DAY_MS, rows, write_days
 from tests.pipeline.log_records import KAFKA_COLUMNS, ONGOING
 from tests.storage.conftest import Bucket
-from tests.storage.server import SECRET_KEY, ObjectStore
+from tests.storage.server import SECRET_KEY, ObjectStore, upload
 from tests.transaction_log.builders import key_of, value
 
 JOBS: Final = ["transactions", "incidents", "baselines", "report", "compact"]
 ESCAPED: Final = "é/ü %"
 """A cluster id whose folder's name is full of escapes."""
-
-
-def upload(folder: Path, place: Place) -> None:
-    for path in folder.rglob("*.parquet"):
-        there = place
-        for part in path.relative_to(folder).parts:
-            there = there / part
-        assert isinstance(there, ObjectPath)
-        there.write_bytes(path.read_bytes())
 
 
 def jobs(spark: SparkSession, history: Place, tables: Tables, now_ms: int = cases.NOW_MS) -> Jobs:

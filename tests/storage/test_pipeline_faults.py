@@ -23,8 +23,7 @@ from tests.pipeline.days import DAYS, Rows, rows, taken, write_days
 from tests.pipeline.program import PATIENCE_S
 from tests.storage.conftest import Bucket
 from tests.storage.fault_proxy import Fault, FaultProxy
-from tests.storage.server import SECRET_KEY, ObjectStore
-from tests.storage.test_pipeline import upload
+from tests.storage.server import SECRET_KEY, ObjectStore, upload
 
 KILLS: Final = 20
 RUNS_MAX: Final = 8
