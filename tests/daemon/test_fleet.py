@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import pytest
 from exporter.commands.context import Context
 from exporter.config.fleet import load_fleet
 from exporter.config.loading import load
-from exporter.config.settings import ClusterSettings, Settings
+from exporter.config.settings import ClusterSettings
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
@@ -28,38 +28,10 @@ from exporter.log_format import formatter_of
 from exporter.snapshot import Snapshot
 from exporter.status import HistoryStatus
 from tests.baselines import DAY_MS, document
+from tests.daemon.fleets import FLAGS, Scripts, fleet, healthy
 from tests.daemon.stand_ins import Reloads, Script, cycle, down, get, hang
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 from tests.waiting import until
-
-FLAGS = {"scan.interval": "10s", "scan.deadline": "9s"}
-
-
-def fleet(*names: str, more: str = "", **flags: str) -> Settings:
-    """Clusters of these names; `more` is YAML for the first one."""
-    named_flags = {name.replace("__", "."): value for name, value in flags.items()}
-    blocks = [f"  {name}:\n    kafka: {{bootstrap.servers: '{name}:1'}}\n" for name in names]
-    blocks[0] += more
-    text = "clusters:\n" + "".join(blocks)
-    return load_fleet(("fleet.yaml", text), flags={**FLAGS, **named_flags}).settings
-
-
-class Scripts:
-    """A reader for each cluster, which returns what the script of its name has."""
-
-    def __init__(self, **scripts: Script) -> None:
-        self.scripts: Mapping[str, Script] = scripts
-        self.closed: list[str] = []
-
-    def __call__(self, cluster: ClusterSettings) -> Script:
-        name = str(cluster.name)
-        script = self.scripts[name]
-        script.close = lambda: self.closed.append(name)  # type: ignore[method-assign]
-        return script
-
-
-def healthy(cluster_id: str, partitions: int = 1) -> Snapshot:
-    return snapshot([Entry()], transactions=(transaction(),), partitions=partitions, cluster_id=cluster_id)
 
 
 def successes(daemon: Daemon) -> dict[str, str]:

@@ -15,11 +15,11 @@ from exporter.daemon.scheduler import Order, Orders
 from exporter.history.writer import History
 from exporter.kafka.state_log import Batch
 from exporter.transaction_log.report import LogPosition
-from tests.daemon.test_daemon import Reloads, Script
-from tests.daemon.test_fleet import Scripts, fleet, healthy
-from tests.daemon.test_log_follower import Log, Logs, commits
+from tests.baselines import DAY_MS, document
+from tests.daemon.fleets import Scripts, fleet, healthy
+from tests.daemon.logs import Log, Logs, commits
+from tests.daemon.stand_ins import Reloads, Script
 from tests.evaluation.builders import NOW_MS
-from tests.test_baseline import DAY_MS, document
 from tests.threads import ARCHITECTURE, in_map, lock_order
 from tests.waiting import until
 
