@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from exporter.commands.serve import opened
+from exporter.commands.serve import embedded_reader
 from exporter.config.fleet import load_fleet
 from exporter.config.settings import Settings
-from exporter.cycle import Known, Reader
+from exporter.cycle import EvaluationInput, Reader
 from exporter.daemon.wiring import policy_of
 from exporter.fleet.engine import SparkEngine
 from exporter.pipeline.session import open_session
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from exporter.transaction_log.journal import NO_JOURNAL
 
 MORE = {"spark.executor.memory": "1g", "spark.executor.cores": "1"}
@@ -37,14 +37,14 @@ def settings_for(addresses: Sequence[str], **flags: str) -> Settings:
 
 def rounds(readers: Sequence[Reader], settings: Settings) -> None:
     """One for each line."""
-    known = Known(policy=policy_of(settings))
+    known = EvaluationInput(policy=policy_of(settings))
     with ThreadPoolExecutor(len(readers)) as pool:
         for _ in sys.stdin:
             began = time.perf_counter()
             evaluations = list(pool.map(lambda reader: reader.cycle(known, lambda _: NO_JOURNAL), readers))
             wall_ms = (time.perf_counter() - began) * 1000
             snapshots = [evaluation.snapshot for evaluation in evaluations]
-            assert all((snapshot.partitions.answer == Answer.READ).all() for snapshot in snapshots)
+            assert all((snapshot.partitions.answer == PartitionResult.READ).all() for snapshot in snapshots)
             rows = sum(len(snapshot.partitions.partition) for snapshot in snapshots)
             entries = sum(int(snapshot.partitions.producers.sum()) for snapshot in snapshots)
             print(json.dumps({"wall_ms": wall_ms, "rows": rows, "entries": entries}), flush=True)
@@ -54,7 +54,7 @@ def main(engine: str, addresses: list[str]) -> None:
     """A round for each line."""
     settings = settings_for(addresses, **{"scan.interval": "10m"})  # no job is too long
     if engine == "embedded":
-        rounds([opened(cluster) for cluster in settings.clusters], settings)
+        rounds([embedded_reader(cluster) for cluster in settings.clusters], settings)
         return
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     with tempfile.TemporaryDirectory() as temporary:

@@ -11,7 +11,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.collect.scan_requests import ScanRequests
 from exporter.kafka.topology import Topology
-from exporter.snapshot import Answer, Int32Column
+from exporter.snapshot import Int32Column, PartitionResult
 
 
 def main(address: str, topics: list[str]) -> None:
@@ -24,7 +24,7 @@ def main(address: str, topics: list[str]) -> None:
     async def scan(client: ClusterClient) -> tuple[Int32Column, int]:
         client.brokers = topology.brokers
         scanned = await scan_leaders(client, topology, expected_producers=expected, requests=requests)
-        assert (scanned.answer == Answer.READ).all()
+        assert (scanned.answer == PartitionResult.READ).all()
         return scanned.producers, len(scanned.entries())
 
     for _ in sys.stdin:

@@ -29,7 +29,7 @@ class BaselineError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usual:
+class UsualDuration:
     """The usual duration of one kind of transaction, and the threshold of an unusual one."""
 
     of: str
@@ -45,12 +45,12 @@ class Baseline:
 
     made_at_ms: int = 0
     cluster_ids: frozenset[str] = frozenset()
-    transactional_ids: Mapping[tuple[str, str], Usual] = field(default_factory=lambda: MappingProxyType({}))
-    groups: Mapping[tuple[str, str], Usual] = field(default_factory=lambda: MappingProxyType({}))
-    topics: Mapping[tuple[str, str], Usual] = field(default_factory=lambda: MappingProxyType({}))
+    transactional_ids: Mapping[tuple[str, str], UsualDuration] = field(default_factory=lambda: MappingProxyType({}))
+    groups: Mapping[tuple[str, str], UsualDuration] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[tuple[str, str], UsualDuration] = field(default_factory=lambda: MappingProxyType({}))
     rules: GroupRules = ()
 
-    def usual(self, cluster_id: str, transactional_id: str | None, topic: str) -> Usual | None:
+    def usual(self, cluster_id: str, transactional_id: str | None, topic: str) -> UsualDuration | None:
         """The usual duration of such a transaction; None if it is unknown."""
         found = None
         if transactional_id is not None:
@@ -87,11 +87,11 @@ def parse(text: str, rules: GroupRules = ()) -> Baseline:
         raise BaselineError(f"it is damaged: {type(error).__name__}: {error}") from error
 
 
-def _table(thresholds: Any, name: str, key: str, of: str) -> Mapping[tuple[str, str], Usual]:
+def _table(thresholds: Any, name: str, key: str, of: str) -> Mapping[tuple[str, str], UsualDuration]:
     found = {}
     for entry in thresholds[name]:
         if entry["threshold_ms"] is not None:
-            found[_text(entry["cluster_id"]), _text(entry[key])] = Usual(
+            found[_text(entry["cluster_id"]), _text(entry[key])] = UsualDuration(
                 of=of.format(entry[key]),
                 threshold_ms=_number(entry, "threshold_ms"),
                 p99_ms=_number(entry, "p99_ms"),

@@ -21,12 +21,12 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
-from exporter.commands.context import Configured, Context
-from exporter.commands.lines import fitted, terminal_width
+from exporter.commands.context import Configuration, Context
+from exporter.commands.lines import fit, terminal_width
 from exporter.commands.status import ExitStatus
-from exporter.config.fleet import chosen, load_fleet
+from exporter.config.fleet import choose_cluster, load_fleet
 from exporter.config.java_properties import from_java
-from exporter.config.loading import ConfigurationError, Loaded, load, load_publish
+from exporter.config.loading import ConfigurationError, LoadedSettings, load, load_publish
 from exporter.config.settings import PublishSettings, Settings
 from exporter.files import read_text
 from exporter.log_format import formatter_of
@@ -73,12 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(error)
     _configure_logging(loaded.settings)
     files = tuple(Path(path) for path in _source_files(options, os.environ) if path is not None)
-    return _run(replace(context, configured=Configured(loaded=loaded, load=load, files=files)), loaded.settings)
+    return _run(replace(context, configured=Configuration(loaded=loaded, load=load, files=files)), loaded.settings)
 
 
 def _refused(error: ConfigurationError) -> int:
     for problem in error.problems:
-        print(fitted(f"{PROGRAM}: {problem}", terminal_width(sys.stderr)), file=sys.stderr)
+        print(fit(f"{PROGRAM}: {problem}", terminal_width(sys.stderr)), file=sys.stderr)
     return ExitStatus.COULD_NOT_RUN
 
 
@@ -149,7 +149,7 @@ def _load_publish(options: argparse.Namespace, environment: Mapping[str, str]) -
     return load_publish(file=_with_text(config_file), environment=environment, flags=_flags(options))
 
 
-def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded:
+def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> LoadedSettings:
     given = vars(options)
     flags = _flags(options)
     config_file, java_file, clusters_file = _source_files(options, environment)
@@ -163,7 +163,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Loaded
         clusters = clusters_file, _text(clusters_file)
         loaded = load_fleet(clusters, file=file, java=java, environment=environment, flags=flags)
         name, reads_clusters = given.get("cluster"), COMMANDS[options.command].reads_clusters
-        loaded = chosen(loaded, name or None, one=not reads_clusters)
+        loaded = choose_cluster(loaded, name or None, one=not reads_clusters)
     from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
     try:

@@ -26,7 +26,7 @@ Collect = Callable[[Memory], Snapshot]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class EvaluationInput:
     """The input of an evaluation besides the snapshot."""
 
     memory: Memory = field(default_factory=Memory)
@@ -34,7 +34,7 @@ class Known:
     baseline: Baseline = NO_BASELINE
 
 
-def run_cycle(collect: Collect, known: Known, journal_of: JournalOf = lambda _: NO_JOURNAL) -> Evaluation:
+def run_cycle(collect: Collect, known: EvaluationInput, journal_of: JournalOf = lambda _: NO_JOURNAL) -> Evaluation:
     """Collect a snapshot and evaluate it; the result has the memory for the next cycle. Raises what `collect` raises."""
     snapshot = collect(known.memory)
     open_ = snapshot.open_transactions
@@ -49,7 +49,7 @@ class Reader(Protocol):
     def phases(self) -> tuple[tuple[str, float], ...]:
         """(phase, seconds) of the latest cycle."""
 
-    def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
+    def cycle(self, known: EvaluationInput, journal_of: JournalOf) -> Evaluation:
         """One cycle. Raises ClusterUnavailableError and ClientClosedError."""
 
     def query(self, question: Question[T], *, deadline_s: float) -> T:
@@ -71,7 +71,7 @@ class Reader(Protocol):
 class EmbeddedReader(Collector):
     """Reads a cluster in this process."""
 
-    def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
+    def cycle(self, known: EvaluationInput, journal_of: JournalOf) -> Evaluation:
         """One cycle. Raises ClusterUnavailableError and ClientClosedError."""
         return run_cycle(collect_with(self), known, journal_of)
 

@@ -70,7 +70,7 @@ def atomic_write(path: Path, *, beside: str, mode: int = 0o600) -> Iterator[IO[b
     with suppress(FileNotFoundError):
         written.unlink()  # left by a run that was killed; of a link only the link is removed
     try:
-        with made(written, mode=mode) as file:
+        with create_file(written, mode=mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -81,7 +81,7 @@ def atomic_write(path: Path, *, beside: str, mode: int = 0o600) -> Iterator[IO[b
         raise
 
 
-def made(path: Path, *, mode: int = 0o600) -> IO[bytes]:
+def create_file(path: Path, *, mode: int = 0o600) -> IO[bytes]:
     """A new file, open for writing. Raises OSError."""
     # It follows no link; and the builtin, because Path.open accepts no opener.
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))

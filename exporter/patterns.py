@@ -42,7 +42,7 @@ _SINGLE: Final = {
 _REPEATS: Final = {constants.MAX_REPEAT, constants.MIN_REPEAT}
 
 
-def bounded(text: str) -> re.Pattern[str]:
+def compile_bounded(text: str) -> re.Pattern[str]:
     """The pattern; raises `re.error` if it is not one, ValueError if there are too many ways to match it."""
     pattern = re.compile(text)
     if _ways(parser.parse(text)) > WAYS_MAX:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from exporter.evaluation.verdicts import Kind, Verdict
+from exporter.evaluation.verdicts import Verdict, VerdictKind
 from grafana.fields import State
 
 CHOSEN: Final = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
@@ -20,7 +20,9 @@ PARTITION: Final = f"{EXPORTER}, topic, partition"
 
 HANGING_VERDICTS: Final = "hanging_.*"
 PROVED: Final = f'verdict=~"{HANGING_VERDICTS}"'
-NOT_PROVED: Final = 'verdict=~"' + "|".join(verdict.label for verdict in Verdict if verdict.kind is Kind.SUSPECT) + '"'
+NOT_PROVED: Final = (
+    'verdict=~"' + "|".join(verdict.label for verdict in Verdict if verdict.kind is VerdictKind.SUSPECT) + '"'
+)
 """Suspects that are not proved to hang."""
 FRESH_CYCLES: Final = 5
 """A snapshot older than so many cycles is not fresh; as in alerts/recording.yaml."""

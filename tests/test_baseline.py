@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.baseline import NO_BASELINE, Baseline, BaselineError, Usual, parse
+from exporter.baseline import NO_BASELINE, Baseline, BaselineError, UsualDuration, parse
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
@@ -48,7 +48,7 @@ def test_the_narrowest_that_has_a_threshold_counts(transactional_id: str | None,
 
 def test_numbers_are_taken_as_whole_ones() -> None:
     """The pipeline may write fractions."""
-    assert baseline().usual("cluster-1", "app-1", "orders") == Usual(
+    assert baseline().usual("cluster-1", "app-1", "orders") == UsualDuration(
         of="transactional id 'app-1'", threshold_ms=500, p99_ms=120, samples=300
     )
 

@@ -14,8 +14,8 @@ from exporter.config.loading import ConfigurationError
 from exporter.config.settings import Settings
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileError
-from exporter.daemon.state_file import State
-from exporter.files import MEGABYTE, atomic_write, contents, ending, made, read_text
+from exporter.daemon.state_file import SavedState
+from exporter.files import MEGABYTE, atomic_write, contents, create_file, ending, read_text
 from exporter.kafka.client.credentials import CredentialsError, client_options
 from exporter.recovery import plan_file
 from exporter.recovery.audit import AuditError, AuditLog
@@ -116,9 +116,9 @@ def test_the_exporter_s_files_are_for_its_user_alone(tmp_path: Path) -> None:
     """State and audit lines hold transactional ids, whatever the umask."""
     old = os.umask(0)
     try:
-        state_file.save(tmp_path / "a" / "b" / "state.json", State())
+        state_file.save(tmp_path / "a" / "b" / "state.json", SavedState())
         AuditLog(tmp_path / "c" / "audit.jsonl", wall_clock=lambda: 0.0).step("planned")
-        with made(tmp_path / "plan.json"):
+        with create_file(tmp_path / "plan.json"):
             pass
     finally:
         os.umask(old)
@@ -156,7 +156,7 @@ def test_an_existing_temporary_file_is_not_written_into(tmp_path: Path, kind: st
     path.unlink()
     path.symlink_to(precious)
     with pytest.raises(FileExistsError):
-        made(path)
+        create_file(path)
 
 
 def test_the_package_says_that_it_is_typed() -> None:

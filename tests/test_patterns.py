@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.config.values import groups
-from exporter.patterns import CHARACTERS_MAX, OTHER_GROUP, bounded, is_matched
+from exporter.patterns import CHARACTERS_MAX, OTHER_GROUP, compile_bounded, is_matched
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening
 
@@ -61,7 +61,7 @@ def test_what_operators_write_is_taken(pattern: str) -> None:
 def test_whatever_is_taken_ends_soon(pattern: str, name: str) -> None:
     """Patterns by chance, before long names that nearly match."""
     try:
-        taken = bounded(pattern)
+        taken = compile_bounded(pattern)
     except (re.error, ValueError, OverflowError):
         return
     for tried in (name, "a" * CHARACTERS_MAX, "ab" * (CHARACTERS_MAX // 2) + "b"):
@@ -72,7 +72,7 @@ def test_whatever_is_taken_ends_soon(pattern: str, name: str) -> None:
 
 def test_a_long_id_is_of_no_group() -> None:
     """32,000 characters, three times `.*`: that would be 10^13 ways."""
-    counts = Counts([("mine", bounded(".*.*.*-"))])
+    counts = Counts([("mine", compile_bounded(".*.*.*-"))])
 
     for name in ("x" * 32_000, "orders-"):
         happening = Happening.INITIALIZED

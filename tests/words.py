@@ -19,7 +19,7 @@ from exporter.kafka.collect import log_reader
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ErrorCode
-from exporter.publication.page.summary import Level, summarize
+from exporter.publication.page.summary import Severity, summarize
 from exporter.recovery.plan import Action, plan_for, refusal
 from exporter.snapshot import STATE_TOPIC
 from exporter.status import ClusterStatus, ProofStatus
@@ -208,7 +208,7 @@ def _calm_words(collector: Collector) -> tuple[str, str]:
     proof = ProofStatus(diagnosis.provable, diagnosis.sentence, evaluation.snapshot.finished_at_ms)
     status = ClusterStatus(interval_ms=30_000, stale_after_cycles=3, last_cycle_succeeded=True, proof=proof)
     summary = summarize(evaluation, status)
-    colour = "green" if summary.level is Level.GOOD else "not green"
+    colour = "green" if summary.level is Severity.GOOD else "not green"
     return diagnosis.provable.value, f"{colour}: {summary.title.replace('15 partitions', 'N partitions')}"
 
 

@@ -63,10 +63,10 @@ def load(path: Path) -> list[Group]:
 
 def rule_groups(choices: Choices | None = None) -> list[Group]:
     """Signals and alerts in one list: what a PrometheusRule has under `spec.groups`."""
-    return chosen([*load(RECORDING), *load(ALERTS)], choices or Choices())
+    return apply_choices([*load(RECORDING), *load(ALERTS)], choices or Choices())
 
 
-def chosen(groups: list[Group], choices: Choices) -> list[Group]:
+def apply_choices(groups: list[Group], choices: Choices) -> list[Group]:
     """The groups as they were chosen; a group that has lost all its rules is gone."""
     _refuse_unknown(groups, choices)
     changed = [

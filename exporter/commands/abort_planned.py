@@ -9,7 +9,7 @@ from pathlib import Path
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.context import Context
 from exporter.commands.lines import say
-from exporter.commands.recover import Means, log_plan, logged_failure, reported, shown
+from exporter.commands.recover import ClusterAccess, describe_plan, log_plan, logged_failure, reported
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
@@ -17,7 +17,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.audit import AuditLog
-from exporter.recovery.carry_out import Outcome, carry_out
+from exporter.recovery.carry_out import RecoveryOutcome, carry_out
 from exporter.recovery.plan import Action, Plan, plan_for, refusal, what_changed, which
 from exporter.recovery.plan_file import PlanFile, PlanFileError, PlannedAbort, load
 
@@ -36,7 +36,7 @@ class Standing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AbortReview:
     """One planned transaction, judged again; with a plan if it is still open."""
 
     standing: Standing
@@ -46,7 +46,7 @@ class Judged:
     """Why no marker will be written, in a sentence."""
 
 
-def abort_planned(context: Context, means: Means) -> int:
+def abort_planned(context: Context, means: ClusterAccess) -> int:
     """Abort the transactions in the plan file; returns the worst exit status. Raises AuditError."""
     options = context.options
     path = Path(options.plan_file)
@@ -77,41 +77,43 @@ def abort_planned(context: Context, means: Means) -> int:
     return _agreed_and_done(context, means, plan, judged)
 
 
-def judge(planned: PlannedAbort, means: Means) -> Judged:
+def judge(planned: PlannedAbort, means: ClusterAccess) -> AbortReview:
     """Judge the transaction by its partition's state now."""
     evaluation = means.judge(Scope(topic=planned.topic, partition=planned.partition))
     missing = gaps(evaluation.snapshot)
     rows = [row for row in all_rows(evaluation) if planned.is_same(row)]
     if not rows:
         if len(evaluation.snapshot.partitions) == 0:
-            return Judged(
+            return AbortReview(
                 Standing.UNREAD,
                 evaluation,
                 against="the partition does not exist or is not visible (needs DESCRIBE on the topic)",
             )
         unread = evaluation.snapshot.partitions.answer.any()
         if unread:
-            return Judged(Standing.UNREAD, evaluation, against="; ".join(missing))
+            return AbortReview(Standing.UNREAD, evaluation, against="; ".join(missing))
         if any(row.producer_id == planned.producer_id for row in all_rows(evaluation)):
             other = (
                 "its producer has another transaction open on this partition, at another start offset: write a new plan"
             )
-            return Judged(Standing.REFUSED, evaluation, against=other)
-        return Judged(Standing.GONE, evaluation, against="the transaction is not open any more: nothing to write")
+            return AbortReview(Standing.REFUSED, evaluation, against=other)
+        return AbortReview(Standing.GONE, evaluation, against="the transaction is not open any more: nothing to write")
     plan = plan_for(Action.ABORT, rows[0])
     changed = what_changed(planned, rows[0])
     if changed is not None:
         sentence = (
             f"the transaction has changed since the plan was made, {changed}: another client writes to the partition"
         )
-        return Judged(Standing.REFUSED, evaluation, plan, sentence)
+        return AbortReview(Standing.REFUSED, evaluation, plan, sentence)
     against = refusal(plan, None, may_force=False)
-    return Judged(Standing.HANGS if against is None else Standing.REFUSED, evaluation, plan, against or "")
+    return AbortReview(Standing.HANGS if against is None else Standing.REFUSED, evaluation, plan, against or "")
 
 
-def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: list[Judged]) -> int:
+def _agreed_and_done(context: Context, means: ClusterAccess, plan: PlanFile, judged: list[AbortReview]) -> int:
     for number, (planned, judgement) in enumerate(zip(plan.transactions, judged, strict=True), 1):
-        say(f"{number}. {planned if judgement.plan is None else shown(judgement.plan, means, judgement.evaluation)}")
+        say(
+            f"{number}. {planned if judgement.plan is None else describe_plan(judgement.plan, means, judgement.evaluation)}"
+        )
         if judgement.against:
             say(f"  nothing will be written: {judgement.against}")
     options = context.options
@@ -131,7 +133,7 @@ def _agreed_and_done(context: Context, means: Means, plan: PlanFile, judged: lis
     return _worst(statuses)
 
 
-def _one(planned: PlannedAbort, before: Judged, means: Means, audit: AuditLog) -> int:
+def _one(planned: PlannedAbort, before: AbortReview, means: ClusterAccess, audit: AuditLog) -> int:
     """Judge again while the lock excludes other writers, and abort. Writes nothing that the operator did not confirm."""
     if before.plan is None or before.standing is not Standing.HANGS:
         return _done(planned, before, means, audit)
@@ -139,13 +141,13 @@ def _one(planned: PlannedAbort, before: Judged, means: Means, audit: AuditLog) -
         return _done(planned, judge(planned, means), means, audit)
 
 
-def _done(planned: PlannedAbort, now: Judged, means: Means, audit: AuditLog) -> int:
+def _done(planned: PlannedAbort, now: AbortReview, means: ClusterAccess, audit: AuditLog) -> int:
     if now.plan is not None:
         log_plan(audit, now.evaluation, now.plan)
     if now.standing is Standing.HANGS:
         assert now.plan is not None, "only what is open can be judged to hang"
         result = carry_out(now.plan, means.partition(planned.topic, planned.partition), audit)
-        if result.outcome is Outcome.GONE:
+        if result.outcome is RecoveryOutcome.GONE:
             say(result.sentence)
             return ExitStatus.ANSWERED
         return reported(result)

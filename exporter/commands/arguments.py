@@ -11,7 +11,7 @@ from typing import Final
 from exporter import __version__
 from exporter.artifacts import PROJECT
 from exporter.commands import offline_options, options
-from exporter.commands.parser import HelpSettings, Parser
+from exporter.commands.parser import HelpSettings, OptionParser
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 
@@ -23,9 +23,9 @@ SETTINGS_HELP: Final = "--help-settings shows the settings that are options too"
 
 
 def build_parser() -> argparse.ArgumentParser:
-    shared = Parser(add_help=False)
+    shared = OptionParser(add_help=False)
     add_settings(shared, add_connection(shared))
-    parser = Parser(
+    parser = OptionParser(
         prog=PROGRAM,
         description=f"Finds hanging Kafka transactions and proves them.\n\n{_groups()}",
         epilog=f"{SHORT} help COMMAND shows its options.\n{WHERE_MORE_IS}",

@@ -19,7 +19,7 @@ CLUSTERS_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Result(Generic[T]):
+class ClusterResult(Generic[T]):
     """What a cluster has returned, or why there is nothing."""
 
     cluster: ClusterSettings
@@ -27,34 +27,34 @@ class Result(Generic[T]):
     failure: str = ""
 
 
-def on_each(settings: Settings, read: Callable[[ClusterSettings, Collector], T]) -> tuple[Result[T], ...]:
+def on_each(settings: Settings, read: Callable[[ClusterSettings, Collector], T]) -> tuple[ClusterResult[T], ...]:
     """The results of `read`, in the order of the clusters. A failure is printed, with the name of its cluster."""
     if not settings.clusters:  # in this thread, which Ctrl-C interrupts
-        results: tuple[Result[T], ...] = (_result(settings.watched[0], read),)
+        results: tuple[ClusterResult[T], ...] = (_result(settings.watched[0], read),)
     else:
         with ThreadPoolExecutor(min(len(settings.watched), CLUSTERS_MAX)) as pool:
             results = tuple(pool.map(lambda cluster: _result(cluster, read), settings.watched))
     for result in results:
         if result.failure:
-            complain(f"{named(result.cluster)}{result.failure}")
+            complain(f"{cluster_prefix(result.cluster)}{result.failure}")
     return results
 
 
-def named(cluster: ClusterSettings) -> str:
+def cluster_prefix(cluster: ClusterSettings) -> str:
     """Before a sentence about one cluster of several."""
     return "" if cluster.name is None else f"{cluster.name}: "
 
 
-def status_of(results: Sequence[Result[T]], *, is_incomplete: bool) -> ExitStatus:
+def status_of(results: Sequence[ClusterResult[T]], *, is_incomplete: bool) -> ExitStatus:
     """Of a command that has printed what it got."""
     if all(result.failure for result in results):
         return ExitStatus.COULD_NOT_RUN
     return ExitStatus.INCOMPLETE if is_incomplete or any(result.failure for result in results) else ExitStatus.ANSWERED
 
 
-def _result(cluster: ClusterSettings, read: Callable[[ClusterSettings, Collector], T]) -> Result[T]:
+def _result(cluster: ClusterSettings, read: Callable[[ClusterSettings, Collector], T]) -> ClusterResult[T]:
     try:
         with opened_collector(cluster.settings.kafka, cluster.settings.scan) as collector:
-            return Result(cluster, read(cluster, collector))
+            return ClusterResult(cluster, read(cluster, collector))
     except (*NO_RESPONSE, CredentialsError) as error:
-        return Result(cluster, failure=str(error))
+        return ClusterResult(cluster, failure=str(error))

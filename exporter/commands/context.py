@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.config.loading import Loaded
+from exporter.config.loading import LoadedSettings
 from exporter.config.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
+class Configuration:
     """The settings, their origin, and how to read them again."""
 
-    loaded: Loaded
-    load: Callable[[], Loaded]
+    loaded: LoadedSettings
+    load: Callable[[], LoadedSettings]
     """Raises ConfigurationError."""
     files: tuple[Path, ...] = ()
     """Those that the command line names."""
@@ -34,11 +34,11 @@ class Context:
     may_colour: bool
     is_submitted: bool = False
     """True if spark-submit started the process, and chose master and memory."""
-    configured: Configured | None = None
+    configured: Configuration | None = None
     """None for commands that need no settings."""
 
     @property
-    def settings_source(self) -> Configured:
+    def settings_source(self) -> Configuration:
         """The settings, of a command that has settings."""
         assert self.configured is not None
         return self.configured

@@ -6,7 +6,7 @@ import argparse
 import time
 
 from exporter.commands.context import Context
-from exporter.commands.lines import fitted, terminal_width
+from exporter.commands.lines import fit, terminal_width
 from exporter.commands.report import with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
@@ -42,7 +42,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     flat = {**row, "partitions": ",".join(row["partitions"])}
     print(
         in_format(
-            options.format, HEADINGS, [flat], document=row, for_people=lambda: fitted(in_words(row), terminal_width())
+            options.format, HEADINGS, [flat], document=row, for_people=lambda: fit(in_words(row), terminal_width())
         )
     )
     return ExitStatus.ANSWERED

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 
 from exporter.commands.context import Context
-from exporter.commands.names import meant
+from exporter.commands.names import suggestion
 from exporter.commands.report import visible_topics, with_collector
 from exporter.commands.rows import Row, for_people, in_format
 from exporter.commands.status import ExitStatus
@@ -46,9 +46,9 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
             lambda client: producers_of(client, options.topic, options.partition, options.broker_id)
         )
     except KafkaRequestError as error:
-        error.sentence += meant(options.topic, visible_topics(collector))
+        error.sentence += suggestion(options.topic, visible_topics(collector))
         raise
-    print(printed(entries, options.format))
+    print(output_rows(entries, options.format))
     return ExitStatus.ANSWERED
 
 
@@ -67,7 +67,7 @@ def rows_of(entries: Iterable[OneEntry]) -> list[Row]:
     ]
 
 
-def printed(entries: Iterable[OneEntry], chosen: str | None) -> str:
+def output_rows(entries: Iterable[OneEntry], chosen: str | None) -> str:
     """Kafka's own columns have None if no transaction is open."""
     rows = rows_of(entries)
     for_tsv = [{**row, "start_offset": str(row["start_offset"])} for row in rows]

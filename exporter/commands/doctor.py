@@ -10,7 +10,7 @@ from typing import Any
 
 from exporter.commands.clusters import CLUSTERS_MAX
 from exporter.commands.context import Context
-from exporter.commands.lines import fitted, say, terminal_width
+from exporter.commands.lines import fit, say, terminal_width
 from exporter.commands.report import opened_collector
 from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
@@ -39,7 +39,7 @@ CHECK_WIDTH = 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
+class Examination:
     """One cluster."""
 
     diagnosis: Diagnosis
@@ -69,7 +69,7 @@ def run(context: Context, settings: Settings) -> int:
     return statuses.pop() if len(statuses) == 1 else ExitStatus.INCOMPLETE
 
 
-def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> Examined:
+def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> Examination:
     options, settings = context.options, cluster.settings
     principal = options.principal or principal_of(settings.kafka)
     state_path = context.state_path(common, settings)
@@ -94,7 +94,7 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
         if options.acls == "strimzi"
         else acl_lines(diagnosis.findings, principal=principal, bootstrap=settings.kafka.bootstrap)
     )
-    return Examined(diagnosis=diagnosis, status=status, principal=principal, remedies=remedies)
+    return Examination(diagnosis=diagnosis, status=status, principal=principal, remedies=remedies)
 
 
 def _heading(form: str, remedies: tuple[str, ...]) -> str:
@@ -105,10 +105,10 @@ def _heading(form: str, remedies: tuple[str, ...]) -> str:
     return f"To mend it, as an administrator whose login is in admin.properties{unknown}:"
 
 
-def _text(examined: Examined) -> Iterable[str]:
+def _text(examined: Examination) -> Iterable[str]:
     for finding in examined.diagnosis.findings:
         yield from _finding(finding)
-    yield from ("", fitted(examined.diagnosis.sentence, terminal_width()))
+    yield from ("", fit(examined.diagnosis.sentence, terminal_width()))
 
 
 def _finding(finding: Finding) -> Iterable[str]:
@@ -118,10 +118,10 @@ def _finding(finding: Finding) -> Iterable[str]:
         lines.append(f"{' ' * hang}-> {printable(finding.consequence)}")
     if finding.advice:
         lines.append(f"{' ' * hang}{printable(finding.advice)}")
-    return (fitted(line, terminal_width(), hang) for line in lines)
+    return (fit(line, terminal_width(), hang) for line in lines)
 
 
-def _document(examined: Examined) -> Mapping[str, Any]:
+def _document(examined: Examination) -> Mapping[str, Any]:
     diagnosis = examined.diagnosis
     return {
         "provable": diagnosis.provable.value,

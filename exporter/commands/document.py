@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from exporter.evaluation.fields import Output, fields_of, projected
+from exporter.evaluation.fields import Output, fields_of, project
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
-from exporter.snapshot import Answer, Snapshot
+from exporter.snapshot import PartitionResult, Snapshot
 
 
 def document(
@@ -34,12 +34,14 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
     partitions = snapshot.partitions
     return {
         "complete": snapshot.is_complete,
-        "partitions": {answer.label: int(np.count_nonzero(partitions.answer == int(answer))) for answer in Answer},
+        "partitions": {
+            answer.label: int(np.count_nonzero(partitions.answer == int(answer))) for answer in PartitionResult
+        },
         "unread_partitions": [
             {
                 "topic": partitions.name(int(row))[0],
                 "partition": partitions.name(int(row))[1],
-                "answer": Answer(int(partitions.answer[row])).label,
+                "answer": PartitionResult(int(partitions.answer[row])).label,
                 "reason": partitions.reasons[partitions.reason[row]],
             }
             for row in np.flatnonzero(partitions.is_unread)
@@ -59,7 +61,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
 
 def transaction(row: TransactionRow) -> dict[str, Any]:
     """One open transaction under the documented names."""
-    return projected(row, Output.JSON)
+    return project(row, Output.JSON)
 
 
 TRANSACTION_KEYS = tuple(field.name_in(Output.JSON) for field in fields_of(Output.JSON))

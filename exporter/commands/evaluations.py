@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from exporter.commands.clusters import Result, named, status_of
+from exporter.commands.clusters import ClusterResult, cluster_prefix, status_of
 from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.report import complain_of_gaps
 from exporter.commands.rows import Paint, as_csv, as_json, as_table, plain
@@ -14,7 +14,7 @@ from exporter.commands.transactions_table import rendered
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 
-Results = Sequence[Result[Evaluation]]
+Results = Sequence[ClusterResult[Evaluation]]
 RowsOf = Callable[[Evaluation], Sequence[TransactionRow]]
 MINUTE_MS: Final = 60_000
 HEADINGS: Final = {
@@ -54,7 +54,7 @@ def printed(results: Results, rows_of: RowsOf, output: str, paint: Paint = plain
     return as_table({**HEADINGS, "cluster": "Cluster"} if is_fleet else HEADINGS, rows, paint)
 
 
-def _document(result: Result[Evaluation], rows_of: RowsOf) -> dict[str, Any]:
+def _document(result: ClusterResult[Evaluation], rows_of: RowsOf) -> dict[str, Any]:
     name = result.cluster.name
     if result.value is None:
         return {"cluster_name": name, "failure": result.failure}
@@ -64,7 +64,7 @@ def _document(result: Result[Evaluation], rows_of: RowsOf) -> dict[str, Any]:
 def status_of_evaluations(results: Results) -> ExitStatus:
     """Prints what is missing, a line each with the name of the cluster."""
     missing = [
-        f"{named(result.cluster)}{gap}"
+        f"{cluster_prefix(result.cluster)}{gap}"
         for result in results
         if result.value is not None
         for gap in gaps(result.value.snapshot)

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from exporter.commands.progress import Progress
 from exporter.config.settings import Settings
-from exporter.cycle import Known, run_cycle
+from exporter.cycle import EvaluationInput, run_cycle
 from exporter.daemon.wiring import policy_of
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
@@ -22,7 +22,7 @@ from exporter.snapshot import Snapshot, TransactionKey
 REREAD_SECONDS = 1.0
 
 
-class Collects(Protocol):
+class SnapshotSource(Protocol):
     """The part of a Collector that is needed here."""
 
     def collect(self, *, seen_before: None, scope: Scope, progress: Report, search_logs: bool) -> Snapshot: ...
@@ -39,12 +39,12 @@ def policy(settings: Settings, *, stuck_after_ms: int | None = None, overdue_sla
     return known if overdue_slack_ms is None else replace(known, overdue_slack_ms=overdue_slack_ms)
 
 
-class Judge:
+class Examiner:
     """Examines partitions repeatedly and remembers them: one that was completing can be stuck in the next cycle."""
 
     def __init__(
         self,
-        collector: Collects,
+        collector: SnapshotSource,
         known: Policy,
         *,
         search_logs: bool = True,
@@ -67,7 +67,7 @@ class Judge:
                 lambda _: self._collector.collect(
                     seen_before=None, scope=scope, progress=progress, search_logs=self._search_logs
                 ),
-                Known(memory=self._memory, policy=self._policy),
+                EvaluationInput(memory=self._memory, policy=self._policy),
             )
         self._memory = evaluation.memory
         return evaluation

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 
 from exporter.commands.context import Context
-from exporter.commands.examine import Judge, policy
+from exporter.commands.examine import Examiner, policy
 from exporter.commands.incident import incident_named
 from exporter.commands.lines import say
 from exporter.commands.report import complain, complain_of_gaps, with_collector
@@ -18,7 +18,7 @@ from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.explain.document import Explanation, document, explain, markdown, text
-from exporter.explain.read import Wanted, read_facts
+from exporter.explain.read import TransactionToExplain, read_facts
 from exporter.files import MEGABYTE
 from exporter.incidents.incident import Suspect
 from exporter.kafka.collect.collector import Collector
@@ -66,7 +66,9 @@ def _explain(context: Context, settings: Settings, collector: Collector, suspect
     return ExitStatus.INCOMPLETE if complain_of_gaps(gaps) else ExitStatus.ANSWERED
 
 
-def _open_at(settings: Settings, collector: Collector, topic: str, partition: int, start_offset: int) -> Wanted:
+def _open_at(
+    settings: Settings, collector: Collector, topic: str, partition: int, start_offset: int
+) -> TransactionToExplain:
     """Raises KafkaRequestError if no transaction is open there."""
     rows = _rows(settings, collector, topic, partition)
     row = next((row for row in rows if row.start_offset == start_offset), None)
@@ -78,30 +80,30 @@ def _open_at(settings: Settings, collector: Collector, topic: str, partition: in
             f"no transaction is open on {topic}-{partition} at start offset {start_offset}; {others}; "
             "for one that has ended, name its incident: --incident",
         )
-    return Wanted(opened=row.key, verdict=row.verdict, transactional_id=row.transactional_id)
+    return TransactionToExplain(opened=row.key, verdict=row.verdict, transactional_id=row.transactional_id)
 
 
-def _of_suspect(settings: Settings, collector: Collector, suspect: Suspect) -> Wanted:
+def _of_suspect(settings: Settings, collector: Collector, suspect: Suspect) -> TransactionToExplain:
     verdict = None
     if suspect.ended_at_ms is None:
         rows = _rows(settings, collector, suspect.topic, suspect.partition)
         verdict = next((row.verdict for row in rows if row.start_offset == suspect.start_offset), None)
-    return Wanted.of(suspect, verdict)
+    return TransactionToExplain.of(suspect, verdict)
 
 
 def _rows(settings: Settings, collector: Collector, topic: str, partition: int) -> tuple[TransactionRow, ...]:
-    evaluation: Evaluation = Judge(collector, policy(settings), search_logs=False).judge(
+    evaluation: Evaluation = Examiner(collector, policy(settings), search_logs=False).judge(
         Scope(topic=topic, partition=partition)
     )
     return worst_first(evaluation)
 
 
-def _headers(collector: Collector, wanted: Wanted) -> tuple[str, ...] | None:
+def _headers(collector: Collector, wanted: TransactionToExplain) -> tuple[str, ...] | None:
     (record,) = collector.query(lambda client: first_records(client, [wanted.opened]))
     return None if record.unread else record.headers
 
 
-def _explained(options: argparse.Namespace, collector: Collector, wanted: Wanted) -> Explanation:
+def _explained(options: argparse.Namespace, collector: Collector, wanted: TransactionToExplain) -> Explanation:
     """Raises BrokerFault and ClusterUnavailableError."""
     limit = options.max_megabytes * MEGABYTE
     budget = LogBudget(bytes_left=limit)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from exporter.commands.clusters import Result, on_each
+from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
 from exporter.commands.document import transaction
 from exporter.commands.evaluations import MINUTE_MS, Results, printed, status_of_evaluations
-from exporter.commands.examine import Judge, completing, policy
-from exporter.commands.names import meant
+from exporter.commands.examine import Examiner, completing, policy
+from exporter.commands.names import suggestion
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
 from exporter.commands.report import complain, visible_topics, with_collector
 from exporter.commands.rows import output_format, paint_for
@@ -22,12 +22,12 @@ from exporter.config.settings import ClusterSettings, Settings
 from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
-from exporter.files import made
+from exporter.files import create_file
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ErrorCode
 from exporter.kafka.lookups import KafkaRequestError
-from exporter.recovery.plan_file import written
+from exporter.recovery.plan_file import render_plan_file
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -54,7 +54,7 @@ def _watch(context: Context, settings: Settings, collector: Collector) -> int:
     return watch(
         context.options,
         lambda: judge.look(_scope(context.options)),
-        lambda evaluation: _printed(context, (Result(cluster, evaluation),)),
+        lambda evaluation: _printed(context, (ClusterResult(cluster, evaluation),)),
     )
 
 
@@ -67,9 +67,9 @@ def _scope(options: argparse.Namespace) -> Scope:
     return Scope(topic=options.topic, partition=options.partition, broker=options.broker_id)
 
 
-def _judge(options: argparse.Namespace, settings: Settings, collector: Collector, *, shows_progress: bool) -> Judge:
+def _judge(options: argparse.Namespace, settings: Settings, collector: Collector, *, shows_progress: bool) -> Examiner:
     known = policy(settings, stuck_after_ms=options.stuck_after, overdue_slack_ms=options.overdue_slack)
-    return Judge(collector, known, shows_progress=shows_progress)
+    return Examiner(collector, known, shows_progress=shows_progress)
 
 
 def wrong_usage(options: argparse.Namespace) -> str | None:
@@ -90,7 +90,7 @@ def _find(context: Context, settings: Settings) -> int:
     def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
         evaluation = _judge(options, cluster.settings, collector, shows_progress=not is_fleet).judge(scope)
         if not is_fleet and len(evaluation.snapshot.partitions) == 0 and scope != Scope():
-            hint = "" if options.topic is None else meant(options.topic, visible_topics(collector))
+            hint = "" if options.topic is None else suggestion(options.topic, visible_topics(collector))
             raise KafkaRequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
                 "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
@@ -143,9 +143,9 @@ def _state(row: TransactionRow) -> str | None:
 def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRow]) -> bool:
     """False, with a message, if it could not be written."""
     snapshot = evaluation.snapshot
-    text = written(snapshot.cluster_id, snapshot.taken_at_ms, [(row, transaction(row)) for row in rows])
+    text = render_plan_file(snapshot.cluster_id, snapshot.taken_at_ms, [(row, transaction(row)) for row in rows])
     try:
-        with made(path) as file:
+        with create_file(path) as file:
             file.write(text.encode())
     except OSError as error:
         complain(f"the plan was not written: {path}: {error.strerror or error}")

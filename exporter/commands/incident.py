@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from exporter.commands.context import Context
-from exporter.commands.lines import fitted, terminal_width
-from exporter.commands.names import meant
+from exporter.commands.lines import fit, terminal_width
+from exporter.commands.names import suggestion
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -23,7 +23,7 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
     try:
         if options.id is None:
-            print(_list_of(_followed(context, settings), options.format))
+            print(_list_of(_followed_incidents(context, settings), options.format))
             return ExitStatus.ANSWERED
         incident = incident_named(context, settings, options.id)
     except KeptFileError as error:
@@ -34,7 +34,7 @@ def run(context: Context, settings: Settings) -> int:
     return ExitStatus.ANSWERED
 
 
-def _followed(context: Context, settings: Settings) -> Incidents:
+def _followed_incidents(context: Context, settings: Settings) -> Incidents:
     path = path_beside(context.state_path(settings, settings))
     if path is None or not path.exists():
         where = "there is no state directory" if path is None else f"{path} does not exist"
@@ -46,10 +46,10 @@ def _followed(context: Context, settings: Settings) -> Incidents:
 
 def incident_named(context: Context, settings: Settings, name: str) -> Incident:
     """One that the daemon has followed. Raises KeptFileError with the reason if there is none."""
-    incidents = _followed(context, settings)
+    incidents = _followed_incidents(context, settings)
     incident = incidents.named(name)
     if incident is None:
-        hint = meant(name, [known.id for known in incidents.all]) or ": `ktx incident` lists them"
+        hint = suggestion(name, [known.id for known in incidents.all]) or ": `ktx incident` lists them"
         raise KeptFileError(f"no incident {name} is known{hint}")
     return incident
 
@@ -63,4 +63,4 @@ def _list_of(incidents: Incidents, form: str) -> str:
         f"{incident.id}  {'over' if incident.is_over else 'open'}  {in_one_sentence(incident)}"
         for incident in reversed(incidents.all)
     ]
-    return fitted("\n".join(lines), terminal_width())
+    return fit("\n".join(lines), terminal_width())

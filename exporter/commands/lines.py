@@ -23,7 +23,7 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     return max(columns, WIDTH_MIN) if columns else None
 
 
-def fitted(text: str, width: int | None, hang: int | None = None) -> str:
+def fit(text: str, width: int | None, hang: int | None = None) -> str:
     """`text` with its long lines continued after `hang` spaces, by default below their last column.
 
     A word that is too long stays whole: a path or an id that a terminal breaks can still be copied.
@@ -54,4 +54,4 @@ def _continued(line: str, width: int, hang: int | None) -> str:
 
 def say(text: str) -> None:
     """Print `text` for people on standard output."""
-    print(fitted(text, terminal_width()))
+    print(fit(text, terminal_width()))

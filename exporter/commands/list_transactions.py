@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 
-from exporter.commands.clusters import named, on_each, status_of
+from exporter.commands.clusters import cluster_prefix, on_each, status_of
 from exporter.commands.context import Context
 from exporter.commands.report import complain_of_gaps
 from exporter.commands.rows import Row, for_people, in_format
@@ -51,7 +51,7 @@ def run(context: Context, settings: Settings) -> int:
         headings = {"cluster": "Cluster", **HEADINGS} if settings.clusters else HEADINGS
         words = partial(in_words, rows, is_fleet=bool(settings.clusters))
         print(in_format(options.format, headings, rows, for_people=words))
-    missing = [f"{named(cluster)}{gap}" for cluster, _, gaps in found for gap in gaps]
+    missing = [f"{cluster_prefix(cluster)}{gap}" for cluster, _, gaps in found for gap in gaps]
     return status_of(results, is_incomplete=complain_of_gaps(missing))
 
 

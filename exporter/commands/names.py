@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection
 
 
-def meant(given: str, known: Collection[str]) -> str:
+def suggestion(given: str, known: Collection[str]) -> str:
     """`: did you mean orders?`; nothing if no name is near, or `given` is one of them."""
     close = [] if given in known else difflib.get_close_matches(given, known, n=1)
     return f": did you mean {close[0]}?" if close else ""

@@ -10,8 +10,8 @@ from exporter import __version__
 from exporter.commands.clusters import on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import Results, printed, status_of_evaluations
-from exporter.commands.examine import Judge
-from exporter.commands.lines import fitted, terminal_width
+from exporter.commands.examine import Examiner
+from exporter.commands.lines import fit, terminal_width
 from exporter.commands.rows import Paint, paint_for
 from exporter.commands.transactions_table import summary
 from exporter.config.settings import ClusterSettings, Settings
@@ -28,7 +28,7 @@ def run(context: Context, settings: Settings) -> int:
 
     def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
         policy = policy_of(cluster.settings)
-        return Judge(collector, policy, search_logs=False, shows_progress=not settings.clusters).look()
+        return Examiner(collector, policy, search_logs=False, shows_progress=not settings.clusters).look()
 
     results = on_each(settings, look)
     if settings.clusters or results[0].value is not None:
@@ -41,7 +41,7 @@ def _printed(results: Results, output: str, paint: Paint) -> str:
         return _exposition({result.cluster: result.value for result in results})
     only = results[0].value if results[0].cluster.name is None else None
     if output == "table" and only is not None and not worst_first(only):
-        return fitted(summary(only), terminal_width())
+        return fit(summary(only), terminal_width())
     return printed(results, all_rows if output == "json" else worst_first, output, paint)
 
 

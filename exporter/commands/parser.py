@@ -8,8 +8,8 @@ import sys
 import textwrap
 from typing import Any, Final, NoReturn
 
-from exporter.commands.lines import fitted, terminal_width
-from exporter.commands.names import meant
+from exporter.commands.lines import fit, terminal_width
+from exporter.commands.names import suggestion
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 
@@ -32,7 +32,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _format_usage(self, usage: Any, *arguments: Any) -> str:
         """Breaks a given usage too: argparse does so only with its own."""
         text = super()._format_usage(usage, *arguments)
-        return text if usage is None else f"{fitted(text.rstrip(), terminal_width(), len('usage: '))}\n\n"
+        return text if usage is None else f"{fit(text.rstrip(), terminal_width(), len('usage: '))}\n\n"
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """Names with hyphens stay whole."""
@@ -41,10 +41,10 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Lines stay lines; examples are whole, to be copied."""
         lines = super()._fill_text(text, width, indent).split("\n")
-        return "\n".join(line if line.startswith("  ktx ") else fitted(line, terminal_width()) for line in lines)
+        return "\n".join(line if line.startswith("  ktx ") else fit(line, terminal_width()) for line in lines)
 
 
-class Parser(argparse.ArgumentParser):
+class OptionParser(argparse.ArgumentParser):
     """Accepts full option names only: a later release may add an option that a short one would also match.
 
     argparse would take `--kafka.sasl.password=...`, which is not an option, for `--kafka.sasl.password-file`. An error
@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": _Formatter, **named, "allow_abbrev": False})
-        self.commands: dict[str, Parser] = {}
+        self.commands: dict[str, OptionParser] = {}
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Exits with status 2 and names the unknown arguments."""
@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
                 hint = "; secrets have no flag: name a file or a variable"
             else:
                 settings = (flag_name(setting.name) for setting in SETTINGS if not setting.is_secret)
-                hint = meant(names[0], [*re.findall(r"--[\w.-]+", of.format_help()), *settings])
+                hint = suggestion(names[0], [*re.findall(r"--[\w.-]+", of.format_help()), *settings])
             of.error(f"unrecognized arguments: {' '.join(names)}{hint}")
         return options
 
@@ -74,9 +74,9 @@ class Parser(argparse.ArgumentParser):
         choice = _INVALID_CHOICE.fullmatch(message)
         if choice is not None:
             known = re.findall(r"[\w-]+", choice["known"])
-            hint = meant(choice["given"], known) or f": choose from {', '.join(known)}"
+            hint = suggestion(choice["given"], known) or f": choose from {', '.join(known)}"
             message = f"{choice['what']}: there is no {choice['given']!r}{hint}"
-        self.exit(2, f"{fitted(f'{self.prog}: {message}', terminal_width(sys.stderr))}\nHelp: {self.prog} --help\n")
+        self.exit(2, f"{fit(f'{self.prog}: {message}', terminal_width(sys.stderr))}\nHelp: {self.prog} --help\n")
 
 
 class HelpSettings(argparse.Action):

@@ -10,9 +10,9 @@ from functools import partial
 
 from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
-from exporter.commands.examine import Judge, policy
+from exporter.commands.examine import Examiner, policy
 from exporter.commands.lines import say
-from exporter.commands.names import meant
+from exporter.commands.names import suggestion
 from exporter.commands.report import complain, visible_topics
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
@@ -28,13 +28,13 @@ from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
 from exporter.publication.page.humanize import humanize_group
 from exporter.recovery.audit import AuditLog
-from exporter.recovery.carry_out import Outcome, Result, carry_out
+from exporter.recovery.carry_out import RecoveryOutcome, RecoveryResult, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
 from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal, what_changed, which
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ClusterAccess:
     """The cluster access that a recovery needs."""
 
     judge: Callable[[Scope], Evaluation]
@@ -45,10 +45,10 @@ class Means:
     """Counts what a transaction holds back; None where that is not done."""
 
 
-def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | None = 0) -> Means:
+def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | None = 0) -> ClusterAccess:
     """The access to a real cluster."""
-    return Means(
-        judge=Judge(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
+    return ClusterAccess(
+        judge=Examiner(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
         topics=partial(visible_topics, collector),
         records=lambda row: collector.query(
@@ -64,25 +64,25 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
     )
 
 
-def with_means(settings: Settings, command: Callable[[Means], int], *, stuck_after_ms: int | None = 0) -> int:
+def with_means(settings: Settings, command: Callable[[ClusterAccess], int], *, stuck_after_ms: int | None = 0) -> int:
     """Run `command` as `with_audited` does."""
     return with_audited(
         settings, lambda collector: command(means_of(settings, collector, stuck_after_ms=stuck_after_ms))
     )
 
 
-def recover(context: Context, means: Means, action: Action, *, forced: Verdict | None = None) -> int:
+def recover(context: Context, means: ClusterAccess, action: Action, *, forced: Verdict | None = None) -> int:
     """Run `action` on the transaction that the options name; returns the exit status. Raises AuditError."""
     options = context.options
     scope = Scope(topic=options.topic, partition=options.partition)
     evaluation = means.judge(scope)
-    row = chosen(options, evaluation, means.topics)
+    row = find_transaction(options, evaluation, means.topics)
     if row is None:
         return ExitStatus.COULD_NOT_RUN
     plan = plan_for(action, row)
     against = refusal(plan, forced)
     if action is Action.ABORT or against is None:  # a refused completion has decided nothing that a plan could show
-        say(shown(plan, means, evaluation))
+        say(describe_plan(plan, means, evaluation))
     if options.dry_run:
         return dry_run(against)
     audit = audit_log(context)
@@ -95,7 +95,7 @@ def recover(context: Context, means: Means, action: Action, *, forced: Verdict |
         return _judged_and_done(options, means, plan, forced, audit)
 
 
-def shown(plan: Plan, means: Means, evaluation: Evaluation) -> str:
+def describe_plan(plan: Plan, means: ClusterAccess, evaluation: Evaluation) -> str:
     """The plan in words, with the records that the transaction holds back, and the consumer groups behind it."""
     now_ms = evaluation.snapshot.cluster_time_ms
     groups = [printable(humanize_group(group, now_ms)) for group in plan.row.groups]
@@ -109,10 +109,10 @@ def shown(plan: Plan, means: Means, evaluation: Evaluation) -> str:
 
 
 def _judged_and_done(
-    options: argparse.Namespace, means: Means, asked: Plan, forced: Verdict | None, audit: AuditLog
+    options: argparse.Namespace, means: ClusterAccess, asked: Plan, forced: Verdict | None, audit: AuditLog
 ) -> int:
     """Judge again while the lock excludes other writers: the question and the lock may have taken time."""
-    row = chosen(options, means.judge(Scope(topic=options.topic, partition=options.partition)), means.topics)
+    row = find_transaction(options, means.judge(Scope(topic=options.topic, partition=options.partition)), means.topics)
     if row is None:
         audit.step("ended", done=False, sentence="the transaction was not open any more at the second evaluation")
         return ExitStatus.COULD_NOT_RUN
@@ -145,7 +145,7 @@ def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
         raise
 
 
-def chosen(
+def find_transaction(
     options: argparse.Namespace, evaluation: Evaluation, topics: Callable[[], tuple[str, ...]]
 ) -> TransactionRow | None:
     """The open transaction that the options name; None, with a message, if it does not exist."""
@@ -165,7 +165,7 @@ def chosen(
     if len(named) == 1:
         return named[0]
     if len(evaluation.snapshot.partitions) == 0:
-        hint = meant(options.topic, topics())
+        hint = suggestion(options.topic, topics())
         complain(
             f"{options.topic}-{options.partition} does not exist or is not visible (needs DESCRIBE on the topic){hint}"
         )
@@ -194,12 +194,12 @@ def refused(audit: AuditLog, plan: Plan, against: str) -> int:
     return complain(f"refused, nothing is written: {against}", ExitStatus.REFUSED)
 
 
-def reported(result: Result) -> int:
+def reported(result: RecoveryResult) -> int:
     """Print the result of a plan. Raises LoggedInterrupt if the operator pressed Ctrl-C."""
     if result.is_done:
         say(result.sentence)
         return ExitStatus.ANSWERED
     complain(result.sentence)
-    if result.outcome is Outcome.INTERRUPTED:
+    if result.outcome is RecoveryOutcome.INTERRUPTED:
         raise LoggedInterrupt
     return ExitStatus.COULD_NOT_RUN

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from typing import Final, TextIO
 
 from exporter.commands.arguments import PROGRAM
-from exporter.commands.lines import fitted, terminal_width
+from exporter.commands.lines import fit, terminal_width
 from exporter.commands.status import ExitStatus
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings, Settings
@@ -34,7 +34,7 @@ def complain(sentence: str, status: ExitStatus = ExitStatus.COULD_NOT_RUN) -> Ex
 
 
 def _print(sentence: str, stream: TextIO) -> None:
-    print(fitted(f"{PROGRAM}: {printable(sentence)}", terminal_width(stream)), file=stream, flush=True)
+    print(fit(f"{PROGRAM}: {printable(sentence)}", terminal_width(stream)), file=stream, flush=True)
 
 
 def complain_of_gaps(gaps: Iterable[str]) -> bool:

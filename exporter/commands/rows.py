@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from exporter.commands.context import Context
-from exporter.commands.lines import fitted, terminal_width
+from exporter.commands.lines import fit, terminal_width
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.verdicts import Verdict
 
@@ -74,7 +74,7 @@ def in_format(
 
 def for_people(headings: Mapping[str, str], rows: Sequence[Row], nothing: str) -> str:
     """A table with the headings of `find-hanging`'s, or the sentence that there is nothing."""
-    return table_for_people(headings, rows) if rows else fitted(nothing, terminal_width())
+    return table_for_people(headings, rows) if rows else fit(nothing, terminal_width())
 
 
 def table_for_people(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain) -> str:
@@ -100,7 +100,7 @@ def table_for_people(headings: Mapping[str, str], rows: Sequence[Row], paint: Pa
     for number, row in enumerate(rows):
         below = [f"  {headings[key].lower()}: {_cell(row.get(key))}" for key in list(headings)[len(columns) :]]
         line = line_of([cells[key][number] for key in columns])
-        lines.append(paint(row, fitted("\n".join([line, *below]), width)))
+        lines.append(paint(row, fit("\n".join([line, *below]), width)))
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from exporter.commands.cautions import exposed_secrets, globs, lacking_descriptors
-from exporter.commands.context import Configured, Context
+from exporter.commands.context import Configuration, Context
 from exporter.commands.pipeline import NEEDED
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -67,7 +67,7 @@ def run(context: Context, settings: Settings) -> int:
     orders = Orders()
     rows_seconds = 0 if settings.history.directory is None else ROWS_SECONDS
     follow_signals(orders, LatestEnd(END_SECONDS + rows_seconds))
-    return serve(daemon_of(context, settings, opened, orders), server_of)
+    return serve(daemon_of(context, settings, embedded_reader, orders), server_of)
 
 
 def _serve_by_spark(context: Context, settings: Settings, server_of: Callable[[Routes], WebServer]) -> int:
@@ -95,7 +95,7 @@ def _serve_by_spark(context: Context, settings: Settings, server_of: Callable[[R
             engine.close()
 
 
-def opened(cluster: ClusterSettings) -> Reader:
+def embedded_reader(cluster: ClusterSettings) -> Reader:
     """The reader of a cluster in this process. Raises CredentialsError."""
     return EmbeddedReader.opened(cluster.settings.kafka, cluster.settings.scan)
 
@@ -127,7 +127,7 @@ def follow_signals(orders: Orders, latest_end: LatestEnd | None = None) -> None:
     signal.signal(signal.SIGHUP, lambda *_: orders.put(Order.RELOAD))
 
 
-def reloader_of(configured: Configured) -> Reloader:
+def reloader_of(configured: Configuration) -> Reloader:
     """Reads the settings again from the same sources."""
     return Reloader(configured.load, configured.loaded, configured.files, wall_clock=time.time)
 

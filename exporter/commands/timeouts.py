@@ -63,16 +63,16 @@ def run(context: Context, settings: Settings) -> int:
 
 
 @dataclass(slots=True)
-class _Found:
+class _LogContents:
     ended: list[EndedByCoordinator] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     undecoded: int = 0
 
 
-def _read(settings: Settings, from_ms: int, *, until: float) -> _Found:
+def _read(settings: Settings, from_ms: int, *, until: float) -> _LogContents:
     """From the first record written at `from_ms` to the present end of the log. Raises LogUnreadableError."""
     log = StateLog(settings.kafka, since_ms=from_ms, positions={})
-    ledger, found = Ledger(), _Found()
+    ledger, found = Ledger(), _LogContents()
     ends: dict[int, int] = {}
     missing: set[int] = set()
     last_hope = time.monotonic()
@@ -109,7 +109,7 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _Found:
     return found
 
 
-def _take(record: LogRecord, ledger: Ledger, found: _Found) -> None:
+def _take(record: LogRecord, ledger: Ledger, found: _LogContents) -> None:
     try:
         decoded = decode(record.key, record.value)
     except MalformedRecordError:

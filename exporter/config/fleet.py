@@ -23,7 +23,7 @@ from typing import Final
 
 import yaml
 
-from exporter.config.loading import ConfigurationError, Loaded, Written, composed, load, settings_below
+from exporter.config.loading import ConfigurationError, LoadedSettings, SettingSource, composed, load, settings_below
 from exporter.config.settings import ClusterSettings
 
 ROOT: Final = "clusters"
@@ -36,10 +36,10 @@ def load_fleet(
     clusters: tuple[str, str],
     *,
     file: tuple[str, str] | None = None,
-    java: Mapping[str, Written] = MappingProxyType({}),
+    java: Mapping[str, SettingSource] = MappingProxyType({}),
     environment: Mapping[str, str] = MappingProxyType({}),
     flags: Mapping[str, str] = MappingProxyType({}),
-) -> Loaded:
+) -> LoadedSettings:
     """Settings with their clusters, in the order of the file `clusters`, a path and its text.
 
     Raises ConfigurationError with every problem found.
@@ -47,7 +47,7 @@ def load_fleet(
     problems: list[str] = []
     files: list[Path] = []
     blocks = _blocks(*clusters, problems)
-    loaded: dict[str, Loaded] = {}
+    loaded: dict[str, LoadedSettings] = {}
     for name, block in blocks.items():
         try:
             loaded[name] = load(file=file, java=java, environment=environment, flags=flags, cluster=block)
@@ -73,14 +73,14 @@ def load_fleet(
         )
         for name, cluster in loaded.items()
     )
-    return Loaded(
+    return LoadedSettings(
         settings=replace(first.settings, clusters=members),
         written=first.written,
         files=tuple(dict.fromkeys(file for cluster in loaded.values() for file in cluster.files)),
     )
 
 
-def chosen(loaded: Loaded, name: str | None, *, one: bool) -> Loaded:
+def choose_cluster(loaded: LoadedSettings, name: str | None, *, one: bool) -> LoadedSettings:
     """The fleet, or with a name only this cluster of it. `one`: as the settings of a single cluster.
 
     Raises ConfigurationError.
@@ -101,7 +101,7 @@ def chosen(loaded: Loaded, name: str | None, *, one: bool) -> Loaded:
     return replace(loaded, settings=own, written=cluster.written)
 
 
-def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Written]]:
+def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, SettingSource]]:
     """Settings by cluster, as they are written."""
     try:
         root = composed(path, text)
@@ -112,7 +112,7 @@ def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Wr
     if clusters is None:
         problems.append(f"{path}: must be a mapping with the one key `{ROOT}`, a mapping of names to clusters")
         return {}
-    blocks: dict[str, dict[str, Written]] = {}
+    blocks: dict[str, dict[str, SettingSource]] = {}
     for key, node in clusters.value:
         place = f"{path}:{key.start_mark.line + 1}"
         name = str(key.value)
@@ -134,7 +134,7 @@ def _clusters(root: yaml.Node | None) -> yaml.MappingNode | None:
     return clusters if isinstance(clusters, yaml.MappingNode) and clusters.value else None
 
 
-def _block(path: str, node: yaml.MappingNode, problems: list[str]) -> dict[str, Written]:
+def _block(path: str, node: yaml.MappingNode, problems: list[str]) -> dict[str, SettingSource]:
     found = settings_below(path, node, problems)
     for name, written in found.items():
         if name.partition(".")[0] not in SECTIONS or name in OF_THE_PROCESS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from exporter.config.loading import ConfigurationError, Written
+from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.sasl import MECHANISMS
 
 NAMES = {
@@ -135,9 +135,9 @@ def _unescaped(written: str) -> str:
     return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", character, written)
 
 
-def from_java(path: str, text: str) -> dict[str, Written]:
+def from_java(path: str, text: str) -> dict[str, SettingSource]:
     """The settings in a Java client's properties file. Raises ConfigurationError with every problem."""
-    found: dict[str, Written] = {}
+    found: dict[str, SettingSource] = {}
     problems: list[str] = []
     lines = [(line, key, value.strip()) for line, key, value in properties(text)]
     # Java's own default is JKS, and it reads PKCS12 under that name as well.
@@ -145,7 +145,7 @@ def from_java(path: str, text: str) -> dict[str, Written]:
     for line, key, value in lines:
         place = f"{path}:{line}"
         try:
-            found.update({name: Written(ours, place) for name, ours in _ours(key, value, types).items()})
+            found.update({name: SettingSource(ours, place) for name, ours in _ours(key, value, types).items()})
         except ValueError as error:
             problems.append(f"{place}: {_named(key)} {error}")
     if problems:

@@ -13,9 +13,9 @@ from typing import Any
 import yaml
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
-from exporter.config.references import Elsewhere, ReadText, is_one_reference
-from exporter.config.settings import BY_NAME, SETTINGS, PublishSettings, Settings, completed, impossible
-from exporter.config.table import FILE_SUFFIX, Values, filled
+from exporter.config.references import ReadText, ReferenceSources, is_one_reference
+from exporter.config.settings import BY_NAME, SETTINGS, PublishSettings, Settings, complete_values, impossible
+from exporter.config.table import FILE_SUFFIX, Values, fill_record
 from exporter.files import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
@@ -39,7 +39,7 @@ class ConfigurationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SettingSource:
     """A value as it was written, and where."""
 
     value: Any = field(repr=False)
@@ -50,11 +50,11 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedSettings:
     """Settings, and the values and files they were loaded from."""
 
     settings: Settings
-    written: Mapping[str, Written] = field(repr=False)
+    written: Mapping[str, SettingSource] = field(repr=False)
     """By setting; those with their default are not included. References are resolved, so this contains secrets."""
     files: tuple[Path, ...]
     """A change of these files changes the settings, or the certificates that they name."""
@@ -76,10 +76,10 @@ def load(
     file: tuple[str, str] | None,
     environment: Mapping[str, str],
     flags: Mapping[str, str],
-    java: Mapping[str, Written] = MappingProxyType({}),
-    cluster: Mapping[str, Written] = MappingProxyType({}),
+    java: Mapping[str, SettingSource] = MappingProxyType({}),
+    cluster: Mapping[str, SettingSource] = MappingProxyType({}),
     read: ReadText = read_text,
-) -> Loaded:
+) -> LoadedSettings:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
 
     The later of them override the earlier; `cluster` is for one cluster, and overrides all others.
@@ -87,22 +87,22 @@ def load(
     Raises ConfigurationError with every problem found.
     """
     problems: list[str] = []
-    written = {**_written(file, java, environment, flags, problems), **cluster}
-    elsewhere = Elsewhere(environment, read)
-    written = _resolved(written, elsewhere, problems)
+    written = {**_values_by_setting(file, java, environment, flags, problems), **cluster}
+    elsewhere = ReferenceSources(environment, read)
+    written = _resolve_references(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
     if parsed.get("kafka.bootstrap.servers", "") is None:
         problems.append(
             "kafka.bootstrap.servers is not set: name a broker, for example --bootstrap-server localhost:9092"
         )
     if not problems:
-        parsed = completed(parsed)
+        parsed = complete_values(parsed)
         problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
     if problems:
         raise ConfigurationError(problems, files=elsewhere.files)
     named = [Path(parsed[setting.name]) for setting in SETTINGS if setting.is_path and parsed[setting.name] is not None]
-    return Loaded(
-        settings=filled(Settings, parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named]))
+    return LoadedSettings(
+        settings=fill_record(Settings, parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named]))
     )
 
 
@@ -119,33 +119,35 @@ def load_publish(
     ConfigurationError for a file that is not YAML, and for these settings.
     """
     problems: list[str] = []
-    written = _written(file, {}, environment, flags, problems=[])
+    written = _values_by_setting(file, {}, environment, flags, problems=[])
     own = {name: source for name, source in written.items() if name.startswith("publish.")}
-    parsed: Values = _parse(_resolved(own, Elsewhere(environment, read), problems), problems)
+    parsed: Values = _parse(_resolve_references(own, ReferenceSources(environment, read), problems), problems)
     if problems:
         raise ConfigurationError(problems)
-    return filled(PublishSettings, parsed)
+    return fill_record(PublishSettings, parsed)
 
 
-def _written(
+def _values_by_setting(
     file: tuple[str, str] | None,
-    java: Mapping[str, Written],
+    java: Mapping[str, SettingSource],
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     problems: list[str],
-) -> dict[str, Written]:
+) -> dict[str, SettingSource]:
     """The values of all sources by setting; the later sources override the earlier."""
     return {
         **({} if file is None else _from_yaml(*file, problems)),
         **java,
         **_from_environment(environment, problems),
-        **{name: Written(value, flag_name(name)) for name, value in flags.items()},
+        **{name: SettingSource(value, flag_name(name)) for name, value in flags.items()},
     }
 
 
-def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: list[str]) -> dict[str, Written]:
+def _resolve_references(
+    written: Mapping[str, SettingSource], elsewhere: ReferenceSources, problems: list[str]
+) -> dict[str, SettingSource]:
     """Replaces references by the values that they refer to."""
-    resolved: dict[str, Written] = {}
+    resolved: dict[str, SettingSource] = {}
     for name, source in written.items():
         try:
             value = _with_references(source.value, elsewhere)
@@ -163,22 +165,22 @@ def _resolved(written: Mapping[str, Written], elsewhere: Elsewhere, problems: li
             problems.append(f"{source.place}: {name} and {secret} (at {resolved[secret].place}) cannot both be set")
             continue
         try:
-            resolved[secret] = Written(elsewhere.contents(str(source.value)), f"{source.place} ({source.value})")
+            resolved[secret] = SettingSource(elsewhere.contents(str(source.value)), f"{source.place} ({source.value})")
         except ValueError as error:
             problems.append(f"{source.place}: {name} {error}")
     return resolved
 
 
-def _with_references(value: Any, elsewhere: Elsewhere) -> Any:
+def _with_references(value: Any, elsewhere: ReferenceSources) -> Any:
     if isinstance(value, list):
         return [_with_references(item, elsewhere) for item in value]
     return elsewhere.resolve(value) if isinstance(value, str) else value
 
 
-def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any]:
+def _parse(written: Mapping[str, SettingSource], problems: list[str]) -> dict[str, Any]:
     parsed: dict[str, Any] = {}
     for setting in SETTINGS:
-        source = written.get(setting.name, Written(setting.default, "default"))
+        source = written.get(setting.name, SettingSource(setting.default, "default"))
         if source.value is None:
             parsed[setting.name] = None
             if setting.default is not None:
@@ -191,12 +193,12 @@ def _parse(written: Mapping[str, Written], problems: list[str]) -> dict[str, Any
     return parsed
 
 
-def _place(written: Mapping[str, Written], name: str) -> str:
+def _place(written: Mapping[str, SettingSource], name: str) -> str:
     """Where the value was written, to begin a sentence about it; empty for a default."""
     return f"{written[name].place}: " if name in written else ""
 
 
-def _from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, Written]:
+def _from_environment(environment: Mapping[str, str], problems: list[str]) -> dict[str, SettingSource]:
     names = {environment_name(name): name for name in [*BY_NAME, *ALIASES]}
     with_one_underscore = {variable.replace("__", "_"): variable for variable in names}
     found = {}
@@ -209,7 +211,7 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
         if name is None:
             problems.append(f"{variable}: unknown setting{_nearest(variable, names)}")
         else:
-            found[ALIASES.get(name, name)] = Written(value, variable)
+            found[ALIASES.get(name, name)] = SettingSource(value, variable)
     return found
 
 
@@ -293,7 +295,7 @@ def value_of(node: yaml.Node) -> Any:
     return yaml.SafeLoader("").construct_object(node, deep=True)
 
 
-def _from_yaml(path: str, text: str, problems: list[str]) -> dict[str, Written]:
+def _from_yaml(path: str, text: str, problems: list[str]) -> dict[str, SettingSource]:
     try:
         root = composed(path, text)
     except ConfigurationError as error:
@@ -307,9 +309,9 @@ def _from_yaml(path: str, text: str, problems: list[str]) -> dict[str, Written]:
     return settings_below(path, root, problems)
 
 
-def settings_below(path: str, mapping: yaml.MappingNode, problems: list[str]) -> dict[str, Written]:
+def settings_below(path: str, mapping: yaml.MappingNode, problems: list[str]) -> dict[str, SettingSource]:
     """Settings by full name from a mapping of sections; unknown names are added to `problems`."""
-    found: dict[str, Written] = {}
+    found: dict[str, SettingSource] = {}
     for name, node in _flatten(mapping, ""):
         _take(path, name, node, found, problems)
     return found
@@ -325,7 +327,7 @@ def _flatten(mapping: yaml.MappingNode, prefix: str) -> Iterable[tuple[str, yaml
             yield name, value
 
 
-def _take(path: str, name: str, node: yaml.Node, found: dict[str, Written], problems: list[str]) -> None:
+def _take(path: str, name: str, node: yaml.Node, found: dict[str, SettingSource], problems: list[str]) -> None:
     place = f"{path}:{node.start_mark.line + 1}"
     known = ALIASES.get(name, name)
     if name in SAME_AS_OURS:
@@ -343,4 +345,4 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, Written], prob
         return
     # A number stays as it is written: YAML makes another one of 0755, 1_000 and 12:30:00, as a password may be.
     is_number = node.tag in _NUMBERS and "number" in BY_NAME[known].kind.schema["type"]
-    found[known] = Written(node.value if is_number else value_of(node), place)
+    found[known] = SettingSource(node.value if is_number else value_of(node), place)

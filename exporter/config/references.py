@@ -22,7 +22,7 @@ def is_one_reference(written: str) -> bool:
 
 
 @dataclass(slots=True)
-class Elsewhere:
+class ReferenceSources:
     """The sources of references; remembers which files were read."""
 
     environment: Mapping[str, str]

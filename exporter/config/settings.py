@@ -335,7 +335,7 @@ SETTINGS = tuple(settings_in(Settings))
 BY_NAME: Mapping[str, Setting] = {declared.name: declared for declared in SETTINGS}
 
 
-def completed(value: Values) -> Values:
+def complete_values(value: Values) -> Values:
     """With those that follow another setting where they are not set."""
     if value["scan.deadline"] is None:
         return {**value, "scan.deadline": max(value["scan.interval"] * 5 // 6, 1)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from exporter.config.values import TEXT, Kind
+from exporter.config.values import TEXT, SettingType
 
 FILE_SUFFIX = "_file"
 """`kafka.sasl.password_file` names a file that holds `kafka.sasl.password`."""
@@ -24,7 +24,7 @@ class Setting:
 
     name: str
     """`section.key`; keys of the kafka section contain dots themselves."""
-    kind: Kind
+    kind: SettingType
     default: Any
     """As a user would write it; None if there is no default."""
     help: str
@@ -36,7 +36,7 @@ class Setting:
     """A reload does not change it, and logs that."""
 
 
-def setting(name: str, kind: Kind, help: str, *, default: Any = None, **more: bool) -> Any:  # noqa: A002
+def setting(name: str, kind: SettingType, help: str, *, default: Any = None, **more: bool) -> Any:  # noqa: A002
     """A field that holds the value of a setting. `more` are the switches of `Setting`."""
     declared = Setting(name=name, kind=kind, default=default, help=help, **more)
     return field(repr=not declared.is_secret, metadata={_SETTING: declared})
@@ -60,7 +60,7 @@ def settings_in(record: type) -> Iterator[Setting]:
             yield from settings_in(inner)
 
 
-def filled(record: type[Record], values: Values) -> Record:
+def fill_record(record: type[Record], values: Values) -> Record:
     """The record of these values; fields that are no settings keep their defaults."""
     types = get_type_hints(record)
     arguments: dict[str, Any] = {}
@@ -70,7 +70,7 @@ def filled(record: type[Record], values: Values) -> Record:
             arguments[member.name] = values[member.metadata[_SETTING].name]
         elif inner is not None:
             wanted = _ONLY_IF not in member.metadata or member.metadata[_ONLY_IF](values)
-            arguments[member.name] = filled(inner, values) if wanted else None
+            arguments[member.name] = fill_record(inner, values) if wanted else None
     return record(**arguments)
 
 

@@ -1,6 +1,6 @@
 """Parses written values: each parser takes what YAML, an environment variable or a flag contains.
 
-A parser raises ValueError with the end of a sentence: "must be ...". A `Kind` adds the JSON schema of the value.
+A parser raises ValueError with the end of a sentence: "must be ...". A `SettingType` adds the JSON schema of the value.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from exporter.patterns import bounded
+from exporter.patterns import compile_bounded
 from exporter.storage.location import parse as parse_location
 
 Parser = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SettingType:
     """The type of a setting."""
 
     parse: Parser
@@ -206,7 +206,7 @@ def patterns(value: Any) -> tuple[re.Pattern[str], ...]:
 
 def _pattern(text: str, of: str) -> re.Pattern[str]:
     try:
-        return bounded(text)
+        return compile_bounded(text)
     except (re.error, TypeError, RecursionError) as error:
         raise ValueError(f"must have regular expressions; {text!r}{of} is not one: {error}") from error
     except ValueError as error:
@@ -222,31 +222,31 @@ _GROUP_SCHEMA = {
     "properties": {"name": {"type": "string", "pattern": f"^{_GROUP_NAME.pattern}$"}, "match": {"type": "string"}},
 }
 _DURATION_SCHEMA = {"type": ["string", "number"], "pattern": f"^{_DURATION.pattern}$"}
-DURATION = Kind(duration_ms, _DURATION_SCHEMA)
-POSITIVE_DURATION = Kind(positive_duration_ms, _DURATION_SCHEMA)
-SIZE = Kind(size_bytes, {"type": ["string", "number"], "pattern": f"^{_SIZE.pattern}$"})
-TEXT = Kind(text, {"type": ["string", "number"]})
-PLACE = Kind(place, {"type": ["string", "number"]})
-NAME = Kind(name, {"type": ["string", "number"]})
-URL = Kind(url, {"type": ["string", "number"]})
-PAGE_URL = Kind(page_url, {"type": ["string", "number"]})
-SWITCH = Kind(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
-SERVERS = Kind(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
-PAIRS = Kind(pairs, {"type": "string"})
-GROUPS = Kind(groups, {"type": ["array", "string"], "items": _GROUP_SCHEMA})
-PATTERNS = Kind(patterns, {"type": ["array", "string"], "items": {"type": "string"}})
-LISTEN_ADDRESS = Kind(listen_address, {"type": "string"})
+DURATION = SettingType(duration_ms, _DURATION_SCHEMA)
+POSITIVE_DURATION = SettingType(positive_duration_ms, _DURATION_SCHEMA)
+SIZE = SettingType(size_bytes, {"type": ["string", "number"], "pattern": f"^{_SIZE.pattern}$"})
+TEXT = SettingType(text, {"type": ["string", "number"]})
+PLACE = SettingType(place, {"type": ["string", "number"]})
+NAME = SettingType(name, {"type": ["string", "number"]})
+URL = SettingType(url, {"type": ["string", "number"]})
+PAGE_URL = SettingType(page_url, {"type": ["string", "number"]})
+SWITCH = SettingType(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
+SERVERS = SettingType(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
+PAIRS = SettingType(pairs, {"type": "string"})
+GROUPS = SettingType(groups, {"type": ["array", "string"], "items": _GROUP_SCHEMA})
+PATTERNS = SettingType(patterns, {"type": ["array", "string"], "items": {"type": "string"}})
+LISTEN_ADDRESS = SettingType(listen_address, {"type": "string"})
 
 
-def whole_number_kind(minimum: int, maximum: int) -> Kind:
+def whole_number_kind(minimum: int, maximum: int) -> SettingType:
     """`whole_number`, with its schema; digits in quotes are accepted too."""
-    return Kind(
+    return SettingType(
         whole_number(minimum, maximum),
         {"type": ["integer", "string"], "minimum": minimum, "maximum": maximum, "pattern": r"^\s*-?\d+\s*$"},
     )
 
 
-def one_of_kind(*choices: str) -> Kind:
+def one_of_kind(*choices: str) -> SettingType:
     """One of `choices`, upper and lower case alike; the schema accepts only those as written here, and lower case."""
 
     def parse(value: Any) -> str:
@@ -256,4 +256,4 @@ def one_of_kind(*choices: str) -> Kind:
         raise ValueError("must be one of " + ", ".join(choices))
 
     lower = sorted({choice.lower() for choice in choices} - {*choices})
-    return Kind(parse, {"type": "string", "enum": [*choices, *lower]})
+    return SettingType(parse, {"type": "string", "enum": [*choices, *lower]})

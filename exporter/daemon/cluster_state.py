@@ -9,12 +9,12 @@ from pathlib import Path
 
 from exporter.config.settings import Settings
 from exporter.daemon import kept_file, state_file
-from exporter.daemon.kept_file import KeptFileError, recalled
-from exporter.daemon.state_file import State
+from exporter.daemon.kept_file import KeptFileError, recall
+from exporter.daemon.state_file import SavedState
 from exporter.doctor.findings import Diagnosis
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.protection import CHECKS, Protected
+from exporter.evaluation.protection import CHECKS, ProtectionState
 from exporter.evaluation.verdicts import Evaluation
 from exporter.snapshot import ClusterIdentity, Provable
 from exporter.snapshot.origin import Protection
@@ -37,10 +37,10 @@ class ClusterState:
         self._said: dict[str, str] = {}
         """The latest log line about each subject: a broker that is down for an hour gives one line, not 120."""
         self.evaluation: Evaluation | None = None
-        state, self._state_path = recalled(
+        state, self._state_path = recall(
             state_path,
             state_file.load,
-            State(),
+            SavedState(),
             contents="first-seen times",
             warn=log.warning,
         )
@@ -99,7 +99,7 @@ class ClusterState:
         states = {name: check(protection).state for name, check in CHECKS.items()}
         exposed, unknown = (
             ", ".join(name for name, state in states.items() if state is wanted)
-            for wanted in (Protected.EXPOSED, Protected.UNKNOWN)
+            for wanted in (ProtectionState.EXPOSED, ProtectionState.UNKNOWN)
         )
         sentences = [
             *([f"settings that allow transactions to hang: {exposed}; run doctor --cluster"] if exposed else []),
@@ -162,7 +162,7 @@ class ClusterState:
         if self._state_path is None:
             return
         try:
-            state_file.save(self._state_path, State(self.memory, self.log_position, self.cluster, bootstrap))
+            state_file.save(self._state_path, SavedState(self.memory, self.log_position, self.cluster, bootstrap))
         except KeptFileError as error:
             self._say("state", f"a restart would lose first-seen times: {error}", logging.WARNING)
         else:

@@ -22,7 +22,7 @@ from exporter.daemon.incidents_file import AuditReader
 from exporter.daemon.publisher import Publisher
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Orders, Scheduler
-from exporter.daemon.watched_cluster import Follow, Recorder, Shared, WatchedCluster
+from exporter.daemon.watched_cluster import DaemonServices, Follow, Recorder, WatchedCluster
 from exporter.snapshot import Snapshot
 from exporter.status import HistoryStatus, ProcessStatus
 from exporter.web.routes import Routes
@@ -63,7 +63,7 @@ class Daemon:
         self._clusters: dict[str | None, WatchedCluster] = {}
         self._is_running = False
         self._publisher = Publisher(self.routes, self._process_status, clock)
-        self._shared = Shared(
+        self._shared = DaemonServices(
             wall_clock=wall_clock,
             clock=clock,
             publish=self._publish,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from exporter.config.settings import ScanSettings
 from exporter.cycle import Reader
 from exporter.explain.causes import Cause, Conclusion, cause_of
-from exporter.explain.read import Wanted, read_facts
+from exporter.explain.read import TransactionToExplain, read_facts
 from exporter.files import MEGABYTE
 from exporter.incidents.follow import unexplained
 from exporter.incidents.incident import Incidents
@@ -43,7 +43,7 @@ class Explainer:
         if suspect is None or self._tries[suspect.key] >= TRIES_MAX:
             return {}
         self._tries[suspect.key] += 1
-        wanted = Wanted.of(suspect, suspect.verdict)
+        wanted = TransactionToExplain.of(suspect, suspect.verdict)
         try:
             facts = self._reader.query(
                 lambda client: read_facts(client, wanted, LogBudget(bytes_left=READ_MAX_BYTES)),

@@ -13,7 +13,7 @@ from exporter.evaluation.humanize import humanize_names
 from exporter.evaluation.verdicts import Evaluation
 from exporter.files import MEGABYTE, Signature, ending, signature
 from exporter.incidents.document import document, incidents_of
-from exporter.incidents.follow import followed, new_suspects, with_causes, with_sentences
+from exporter.incidents.follow import follow, new_suspects, with_causes, with_sentences
 from exporter.incidents.incident import NO_INCIDENTS, Incident, Incidents
 from exporter.incidents.operator_steps import Steps, steps_of, with_steps
 from exporter.kafka.collect.first_records import FirstRecord
@@ -73,7 +73,7 @@ class IncidentsFile:
         """`url_of` is the address of an incident's page."""
         self._url_of = url_of
         self._said = ""
-        self.incidents, self._path = kept_file.recalled(
+        self.incidents, self._path = kept_file.recall(
             path_beside(state_path), load, NO_INCIDENTS, contents="incidents", warn=log.warning
         )
 
@@ -89,7 +89,7 @@ class IncidentsFile:
         cluster_id = evaluation.snapshot.cluster_id
         if self.incidents.all and self.incidents.cluster_id != cluster_id:
             self.begin_again(f"they are of cluster {self.incidents.cluster_id}, not {cluster_id}")
-        before, after = self.incidents, followed(self.incidents, evaluation)
+        before, after = self.incidents, follow(self.incidents, evaluation)
         if after is before:
             return []
         for incident in after.all:

@@ -96,7 +96,7 @@ def made_free(path: Path | None, mark: str, *, contents: str, why: str, warn: Ca
     return path
 
 
-def recalled(
+def recall(
     path: Path | None, load: Callable[[Path], Content], empty: Content, *, contents: str, warn: Callable[[str], None]
 ) -> tuple[Content, Path | None]:
     """What the last run left at `path`, and where this run saves it: None if the file cannot be used or moved aside.

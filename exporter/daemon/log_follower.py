@@ -17,7 +17,7 @@ from types import MappingProxyType
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import TransactionLogSettings
 from exporter.kafka.log_progress import LogRecord
-from exporter.kafka.state_log import Batch, LogUnreadableError, StateLog
+from exporter.kafka.state_log import LogPart, LogUnreadableError, StateLog
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.journal import Journal
 from exporter.transaction_log.ledger import Ledger
@@ -181,7 +181,7 @@ class LogFollower:
                 skipped,
             )
 
-    def _take(self, source: StateLog, batch: Batch) -> None:
+    def _take(self, source: StateLog, batch: LogPart) -> None:
         if batch.gaps:  # one line, however many there are: a broker can cause them
             log.warning(
                 "records are missing in __transaction_state (partition %s): truncated, removed by retention, or "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from exporter.artifacts import runbooks
-from exporter.daemon.watched_cluster import Rendered
+from exporter.daemon.watched_cluster import ClusterPublication
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_overview
 from exporter.publication.page.incidents import render_list
@@ -49,7 +49,7 @@ class Publisher:
         self._runbooks = render_runbooks(runbooks())
         self._condition = threading.Condition()
         self._publishing = threading.Lock()
-        self._parts: dict[str | None, Rendered | None] = {}
+        self._parts: dict[str | None, ClusterPublication | None] = {}
         self._is_due = self._is_ending = False
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
@@ -69,7 +69,7 @@ class Publisher:
         with self._condition:
             self._parts = {name: self._parts.get(name) for name in names}
 
-    def put(self, name: str | None, part: Rendered) -> None:
+    def put(self, name: str | None, part: ClusterPublication) -> None:
         """Publish this part of a cluster with the newest ones of the others."""
         with self._condition:
             if name not in self._parts:  # it is not watched any more
@@ -109,7 +109,7 @@ class Publisher:
             self._routes.publish(exposition, {**self._runbooks, **_pages(parts)}, is_ready=is_ready)
 
 
-def _pages(parts: Mapping[str | None, Rendered]) -> dict[str, Page]:
+def _pages(parts: Mapping[str | None, ClusterPublication]) -> dict[str, Page]:
     """Of all clusters, by path; of a fleet also the overview, and the incidents of all."""
     pages = {
         (requested_below(name) + path) or "/": page for name, part in parts.items() for path, page in part.pages.items()

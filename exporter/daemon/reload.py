@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from exporter.config.loading import ConfigurationError, Loaded, Written
+from exporter.config.loading import ConfigurationError, LoadedSettings, SettingSource
 from exporter.config.settings import SETTINGS, Settings
 from exporter.files import MEGABYTE, contents
 from exporter.status import ReloadStatus
@@ -39,8 +39,8 @@ class Reloader:
 
     def __init__(
         self,
-        load: Callable[[], Loaded],
-        current: Loaded,
+        load: Callable[[], LoadedSettings],
+        current: LoadedSettings,
         sources: tuple[Path, ...],
         *,
         wall_clock: Callable[[], float],
@@ -94,7 +94,7 @@ class Reloader:
         return int(self._wall_clock() * 1000)
 
 
-def _restart_needed_by_cluster(old: Loaded, new: Loaded) -> Iterable[str]:
+def _restart_needed_by_cluster(old: LoadedSettings, new: LoadedSettings) -> Iterable[str]:
     """Of a fleet, those of each cluster that was there before."""
     if not new.settings.clusters:
         return restart_needed(old.written, new.written)
@@ -112,10 +112,10 @@ def _restart_needed_by_cluster(old: Loaded, new: Loaded) -> Iterable[str]:
     ]
 
 
-def restart_needed(old: Mapping[str, Written], new: Mapping[str, Written]) -> tuple[str, ...]:
+def restart_needed(old: Mapping[str, SettingSource], new: Mapping[str, SettingSource]) -> tuple[str, ...]:
     """Settings that differ and apply only at a start."""
 
-    def value(written: Mapping[str, Written], name: str) -> object:
+    def value(written: Mapping[str, SettingSource], name: str) -> object:
         return written[name].value if name in written else None
 
     return tuple(

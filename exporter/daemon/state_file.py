@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exporter.daemon import kept_file
-from exporter.evaluation.memory import GroupKey, LastReading, Memory, Remembered, RememberedTransactions
+from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
 from exporter.files import MEGABYTE
 from exporter.snapshot import NULL, UNKNOWN_CLUSTER, ClusterIdentity, TransactionKey
@@ -31,7 +31,7 @@ _REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_s
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SavedState:
     """The contents of the file."""
 
     memory: Memory = field(default_factory=Memory)
@@ -42,18 +42,18 @@ class State:
     """The servers behind which this cluster was found; empty if unknown."""
 
 
-def load(path: Path) -> State:
+def load(path: Path) -> SavedState:
     """The state in the file; empty if there is no file yet. Raises KeptFileError."""
     state = kept_file.load(path, state_of, kind="state file", bytes_max=BYTES_MAX)
-    return State() if state is None else state
+    return SavedState() if state is None else state
 
 
-def save(path: Path, state: State) -> None:
+def save(path: Path, state: SavedState) -> None:
     """Replace the file atomically. Raises KeptFileError."""
     kept_file.save(path, document_of(state))
 
 
-def state_of(document: Any) -> State:
+def state_of(document: Any) -> SavedState:
     """The state in a document. Raises ValueError, KeyError or TypeError for anything else."""
     memory = _memory(document)
     cluster = ClusterIdentity(cluster_id=memory.cluster_id, topic_ids=_topics(document))
@@ -61,10 +61,10 @@ def state_of(document: Any) -> State:
     bootstrap = document.get("bootstrap", "")  # of this version on
     if not isinstance(bootstrap, str):
         raise TypeError("bootstrap is not a text")
-    return State(memory, _log_position(document), cluster, bootstrap)
+    return SavedState(memory, _log_position(document), cluster, bootstrap)
 
 
-def document_of(state: State) -> dict[str, Any]:
+def document_of(state: SavedState) -> dict[str, Any]:
     memory, position = state.memory, state.log_position
     examined = memory.transactions.examined
     return {
@@ -85,7 +85,7 @@ def document_of(state: State) -> dict[str, Any]:
     }
 
 
-def _kept(remembered: Remembered, name: str) -> int:
+def _kept(remembered: RememberedTransaction, name: str) -> int:
     """A clock that is set back must not make the next process see it later, nor this machine's clock."""
     value = getattr(remembered, name)
     value = _NOTHING if value is None else int(value)
@@ -116,7 +116,7 @@ def _memory(document: Mapping[str, Any]) -> Memory:
         facts |= {name: None for name in _OPTIONAL & facts.keys() if facts[name] < 0}
         if facts.get("start_source") not in {None, *StartSource}:
             raise ValueError(f"unknown source of a start: {facts['start_source']}")
-        transactions[key] = Remembered(**facts)
+        transactions[key] = RememberedTransaction(**facts)
     if not isinstance(document["cluster_id"], str):
         raise TypeError("cluster_id is not a string")
     return Memory(
@@ -137,7 +137,7 @@ def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
     return MappingProxyType(blocked)
 
 
-def _reading_in(state: State) -> dict[str, Any] | None:
+def _reading_in(state: SavedState) -> dict[str, Any] | None:
     """The last reading, by the topics of the file."""
     reading = state.memory.last_reading
     if reading is None:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from exporter.baseline import NO_BASELINE, Baseline
 from exporter.config.settings import ClusterSettings, Settings
-from exporter.cycle import Known, Reader
+from exporter.cycle import EvaluationInput, Reader
 from exporter.daemon.between_cycles import ProofCheck, ProtectionWatch
 from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.explainer import Explainer, in_one_line
@@ -59,7 +59,7 @@ class Recorder(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class DaemonServices:
     """What all clusters of a daemon use."""
 
     wall_clock: Callable[[], float]
@@ -76,7 +76,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
+class ClusterPublication:
     """What one cluster adds to a publication."""
 
     families: Families
@@ -88,7 +88,9 @@ class Rendered:
 class WatchedCluster:
     """One cluster of a daemon. `cycle` runs in a thread of the schedule, never twice at once."""
 
-    def __init__(self, cluster: ClusterSettings, reader: Reader, shared: Shared, *, state_path: Path | None) -> None:
+    def __init__(
+        self, cluster: ClusterSettings, reader: Reader, shared: DaemonServices, *, state_path: Path | None
+    ) -> None:
         self.name = cluster.name
         self.settings = cluster.settings
         """Of the current cycle, or of the last one."""
@@ -137,7 +139,7 @@ class WatchedCluster:
             self._take_settings()
             memory, policy = self._record.memory, policy_of(self.settings)
             baseline = shared.baseline() if self.namesake is None else NO_BASELINE
-            known = Known(memory=memory, policy=policy, baseline=baseline)
+            known = EvaluationInput(memory=memory, policy=policy, baseline=baseline)
             evaluation = self._reader.cycle(known, self._journal_of)
         except ClientClosedError:
             return
@@ -280,7 +282,7 @@ class WatchedCluster:
         self._record.failed(sentence, seconds=seconds)
         self._shared.publish(self)
 
-    def render(self, process: ProcessStatus, *, partitions_elsewhere: int) -> Rendered:
+    def render(self, process: ProcessStatus, *, partitions_elsewhere: int) -> ClusterPublication:
         """Its lines and pages as of now. `partitions_elsewhere` are those of the other clusters, for the common limit."""
         with self._rendering:
             report = None if self._log_reader is None else self._log_reader.report()
@@ -294,7 +296,7 @@ class WatchedCluster:
                 external_url=publication.options.external_url,
                 transactional_ids=publication.options.transactional_ids,
             )
-            rendered = Rendered(
+            rendered = ClusterPublication(
                 families=self._renderer.families(publication),
                 pages={"": render_page(publication), **pages},
                 incidents=self._incidents.incidents,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level, ok
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_names
 from exporter.snapshot import DenyRule, Preconditions, Resource
 
@@ -21,7 +21,7 @@ def of_acls(pre: Preconditions) -> Iterable[Finding]:
         is_refused = pre.acls.unread in NOT_AUTHORIZED
         yield Finding(
             check=check,
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result="unread: needs DESCRIBE on the cluster" if is_refused else f"unread: {pre.acls.unread}",
             consequence="whether topics or transactional ids are hidden is unknown",
             grants=(DESCRIBE_CLUSTER,) if is_refused else (),
@@ -35,7 +35,7 @@ def of_groups(pre: Preconditions) -> Finding:
     denied = tuple(rule for rule in pre.acls.denied if rule.resource is Resource.GROUP)
     return Finding(
         check=check,
-        level=Level.LIMITED,
+        level=FindingLevel.LIMITED,
         result=pre.groups_hidden,
         consequence="groups that a suspect blocks may not be named",
         grants=(Grant(operation="Describe", resource=Resource.GROUP, names=("*",)),) if pre.are_groups_refused else (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level, ok
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.snapshot import BrokerContact, ClockSource, DenyRule, Resource, Snapshot
 
@@ -21,17 +21,17 @@ def of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterabl
         if contact.failure:
             count = 0 if contact.broker is None else led.get(contact.broker, 0)
             lost = f"transactions on its {humanize_count(count, 'partition')} are not seen" if count else ""
-            level = Level.LIMITED if contact.broker is None else Level.MISSING
+            level = FindingLevel.LIMITED if contact.broker is None else FindingLevel.MISSING
             yield Finding(check="brokers", level=level, result=contact.failure, consequence=lost)
         elif contact.out_of_date:
             cut_off = "its responses prove nothing: other brokers may lead its partitions"
-            yield Finding(check="brokers", level=Level.MISSING, result=contact.out_of_date, consequence=cut_off)
+            yield Finding(check="brokers", level=FindingLevel.MISSING, result=contact.out_of_date, consequence=cut_off)
     strangers = snapshot.visibility.strangers
     if strangers:
         names = humanize_names([*map(str, strangers)], shown_max=NAMED_MAX)
         yield Finding(
             check="brokers",
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"not reached at an address of its own: broker {names}",
             consequence="another broker responds: transactions on its partitions are not seen, none of its ids is proved",
             advice="give each broker its own address: advertised.listeners, and a port-forward for each",
@@ -40,7 +40,7 @@ def of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterabl
     for broker in snapshot.brokers:
         if broker.failure is not None and broker.broker not in failed:
             lost = f"transactions on some of its {humanize_count(broker.partitions, 'partition')} are not seen"
-            yield Finding(check="brokers", level=Level.MISSING, result=broker.failure, consequence=lost)
+            yield Finding(check="brokers", level=FindingLevel.MISSING, result=broker.failure, consequence=lost)
 
 
 def _contact(contact: BrokerContact) -> str:
@@ -58,7 +58,7 @@ def of_settings(snapshot: Snapshot, denied: Iterable[DenyRule]) -> Finding:
     is_refused = any(why in NOT_AUTHORIZED for why in reasons)
     return Finding(
         check=check,
-        level=Level.LIMITED,
+        level=FindingLevel.LIMITED,
         result=f"transaction.max.timeout.ms could not be read: {humanize_names(tuple(reasons), shown_max=NAMED_MAX)}",
         consequence=f"late transactions are computed with {used}",
         grants=(Grant(operation="DescribeConfigs", resource=Resource.CLUSTER),) if is_refused else (),
@@ -81,7 +81,7 @@ def of_clock(snapshot: Snapshot) -> Finding:
         return ok(check, result)
     return Finding(
         check=check,
-        level=Level.LIMITED,
+        level=FindingLevel.LIMITED,
         result=result,
         consequence="verdicts use the controller's clock; durations that Prometheus computes are wrong by this much",
         advice="synchronize the clocks of this machine and of the brokers (NTP)",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from exporter.doctor.acls import denials, hiding, rules_in_words
-from exporter.doctor.findings import Finding, Grant, Level, ok
+from exporter.doctor.findings import Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Resource, StateTopic
 from exporter.snapshot.proof import FAILURES_IN_WORDS, IDS_IN_WORDS
@@ -20,7 +20,7 @@ def of_state_topic(pre: Preconditions) -> Finding:
     if pre.state_topic is StateTopic.HIDDEN:
         return Finding(
             check=check,
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"{STATE_TOPIC} is not visible",
             consequence=f"the coordinators are unknown: {_NOT_PROVED}",
             grants=(Grant(operation="Read", resource=Resource.TOPIC, names=(STATE_TOPIC,)),),
@@ -28,12 +28,15 @@ def of_state_topic(pre: Preconditions) -> Finding:
         )
     if pre.state_topic is StateTopic.UNKNOWN:
         return Finding(
-            check=check, level=Level.MISSING, result=f"no broker responded about {STATE_TOPIC}", consequence=_NOT_PROVED
+            check=check,
+            level=FindingLevel.MISSING,
+            result=f"no broker responded about {STATE_TOPIC}",
+            consequence=_NOT_PROVED,
         )
     if pre.state_topic is StateTopic.ABSENT:
         return Finding(
             check=check,
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"brokers show no topic {STATE_TOPIC}: a proxy hides it, or no producer has ever used an id",
             consequence=f"the coordinators are unknown: {_NOT_PROVED}",
             advice="connect to the brokers themselves, or create it: kafka-transactions.sh describe --transactional-id any",
@@ -56,7 +59,7 @@ def of_coordinators(pre: Preconditions) -> Iterable[Finding]:
         at = f" (broker {', '.join(map(str, brokers))})" if brokers else ""
         yield Finding(
             check="coordinators",
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"{times} of {count} partitions of {STATE_TOPIC} are {FAILURES_IN_WORDS[str(failure)]}{at}",
             consequence="suspects whose transactional id belongs to them, or is unknown, stay inconclusive",
         )
@@ -68,7 +71,7 @@ def of_ids(pre: Preconditions) -> Finding:
     if pre.is_id_refused or any(proof.failure == "transactional_ids_hidden" for proof in pre.state_partitions):
         return Finding(
             check=check,
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result="not visible",
             consequence=f"{_NOT_PROVED}: suspects stay inconclusive (transactional_ids_hidden)",
             grants=(_DESCRIBE_IDS,),
@@ -82,7 +85,7 @@ def of_ids(pre: Preconditions) -> Finding:
     )
     return Finding(
         check=check,
-        level=Level.MISSING,
+        level=FindingLevel.MISSING,
         result=result,
         consequence="suspects whose producer no coordinator knows stay inconclusive",
         grants=(_DESCRIBE_IDS,) if is_by_name and not denied else (),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from exporter.doctor.acls import of_acls, of_groups
 from exporter.doctor.brokers import of_brokers, of_clock, of_settings
 from exporter.doctor.coordinators import of_coordinators, of_ids, of_state_topic
-from exporter.doctor.findings import Diagnosis, Finding, Level, missing_checks
+from exporter.doctor.findings import Diagnosis, Finding, FindingLevel, missing_checks
 from exporter.doctor.topics import of_unread, of_visible_topics, topics_of
 from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Provable, Snapshot, StateTopic
@@ -53,7 +53,7 @@ def diagnose(
 
 def unreachable(why: str, local: Iterable[Finding] = ()) -> Diagnosis:
     """No broker responds. `why` has the reason of each address."""
-    found = Finding(check="connection", level=Level.MISSING, result=why, consequence="nothing can be read")
+    found = Finding(check="connection", level=FindingLevel.MISSING, result=why, consequence="nothing can be read")
     return nothing_provable("no broker responds", (found, *local), topics_visible=0)
 
 

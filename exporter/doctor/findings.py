@@ -13,7 +13,7 @@ NAMED_MAX = 10
 NOT_AUTHORIZED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 
 
-class Level(Enum):
+class FindingLevel(Enum):
     """What a finding means for proofs."""
 
     OK = "ok"
@@ -40,7 +40,7 @@ class Finding:
 
     check: str
     """What was checked, two words at most."""
-    level: Level
+    level: FindingLevel
     result: str
     consequence: str = ""
     """What follows for transactions, a sentence; empty where nothing does."""
@@ -53,12 +53,12 @@ class Finding:
 
 def missing_checks(findings: Iterable[Finding]) -> tuple[str, ...]:
     """The checks that found something missing, each once."""
-    return tuple(dict.fromkeys(finding.check for finding in findings if finding.level is Level.MISSING))
+    return tuple(dict.fromkeys(finding.check for finding in findings if finding.level is FindingLevel.MISSING))
 
 
 def ok(check: str, result: str) -> Finding:
     """A check that found nothing missing."""
-    return Finding(check=check, level=Level.OK, result=result)
+    return Finding(check=check, level=FindingLevel.OK, result=result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exporter.config.settings import Settings
-from exporter.doctor.findings import Finding, Level, ok
+from exporter.doctor.findings import Finding, FindingLevel, ok
 from exporter.files import make_private_folder
 from exporter.storage.places import Place, place_of
 
@@ -31,15 +31,18 @@ def local_findings(settings: Settings, *, state_path: Path | None) -> Iterator[F
     if settings.history.directory is not None:
         why = _unwritable(place_of(settings.history.directory))
         result = f"{settings.history.directory} can be written" if why is None else why
-        level, lost = (Level.OK, "") if why is None else (Level.LIMITED, "no history is recorded")
+        level, lost = (FindingLevel.OK, "") if why is None else (FindingLevel.LIMITED, "no history is recorded")
         yield Finding(check="history", level=level, result=result, consequence=lost)
     lacking = lacking_package(settings)
     if lacking is not None:
-        yield Finding(check="packages", level=Level.MISSING, result=lacking, consequence="serve does not start")
+        yield Finding(check="packages", level=FindingLevel.MISSING, result=lacking, consequence="serve does not start")
     if settings.baseline.file is not None and not _is_readable(place_of(settings.baseline.file)):
         result = f"baseline.file {settings.baseline.file} cannot be read"
         yield Finding(
-            check="baseline", level=Level.LIMITED, result=result, consequence="unusual durations are not reported"
+            check="baseline",
+            level=FindingLevel.LIMITED,
+            result=result,
+            consequence="unusual durations are not reported",
         )
 
 
@@ -47,12 +50,12 @@ def _state_file(path: Path | None) -> Finding:
     check = "state file"
     lost = "a restart forgets when transactions were first seen, so they become late later than they should"
     if path is None:
-        return Finding(check=check, level=Level.LIMITED, result="there is none (state.file)", consequence=lost)
+        return Finding(check=check, level=FindingLevel.LIMITED, result="there is none (state.file)", consequence=lost)
     why = _unwritable(path.parent)
     if why is not None:
         return Finding(
             check=check,
-            level=Level.LIMITED,
+            level=FindingLevel.LIMITED,
             result=why,
             consequence=lost,
             advice="set state.file to a place that this user can write, or state.file: none",

@@ -7,7 +7,7 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from exporter.doctor.findings import Finding, Level, ok
+from exporter.doctor.findings import Finding, FindingLevel, ok
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.http.request import Exchange, HttpError
 from exporter.publication.metrics.coverage import CLUSTER_INFO
@@ -40,7 +40,7 @@ def prometheus_findings(url: str | None, cluster_id: str | None) -> Iterator[Fin
 
 
 def _unknown(result: str) -> Finding:
-    return Finding(check=CHECK, level=Level.MISSING, result=result, consequence="whether alerts work is unknown")
+    return Finding(check=CHECK, level=FindingLevel.MISSING, result=result, consequence="whether alerts work is unknown")
 
 
 def _of_snapshot(url: str, cluster_id: str) -> Finding:
@@ -49,7 +49,7 @@ def _of_snapshot(url: str, cluster_id: str) -> Finding:
     if not results:
         return Finding(
             check=CHECK,
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"it has no series of an exporter of cluster {cluster_id}",
             consequence="no alert can fire",
             advice="add the exporter to its scrape configuration, and look at Status > Targets",
@@ -58,7 +58,7 @@ def _of_snapshot(url: str, cluster_id: str) -> Finding:
     if age_ms > AGE_MAX_MS:
         return Finding(
             check=CHECK,
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"the newest snapshot that it has is {humanize_duration(age_ms)} old",
             consequence="alerts are that late",
         )
@@ -71,7 +71,7 @@ def _of_rules(url: str) -> Finding:
     if _RULE not in names:
         return Finding(
             check=CHECK,
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"it has no alert {_RULE}",
             consequence="no alert fires for a hang",
             advice="load alerts/alerts.yaml and alerts/recording.yaml, or install the chart with rules enabled",

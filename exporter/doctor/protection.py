@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.doctor.findings import Finding, Level
-from exporter.evaluation.protection import CHECKS, Protected
+from exporter.doctor.findings import Finding, FindingLevel
+from exporter.evaluation.protection import CHECKS, ProtectionState
 from exporter.snapshot.origin import Protection
 
 _CHECK = "protection"
@@ -17,12 +17,12 @@ def of_protection(protection: Protection) -> Iterable[Finding]:
         measure = check(protection)
         yield Finding(
             check=_CHECK,
-            level=Level.OK if measure.state is Protected.GOOD else Level.LIMITED,
+            level=FindingLevel.OK if measure.state is ProtectionState.GOOD else FindingLevel.LIMITED,
             result=f"{measure.name}: {measure.found}",
             consequence="the cluster is exposed to transactions that hang"
-            if measure.state is Protected.EXPOSED
+            if measure.state is ProtectionState.EXPOSED
             else "",
-            advice=measure.advice if measure.state is Protected.EXPOSED else "",
+            advice=measure.advice if measure.state is ProtectionState.EXPOSED else "",
         )
     for sentence in protection.unread:
-        yield Finding(check=_CHECK, level=Level.LIMITED, result=f"unread: {sentence}")
+        yield Finding(check=_CHECK, level=FindingLevel.LIMITED, result=f"unread: {sentence}")

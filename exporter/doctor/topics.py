@@ -9,10 +9,10 @@ import numpy as np
 
 from exporter.config.settings import ScanSettings
 from exporter.doctor.acls import denials, hiding
-from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, Grant, Level, ok
+from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.patterns import is_matched, meant_by_glob
-from exporter.snapshot import STATE_TOPIC, Answer, Preconditions, Resource, Snapshot
+from exporter.snapshot import STATE_TOPIC, PartitionResult, Preconditions, Resource, Snapshot
 
 _GRANTS_BY_NAME_MAX = 20
 """Topics with a grant of their own; for more a grant on `*` is shown."""
@@ -36,7 +36,7 @@ def topics_of(snapshot: Snapshot) -> tuple[int, tuple[Unread, ...]]:
         Unread(partitions.topics[topic], partitions_unread, partitions.reasons[reason])
         for topic, partitions_unread, reason in zip(index.tolist(), count.tolist(), reasons.tolist(), strict=True)
     )
-    excluded = np.unique(partitions.topic[partitions.answer == int(Answer.EXCLUDED)])
+    excluded = np.unique(partitions.topic[partitions.answer == int(PartitionResult.EXCLUDED)])
     return len(partitions.topics) - len(unread) - len(excluded), unread
 
 
@@ -46,7 +46,7 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
     if all(topic == STATE_TOPIC for topic in topics) and pre.acls.has_authorizer:
         yield Finding(
             check="topics",
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result="no topic is visible",
             consequence=unseen,
             grants=(_READ_ALL,),
@@ -57,10 +57,17 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
         denied = hiding(pre.acls.denied, Resource.TOPIC)
         needs = () if denied or pre.acls.unread else (_READ_ALL,)
         yield Finding(
-            check="topics", level=Level.MISSING, result=result, consequence=unseen, grants=needs, denied_by=denied
+            check="topics",
+            level=FindingLevel.MISSING,
+            result=result,
+            consequence=unseen,
+            grants=needs,
+            denied_by=denied,
         )
     else:
-        yield Finding(check="topics", level=Level.OK, result=f"{humanize_count(len(topics), 'topic')}, all visible")
+        yield Finding(
+            check="topics", level=FindingLevel.OK, result=f"{humanize_count(len(topics), 'topic')}, all visible"
+        )
 
 
 def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:
@@ -71,7 +78,7 @@ def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:
             meant = meant_by_glob(pattern.pattern)
             yield Finding(
                 check="topics",
-                level=Level.LIMITED,
+                level=FindingLevel.LIMITED,
                 result=f"{name} {pattern.pattern!r} matches none of {visible}",
                 consequence="it has no effect",
                 advice="" if meant is None else f"for a prefix write {meant!r}",
@@ -84,7 +91,7 @@ def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) 
     if excluded:
         result = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found"
         is_all = excluded == len(snapshot.partitions)
-        yield Finding(check="partitions", level=Level.MISSING if is_all else Level.OK, result=result)
+        yield Finding(check="partitions", level=FindingLevel.MISSING if is_all else FindingLevel.OK, result=result)
     included = snapshot.partitions.included_count
     if included and not unread:
         yield ok("partitions", f"{humanize_count(included, 'partition')}, all read")
@@ -95,7 +102,7 @@ def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) 
         listed = lacking if len(lacking) <= _GRANTS_BY_NAME_MAX else ("*",)
         yield Finding(
             check="partitions",
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"not authorized to read {humanize_names(names, shown_max=NAMED_MAX)}: needs READ",
             consequence="transactions on them are not seen",
             grants=(Grant(operation="Read", resource=Resource.TOPIC, names=listed),) if lacking else (),
@@ -110,7 +117,7 @@ def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) 
         names = [topic.topic for topic in topics]
         yield Finding(
             check="partitions",
-            level=Level.MISSING,
+            level=FindingLevel.MISSING,
             result=f"{count} unread ({reason}) of {humanize_names(names, shown_max=NAMED_MAX)}",
             consequence="transactions on them are not seen",
         )

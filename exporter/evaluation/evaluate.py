@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from exporter.baseline import NO_BASELINE, Baseline, Usual
+from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
 from exporter.evaluation.evidence import gather
 from exporter.evaluation.memory import Facts, Memory
@@ -89,7 +89,7 @@ def _transaction_columns(
     starts: tuple[tuple[int, StartSource], ...],
     facts: Facts,
     late_after_ms: int,
-    usual: tuple[Usual | None, ...],
+    usual: tuple[UsualDuration | None, ...],
 ) -> TransactionColumns:
     """The columns of all open transactions; `verdicts`, `starts` and `usual` are of the examined ones."""
     now, open_ = snapshot.cluster_time_ms, snapshot.open_transactions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from exporter.evaluation.memory import Memory, MemoryJoin, Remembered
+from exporter.evaluation.memory import Memory, MemoryJoin, RememberedTransaction
 from exporter.snapshot import (
     COMPLETING_STATES,
     STATE_TOPIC,
@@ -81,7 +81,7 @@ class Evidence:
     """Places that could not be searched for such markers this time, one sentence each."""
     lost: tuple[str, ...]
     """Markers that may have been removed from the logs, or cannot be found, one sentence each."""
-    remembered: Remembered | None
+    remembered: RememberedTransaction | None
     not_open_at_ms: int | None = None
     """The latest instant at which it is known not to have been open: a cycle that read its partition, or what a broker has
     written to the log before it."""
@@ -118,7 +118,7 @@ class Evidence:
 
 def gather(snapshot: Snapshot, memory: Memory, join: MemoryJoin, journal: Journal) -> Iterator[Evidence]:
     """The evidence of each examined transaction, in the order of the snapshot's rows."""
-    answers = _Answers(snapshot)
+    answers = _CoordinatorResponses(snapshot)
     open_ = snapshot.open_transactions
     last_reading = memory.last_reading if memory.is_of(snapshot) else None
     for row, key in enumerate(join.keys.those(slice(open_.examined_count)).rows()):
@@ -131,7 +131,7 @@ def gather(snapshot: Snapshot, memory: Memory, join: MemoryJoin, journal: Journa
         yield _evidence(snapshot, answers, open_, row, key, remembered, unseen_at_ms, logged)
 
 
-class _Answers:
+class _CoordinatorResponses:
     """The coordinators' responses by producer id: those of the proof are later, and count for unverified transactions."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -157,11 +157,11 @@ class _Answers:
 
 def _evidence(
     snapshot: Snapshot,
-    answers: _Answers,
+    answers: _CoordinatorResponses,
     open_: OpenTransactions,
     row: int,
     key: TransactionKey,
-    remembered: Remembered | None,
+    remembered: RememberedTransaction | None,
     unseen_at_ms: int | None,
     logged: LoggedProducer | None,
 ) -> Evidence:
@@ -217,19 +217,19 @@ def _latest(*instants_ms: int | None) -> int | None:
     return max((each for each in instants_ms if each is not None), default=None)
 
 
-def _watched_ms(remembered: Remembered | None, monotonic_ms: int | None) -> int:
+def _watched_ms(remembered: RememberedTransaction | None, monotonic_ms: int | None) -> int:
     if remembered is None or remembered.watched_from_ms is None or monotonic_ms is None:
         return 0
     return max(monotonic_ms - remembered.watched_from_ms, 0)
 
 
-def is_another_start(remembered: Remembered | None, transaction: CoordinatorTransaction) -> bool:
+def is_another_start(remembered: RememberedTransaction | None, transaction: CoordinatorTransaction) -> bool:
     """True if its producer has begun another transaction since, which includes the open records."""
     return remembered is not None and remembered.coordinator_start_ms != transaction.start_time_ms
 
 
 def was_completing(
-    remembered: Remembered | None, ownership: Ownership, transaction: CoordinatorTransaction | None
+    remembered: RememberedTransaction | None, ownership: Ownership, transaction: CoordinatorTransaction | None
 ) -> bool:
     """True if an earlier cycle saw it decided, and this one does not contradict: a missing response is none."""
     if remembered is None or remembered.completing_since_ms is None:
@@ -286,7 +286,7 @@ def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int)
 def _completing_ms(
     snapshot: Snapshot,
     owned: Ownership,
-    remembered: Remembered | None,
+    remembered: RememberedTransaction | None,
     transaction: CoordinatorTransaction | None,
     logged: LoggedProducer | None,
 ) -> int:

@@ -12,7 +12,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
 
-from exporter.baseline import Usual
+from exporter.baseline import UsualDuration
 from exporter.evaluation.verdicts import (
     InconclusiveReason,
     OutcomeEvidence,
@@ -35,7 +35,7 @@ class Output(Enum):
     SCAN = "the table that Spark's executors return"
 
 
-class Kind(Enum):
+class ColumnType(Enum):
     """The type of a column. Instants are UTC, in milliseconds."""
 
     TEXT = "string"
@@ -60,7 +60,7 @@ class Field:
     """One field of an open transaction. `name` is the attribute of `TransactionRow`."""
 
     name: str
-    kind: Kind
+    kind: ColumnType
     meaning: str
     null: str = ""
     """What null means; empty if it never is null."""
@@ -90,7 +90,7 @@ def fields_of(output: Output) -> tuple[Field, ...]:
     return tuple(each for each in FIELDS if output not in each.left_out)
 
 
-def projected(row: TransactionRow, output: Output) -> dict[str, Any]:
+def project(row: TransactionRow, output: Output) -> dict[str, Any]:
     """The fields of `row` that an output has, as values of JSON under their names there."""
     return {name: value(getattr(row, attribute)) for name, attribute, value in _PROJECTIONS[output]}
 
@@ -146,23 +146,23 @@ def _without(reasons: Mapping[Output, str], *present: Output) -> Mapping[Output,
 
 
 FIELDS: Final = (
-    Field(name="topic", kind=Kind.TEXT, meaning="the partition's topic"),
-    Field(name="partition", kind=Kind.INTEGER, meaning="the partition's number"),
-    Field(name="producer_id", kind=Kind.LONG, meaning="producer id of the open transaction"),
-    Field(name="producer_epoch", kind=Kind.INTEGER, meaning="producer epoch of its records on this partition"),
+    Field(name="topic", kind=ColumnType.TEXT, meaning="the partition's topic"),
+    Field(name="partition", kind=ColumnType.INTEGER, meaning="the partition's number"),
+    Field(name="producer_id", kind=ColumnType.LONG, meaning="producer id of the open transaction"),
+    Field(name="producer_epoch", kind=ColumnType.INTEGER, meaning="producer epoch of its records on this partition"),
     Field(
         name="coordinator_epoch",
         is_new_in_history=True,
-        kind=Kind.INTEGER,
+        kind=ColumnType.INTEGER,
         meaning="coordinator epoch of the last marker of this producer on the partition; -1 without one",
         minimum=-1,
         left_out=_BY_LEADER,
     ),
-    Field(name="start_offset", kind=Kind.LONG, meaning="offset of its first record on this partition"),
+    Field(name="start_offset", kind=ColumnType.LONG, meaning="offset of its first record on this partition"),
     Field(
         name="last_sequence",
         is_new_in_history=True,
-        kind=Kind.INTEGER,
+        kind=ColumnType.INTEGER,
         meaning="sequence number of the producer's last record on this partition; -1 without one",
         minimum=-1,
         left_out=_BY_LEADER,
@@ -170,14 +170,14 @@ FIELDS: Final = (
     Field(
         name="last_timestamp_ms",
         is_new_in_history=True,
-        kind=Kind.LONG,
+        kind=ColumnType.LONG,
         meaning="timestamp of the producer's last write here, by the client's clock unless the topic uses LogAppendTime",
         minimum=None,
         left_out=_BY_LEADER,
     ),
     Field(
         name="start_timestamp_ms",
-        kind=Kind.INSTANT,
+        kind=ColumnType.INSTANT,
         meaning="its start, by the source in `start_source`",
         minimum=None,
         names={
@@ -193,28 +193,28 @@ FIELDS: Final = (
     ),
     Field(
         name="start_source",
-        kind=Kind.TEXT,
+        kind=ColumnType.TEXT,
         meaning="source of the start: coordinator, transaction_log, last_write, not_open_before or first_seen",
         labels=tuple(source.label for source in StartSource),
         left_out=_without(_BY_EVALUATION, Output.STATE),
     ),
     Field(
         name="duration_ms",
-        kind=Kind.LONG,
+        kind=ColumnType.LONG,
         meaning="time since that start",
         left_out=_BY_EVALUATION,
         greatest=Greatest.OF_TRANSACTION,
     ),
     Field(
         name="idle_ms",
-        kind=Kind.LONG,
+        kind=ColumnType.LONG,
         meaning="time since the producer's last write here, by the client's clock",
         left_out=_BY_EVALUATION,
         greatest=Greatest.OF_TRANSACTION,
     ),
     Field(
         name="is_late",
-        kind=Kind.FLAG,
+        kind=ColumnType.FLAG,
         meaning="true if it is open for longer than transaction.max.timeout.ms and padding",
         names={Output.JSON: "late"},
         left_out=_BY_EVALUATION,
@@ -222,7 +222,7 @@ FIELDS: Final = (
     ),
     Field(
         name="transactional_id",
-        kind=Kind.TEXT,
+        kind=ColumnType.TEXT,
         meaning="its transactional id",
         null="where neither a coordinator nor the transaction log has one",
         left_out=_without(_BY_COORDINATOR, Output.PLAN, Output.INCIDENT, Output.SERIES),
@@ -230,7 +230,7 @@ FIELDS: Final = (
     Field(
         name="coordinator",
         is_new_in_history=True,
-        kind=Kind.INTEGER,
+        kind=ColumnType.INTEGER,
         meaning="broker id of the coordinator that has the producer id",
         null="where no coordinator lists the producer id",
         minimum=None,
@@ -238,7 +238,7 @@ FIELDS: Final = (
     ),
     Field(
         name="coordinator_state",
-        kind=Kind.TEXT,
+        kind=ColumnType.TEXT,
         meaning="the coordinator's state of the transactional id, by Kafka's name; Unknown for a name of a later Kafka",
         null="where no coordinator lists the producer id",
         left_out=_BY_COORDINATOR,
@@ -246,7 +246,7 @@ FIELDS: Final = (
     Field(
         name="coordinator_producer_epoch",
         is_new_in_history=True,
-        kind=Kind.INTEGER,
+        kind=ColumnType.INTEGER,
         meaning="producer epoch at the coordinator",
         null="where the transaction was not described",
         minimum=None,
@@ -254,7 +254,7 @@ FIELDS: Final = (
     ),
     Field(
         name="timeout_ms",
-        kind=Kind.LONG,
+        kind=ColumnType.LONG,
         meaning="the transaction's own time-out",
         null="where the transaction was not described",
         minimum=None,
@@ -262,7 +262,7 @@ FIELDS: Final = (
     ),
     Field(
         name="last_stable_offset_lag",
-        kind=Kind.LONG,
+        kind=ColumnType.LONG,
         meaning="high watermark minus last stable offset: records and end markers that are held back here",
         null="where either is unknown",
         names={Output.INCIDENT: "records_held_back"},
@@ -271,7 +271,7 @@ FIELDS: Final = (
     ),
     Field(
         name="groups",
-        kind=Kind.TEXTS,
+        kind=ColumnType.TEXTS,
         meaning="consumer groups behind a suspect, as far as they are visible, most waiting records first",
         record=WaitingGroup,
         of_suspects_only=True,
@@ -279,7 +279,7 @@ FIELDS: Final = (
     ),
     Field(
         name="outcome_evidence",
-        kind=Kind.TEXT,
+        kind=ColumnType.TEXT,
         meaning="outcome on other partitions: committed (some evidence), aborted (proved) or none",
         labels=tuple(outcome.value for outcome in OutcomeEvidence),
         of_suspects_only=True,
@@ -287,20 +287,20 @@ FIELDS: Final = (
     ),
     Field(
         name="outcome_seen",
-        kind=Kind.TEXTS,
+        kind=ColumnType.TEXTS,
         meaning="the sources of the outcome, and what may hide a commit, a phrase each",
         left_out=_SENTENCES,
     ),
     Field(
         name="verdict",
-        kind=Kind.TEXT,
+        kind=ColumnType.TEXT,
         meaning="the exporter's verdict; each hanging_* is a proof (docs/verdicts.md)",
         labels=tuple(verdict.label for verdict in Verdict),
         left_out=_without(_BY_EVALUATION, Output.PLAN, Output.INCIDENT, Output.SERIES),
     ),
     Field(
         name="inconclusive_reason",
-        kind=Kind.TEXT,
+        kind=ColumnType.TEXT,
         meaning="the missing part of the proof (docs/verdicts.md)",
         null="for other verdicts than inconclusive",
         labels=tuple(reason.value for reason in InconclusiveReason),
@@ -309,29 +309,29 @@ FIELDS: Final = (
     ),
     Field(
         name="reason",
-        kind=Kind.TEXT,
+        kind=ColumnType.TEXT,
         meaning="a sentence with the evidence and its sources",
         left_out=_without(_SENTENCES, Output.INCIDENT),
     ),
     Field(
         name="topic_id",
         is_new_in_history=True,
-        kind=Kind.TEXT,
+        kind=ColumnType.TEXT,
         meaning="the topic's id",
         null="from brokers without topic ids",
         left_out={Output.SERIES: "the same transaction on the same topic is the same series"},
     ),
     Field(
         name="unusual",
-        kind=Kind.RECORD,
+        kind=ColumnType.RECORD,
         meaning="the exceeded baseline",
         null="where it is not unusually long, or has no baseline",
-        record=Usual,
+        record=UsualDuration,
         left_out={**_BY_EVALUATION, Output.HISTORY: "baselines are made from the history"},
     ),
     Field(
         name="outcome_unsearched",
-        kind=Kind.TEXTS,
+        kind=ColumnType.TEXTS,
         meaning="those of `outcome_seen` that a later search may find",
         left_out=_SENTENCES,
     ),
@@ -340,11 +340,11 @@ FIELDS: Final = (
 
 
 def _conversion(of: Field, output: Output) -> Callable[[Any], Any]:
-    if of.kind is Kind.RECORD:
+    if of.kind is ColumnType.RECORD:
         return _record
     if of.record is not None:
         return _records
-    if of.kind is Kind.TEXTS:
+    if of.kind is ColumnType.TEXTS:
         return list
     if of.name == "topic_id" and output is Output.JSON:
         return _text_or_null

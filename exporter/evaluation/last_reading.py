@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from exporter.evaluation.memory import LastReading, Memory
-from exporter.snapshot import Answer, Snapshot
+from exporter.snapshot import PartitionResult, Snapshot
 
 UNREAD_MAX: Final = 10_000
 """Partitions without a response; with more of them the reading before it stays."""
@@ -22,7 +22,7 @@ def last_reading(snapshot: Snapshot, memory: Memory) -> LastReading | None:
     rows = np.union1d(np.flatnonzero(partitions.is_unread), open_.partition_row[open_.examined_count :])
     if snapshot.visibility.gaps or len(rows) > UNREAD_MAX:
         return before
-    is_included = partitions.answer != int(Answer.EXCLUDED)
+    is_included = partitions.answer != int(PartitionResult.EXCLUDED)
     count = len(partitions.topics)
     return LastReading(
         at_ms=snapshot.cluster_time_ms,

@@ -33,7 +33,7 @@ class GroupKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class RememberedTransaction:
     """Facts about one open transaction from earlier cycles. Instants in milliseconds, by the cluster's clock."""
 
     first_seen_ms: int
@@ -72,23 +72,23 @@ FACTS = (
     "start_source",
     "not_open_at_ms",
 )
-"""Facts about open transactions that were not examined; `Remembered` has more about those that were."""
+"""Facts about open transactions that were not examined; `RememberedTransaction` has more about those that were."""
 
 
-class RememberedTransactions(Mapping[TransactionKey, Remembered]):
+class RememberedTransactions(Mapping[TransactionKey, RememberedTransaction]):
     """Open transactions of earlier cycles (N): records of those that were examined (K), then columns of the others.
 
-    Each is a row, `Remembered`, on request; a million that were not examined are no objects.
+    Each is a row, `RememberedTransaction`, on request; a million that were not examined are no objects.
     """
 
-    def __init__(self, identity: TransactionKeys, examined: tuple[Remembered, ...], others: Facts) -> None:
+    def __init__(self, identity: TransactionKeys, examined: tuple[RememberedTransaction, ...], others: Facts) -> None:
         """`others` has the columns of FACTS (N - K), with NULL where nothing is known."""
         self.identity = identity
         self.examined = examined
         self.others = others
 
     @classmethod
-    def of(cls, rows: Mapping[TransactionKey, Remembered]) -> RememberedTransactions:
+    def of(cls, rows: Mapping[TransactionKey, RememberedTransaction]) -> RememberedTransactions:
         """The same; all are examined."""
         return cls(TransactionKeys.of(rows), tuple(rows.values()), NO_FACTS)
 
@@ -120,13 +120,13 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
             {name: column[rows[count:]] for name, column in self.others.items()},
         )
 
-    def row(self, place: int) -> Remembered:
+    def row(self, place: int) -> RememberedTransaction:
         """The facts in one row."""
         at = place - self.examined_count
         if at < 0:
             return self.examined[place]
         numbers = {name: int(column[at]) for name, column in self.others.items()}
-        return Remembered(**{name: None if number == NULL else number for name, number in numbers.items()})  # type: ignore[arg-type]
+        return RememberedTransaction(**{name: None if number == NULL else number for name, number in numbers.items()})  # type: ignore[arg-type]
 
     def facts_at(self, place: Int64Column) -> dict[str, Int64Column]:
         """The columns of FACTS for these rows."""
@@ -142,7 +142,7 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
         return columns
 
     def last_seen_ms(self) -> Int64Column:
-        """(N,) as in `Remembered`."""
+        """(N,) as in `RememberedTransaction`."""
         of_examined = np.array([row.last_seen_ms for row in self.examined], dtype=np.int64)
         return np.concatenate((of_examined, self.others["last_seen_ms"]))
 
@@ -161,7 +161,7 @@ class RememberedTransactions(Mapping[TransactionKey, Remembered]):
                 return int(place)
         return None
 
-    def __getitem__(self, key: TransactionKey) -> Remembered:
+    def __getitem__(self, key: TransactionKey) -> RememberedTransaction:
         place = self.place(key)
         if place is None:
             raise KeyError(key)
@@ -208,7 +208,7 @@ class MemoryJoin:
     """(N,) -1 where the memory has none."""
     transactions: RememberedTransactions
 
-    def remembered(self, row: int) -> Remembered | None:
+    def remembered(self, row: int) -> RememberedTransaction | None:
         place = int(self.place[row])
         return self.transactions.row(place) if place >= 0 else None
 

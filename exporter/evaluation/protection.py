@@ -17,7 +17,7 @@ NOT_READ = "not read"
 _NAMED_MAX = 3
 
 
-class Protected(Enum):
+class ProtectionState(Enum):
     """Whether a measure is in place."""
 
     GOOD = "good"
@@ -31,16 +31,16 @@ class Measure:
     """One thing that prevents a hang."""
 
     name: str
-    state: Protected = Protected.UNKNOWN
+    state: ProtectionState = ProtectionState.UNKNOWN
     found: str
     """What is set now, as a phrase."""
     advice: str
     """What to do, and why it helps."""
 
 
-def _state(*, is_good: bool | None) -> Protected:
+def _state(*, is_good: bool | None) -> ProtectionState:
     """None if it is not known."""
-    return Protected.UNKNOWN if is_good is None else Protected.GOOD if is_good else Protected.EXPOSED
+    return ProtectionState.UNKNOWN if is_good is None else ProtectionState.GOOD if is_good else ProtectionState.EXPOSED
 
 
 def _transaction_version(protection: Protection) -> Measure:
@@ -158,7 +158,7 @@ CHECKS: Mapping[str, Callable[[Protection], Measure]] = {
 """By the value of the label `check`, in order of effect."""
 
 
-def _of_brokers(protection: Protection, name: str, is_good: Callable[[str], bool]) -> Protected:
+def _of_brokers(protection: Protection, name: str, is_good: Callable[[str], bool]) -> ProtectionState:
     """A broker that returns its settings without this one is too old for it."""
     values = [settings.get(name, "") for settings in protection.broker_configs.values()]
     return _state(is_good=all(map(is_good, values)) if values else None)

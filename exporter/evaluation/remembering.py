@@ -10,7 +10,15 @@ import numpy.typing as npt
 
 from exporter.evaluation.evidence import Evidence, is_another_start, was_completing
 from exporter.evaluation.last_reading import last_reading
-from exporter.evaluation.memory import FACTS, NO_FACTS, Facts, Memory, MemoryJoin, Remembered, RememberedTransactions
+from exporter.evaluation.memory import (
+    FACTS,
+    NO_FACTS,
+    Facts,
+    Memory,
+    MemoryJoin,
+    RememberedTransaction,
+    RememberedTransactions,
+)
 from exporter.evaluation.start import OWNED, open_at_ms
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.snapshot import (
@@ -124,7 +132,7 @@ def _partition_rows(partitions: Partitions, keys: TransactionKeys) -> Int64Colum
 _Start = tuple["int | None", "int | None"]
 
 
-def _earliest_start(before: Remembered | None, start_ms: int, source: StartSource) -> _Start:
+def _earliest_start(before: RememberedTransaction | None, start_ms: int, source: StartSource) -> _Start:
     """The start of this cycle, or an earlier one of an earlier cycle unless it is known to be too early."""
     given = (None, None) if source is StartSource.FIRST_SEEN else (start_ms, int(source))
     if before is None or before.start_ms is None or source is StartSource.NOT_OPEN_BEFORE:
@@ -132,7 +140,7 @@ def _earliest_start(before: Remembered | None, start_ms: int, source: StartSourc
     return (before.start_ms, before.start_source) if before.start_ms < start_ms else given
 
 
-def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earliest: _Start) -> Remembered:
+def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earliest: _Start) -> RememberedTransaction:
     before, transaction = evidence.remembered, evidence.transaction
     now_ms, took_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms
     coordinator_start_ms, (start_ms, start_source) = None, earliest
@@ -147,7 +155,7 @@ def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earlie
         # It may have been decided during this cycle: it was completing at the cycle's end, not necessarily at its start.
         completing_since_ms = now_ms + took_ms
         completing_from_ms = None if monotonic_ms is None else monotonic_ms + took_ms
-    return Remembered(
+    return RememberedTransaction(
         first_seen_ms=now_ms if before is None else before.first_seen_ms,
         last_seen_ms=now_ms,
         producer_epoch=evidence.producer_epoch,

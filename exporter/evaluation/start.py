@@ -23,11 +23,11 @@ def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_m
     start = _start_in_this_cycle(evidence, verdict, last_timestamp_ms, now_ms)
     if before is None or before.start_ms is None or before.start_source is None:
         return start
-    earlier = _bounded(before.start_ms, StartSource(before.start_source), evidence)
+    earlier = _not_before(before.start_ms, StartSource(before.start_source), evidence)
     return earlier if earlier[0] < start[0] else start
 
 
-def _bounded(start_ms: int, source: StartSource, evidence: Evidence) -> tuple[int, StartSource]:
+def _not_before(start_ms: int, source: StartSource, evidence: Evidence) -> tuple[int, StartSource]:
     """The start, or the instant at which it is known not to have been open, if its client's clock says that it was."""
     not_open_ms = evidence.not_open_at_ms
     if source in _OF_THE_CLIENT and not_open_ms is not None and start_ms < not_open_ms:
@@ -55,7 +55,7 @@ def _start_in_this_cycle(
     elif evidence.start_in_log_ms is not None and not verdict.is_hanging:
         start_ms, source = evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
     elif verdict.is_hanging and last_timestamp_ms > 0:
-        start_ms, source = _bounded(last_timestamp_ms, StartSource.LAST_WRITE, evidence)
+        start_ms, source = _not_before(last_timestamp_ms, StartSource.LAST_WRITE, evidence)
     return (start_ms, source) if start_ms < open_ms else (open_ms, StartSource.FIRST_SEEN)
 
 

@@ -7,13 +7,13 @@ from enum import Enum, IntEnum
 
 import numpy as np
 
-from exporter.baseline import Usual
+from exporter.baseline import UsualDuration
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Memory
 from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, Snapshot, TransactionKey
 
 
-class Kind(Enum):
+class VerdictKind(Enum):
     """The kind of a verdict for an operator."""
 
     HANGING = "hanging"
@@ -29,9 +29,9 @@ class Verdict(IntEnum):
     This is the only list of verdicts: schema, dashboards and tests are made from it.
     """
 
-    kind: Kind
+    kind: VerdictKind
 
-    def __new__(cls, kind: Kind) -> Verdict:
+    def __new__(cls, kind: VerdictKind) -> Verdict:
         """The next rank."""
         rank = len(cls.__members__)
         verdict = int.__new__(cls, rank)
@@ -39,16 +39,16 @@ class Verdict(IntEnum):
         verdict.kind = kind
         return verdict
 
-    HANGING_STALE_EPOCH = Kind.HANGING
-    HANGING_NO_TRANSACTIONAL_ID = Kind.HANGING
-    HANGING_NOT_IN_TRANSACTION = Kind.HANGING
-    REPLICA_DIVERGED = Kind.SUSPECT
-    STUCK_COMPLETING = Kind.SUSPECT
-    OVERDUE_AT_COORDINATOR = Kind.SUSPECT
-    INCONCLUSIVE = Kind.SUSPECT
-    COMPLETING = Kind.ORDINARY
-    PREPARED_TWO_PHASE_COMMIT = Kind.ORDINARY
-    OPEN_WITHIN_TIMEOUT = Kind.ORDINARY
+    HANGING_STALE_EPOCH = VerdictKind.HANGING
+    HANGING_NO_TRANSACTIONAL_ID = VerdictKind.HANGING
+    HANGING_NOT_IN_TRANSACTION = VerdictKind.HANGING
+    REPLICA_DIVERGED = VerdictKind.SUSPECT
+    STUCK_COMPLETING = VerdictKind.SUSPECT
+    OVERDUE_AT_COORDINATOR = VerdictKind.SUSPECT
+    INCONCLUSIVE = VerdictKind.SUSPECT
+    COMPLETING = VerdictKind.ORDINARY
+    PREPARED_TWO_PHASE_COMMIT = VerdictKind.ORDINARY
+    OPEN_WITHIN_TIMEOUT = VerdictKind.ORDINARY
 
     @property
     def label(self) -> str:
@@ -63,12 +63,12 @@ class Verdict(IntEnum):
     @property
     def is_hanging(self) -> bool:
         """True for the verdicts that are proofs of a hang."""
-        return self.kind is Kind.HANGING
+        return self.kind is VerdictKind.HANGING
 
     @property
     def is_suspect(self) -> bool:
         """True for the verdicts that need attention."""
-        return self.kind is not Kind.ORDINARY
+        return self.kind is not VerdictKind.ORDINARY
 
 
 _BY_RANK = tuple(Verdict)
@@ -229,7 +229,7 @@ class TransactionRow:
     duration_ms: int
     idle_ms: int
     is_late: bool
-    unusual: Usual | None
+    unusual: UsualDuration | None
     """The exceeded baseline; None if it is not unusually long, or has no baseline."""
     transactional_id: str | None
     """None if neither a coordinator nor the transaction log has one."""
@@ -269,7 +269,7 @@ class Evaluation:
     partitions: PartitionColumns
     evidence: tuple[Evidence, ...]
     """The evidence of each examined transaction: the first ones of `transactions`."""
-    usual: tuple[Usual | None, ...]
+    usual: tuple[UsualDuration | None, ...]
     """The usual duration of each examined transaction."""
     suspects: tuple[TransactionRow, ...]
     """Every suspect that was examined, worst first: see `by_impact`."""

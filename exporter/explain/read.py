@@ -17,7 +17,7 @@ from exporter.snapshot import TransactionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TransactionToExplain:
     """The transaction to explain."""
 
     opened: TransactionKey
@@ -28,13 +28,13 @@ class Wanted:
     """True if an incident, not a coordinator, names the transactional id."""
 
     @classmethod
-    def of(cls, suspect: Suspect, verdict: Verdict | None) -> Wanted:
+    def of(cls, suspect: Suspect, verdict: Verdict | None) -> TransactionToExplain:
         """A suspect of an incident."""
         name = suspect.transactional_id
         return cls(opened=suspect.key, verdict=verdict, transactional_id=name, is_remembered=name is not None)
 
 
-async def read_facts(client: ClusterClient, wanted: Wanted, budget: LogBudget) -> Facts:
+async def read_facts(client: ClusterClient, wanted: TransactionToExplain, budget: LogBudget) -> Facts:
     """Raises BrokerFault if the partition has no leader, ClusterUnavailableError if no broker responds."""
     opened = wanted.opened
     topology = await client.topology()

@@ -25,7 +25,7 @@ from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.files import read_text
 from exporter.fleet.executor import CLIENTS, Clients
-from exporter.fleet.scan_table import SCAN, About, scan_table
+from exporter.fleet.scan_table import SCAN, ClusterRow, scan_table
 from exporter.kafka.client.credentials import CredentialsError
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.status import ApiStatistics, since
@@ -47,7 +47,7 @@ class KafkaTransactions(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
         """Reads one scan."""
-        return _Reader(settings_of_options(self.options))
+        return _TableReader(settings_of_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's signature
         """Reads one scan in each interval."""
@@ -75,7 +75,7 @@ class _Partition(InputPartition):
         self.cluster = cluster
 
 
-class _Read:
+class _TableReading:
     """What a batch and a stream have in common."""
 
     def __init__(self, settings: Settings) -> None:
@@ -86,12 +86,12 @@ class _Read:
         yield from read_table(partition.cluster).to_batches()
 
 
-class _Reader(_Read, DataSourceReader):
+class _TableReader(_TableReading, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         return [_Partition(cluster) for cluster in self._settings.watched]
 
 
-class _StreamReader(_Read, DataSourceStreamReader):
+class _StreamReader(_TableReading, DataSourceStreamReader):
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         return {"read_at_ms": 0}
 
@@ -119,5 +119,5 @@ def read_table(cluster: ClusterSettings, clients: Clients = CLIENTS) -> pa.Table
         failure = str(error)
     except Exception as error:  # noqa: BLE001 - reported in the table
         failure = f"defect in the exporter: {type(error).__name__}: {error}"
-    about = About(taken_at_ms=taken_at_ms, seconds=time.monotonic() - began, requests=requests, failure=failure)
+    about = ClusterRow(taken_at_ms=taken_at_ms, seconds=time.monotonic() - began, requests=requests, failure=failure)
     return scan_table(name, about, found)

@@ -24,10 +24,10 @@ from pyspark.sql import SparkSession
 
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ClusterSettings, ScanSettings
-from exporter.cycle import JournalOf, Known, Question, collect_with, run_cycle
+from exporter.cycle import EvaluationInput, JournalOf, Question, collect_with, run_cycle
 from exporter.evaluation.verdicts import Evaluation
 from exporter.fleet import executor
-from exporter.fleet.executor import Done, Task, packed, perform, unpacked
+from exporter.fleet.executor import Task, TaskResult, pack, perform, unpack
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError
 from exporter.pipeline.spark_output import raised_on_worker
@@ -143,7 +143,7 @@ class SparkReader:
         """Of the machine whose monotonic clock the memory has."""
         self.phases: tuple[tuple[str, float], ...] = ()
 
-    def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
+    def cycle(self, known: EvaluationInput, journal_of: JournalOf) -> Evaluation:
         """The executor evaluates, too; the journal that it gets is of the transactions that are known by now."""
         journal = journal_of(set(known.memory.examined_producer_ids()))
         done = self._run(partial(_cycle, known, journal, self._boot_id))
@@ -171,11 +171,11 @@ class SparkReader:
         """Jobs that run end with the session."""
         self._is_closed = True
 
-    def _run(self, work: Any) -> Done:
+    def _run(self, work: Any) -> TaskResult:
         """Raises what `work` raises, ClusterUnavailableError if the job fails, ClientClosedError after `close`."""
-        task = packed(Task(kafka=self._kafka, scan=self._scan, recalled=self._recalled, work=work))
+        task = pack(Task(kafka=self._kafka, scan=self._scan, recalled=self._recalled, work=work))
         try:
-            done: Done = unpacked(self._ran(self._engine.context(), task))
+            done: TaskResult = unpack(self._ran(self._engine.context(), task))
         except Exception as error:
             if self._is_closed:
                 raise ClientClosedError from error
@@ -211,7 +211,7 @@ class SparkReader:
         return self._home
 
 
-def _cycle(known: Known, journal: Journal, boot_id: str, collector: Collector) -> Evaluation:
+def _cycle(known: EvaluationInput, journal: Journal, boot_id: str, collector: Collector) -> Evaluation:
     if boot_id != executor.BOOT_ID:
         known = replace(known, memory=known.memory.without_monotonic())
     return run_cycle(collect_with(collector), known, lambda _: journal)

@@ -91,7 +91,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class TaskResult:
     """The result of a task, or the exception that its work has raised."""
 
     value: Any = None
@@ -101,20 +101,20 @@ class Done:
     boot_id: str = ""
 
 
-def packed(content: Task | Done) -> bytes:
+def pack(content: Task | TaskResult) -> bytes:
     """For the way between processes of one Spark application, pickled as Spark pickles its own functions."""
     data: bytes = cloudpickle.dumps(content)  # type: ignore[no-untyped-call]
     return data
 
 
-def unpacked(data: bytes) -> Any:
+def unpack(data: bytes) -> Any:
     """Only for bytes of this application: unpickling runs code."""
     return pickle.loads(data)  # noqa: S301
 
 
 def perform(data: bytes) -> bytes:
-    """Do the packed `Task`; returns the packed `Done`."""
-    task: Task = unpacked(data)
+    """Do the packed `Task`; returns the packed `TaskResult`."""
+    task: Task = unpack(data)
     try:
         collector = CLIENTS.of(task.kafka, task.scan, recalled=task.recalled)
         before = collector.statistics()
@@ -124,6 +124,6 @@ def perform(data: bytes) -> bytes:
         except Exception as failure:  # noqa: BLE001 - raised where the result is read
             error = failure
         requests = since(before, collector.statistics())
-        return packed(Done(value=value, error=error, requests=requests, phases=collector.phases, boot_id=BOOT_ID))
+        return pack(TaskResult(value=value, error=error, requests=requests, phases=collector.phases, boot_id=BOOT_ID))
     except Exception as failure:  # noqa: BLE001 - as above
-        return packed(Done(error=failure))
+        return pack(TaskResult(error=failure))

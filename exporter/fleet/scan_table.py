@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from exporter.kafka.collect.scan import LeaderScan
-from exporter.kafka.leadership.metadata_source import Source
+from exporter.kafka.leadership.metadata_source import MetadataSource
 from exporter.kafka.topology import Replicas
-from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, Answer
+from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, PartitionResult
 from exporter.status import ApiStatistics
 
 _OPEN: Final = {  # the fields of a ProducerEntry, in its order; two have had other names here since before
@@ -61,7 +61,7 @@ SCAN: Final = pa.schema(
 )
 
 
-class About(NamedTuple):
+class ClusterRow(NamedTuple):
     """What the row of the cluster says."""
 
     taken_at_ms: int
@@ -71,7 +71,7 @@ class About(NamedTuple):
     """Why the table has no other row."""
 
 
-def scan_table(cluster: str, about: About, found: tuple[LeaderScan, Source] | None) -> pa.Table:
+def scan_table(cluster: str, about: ClusterRow, found: tuple[LeaderScan, MetadataSource] | None) -> pa.Table:
     """The rows of a cluster; `found` is None if it could not be read."""
     scan, source = (None, None) if found is None else found
     of_cluster = _table(
@@ -127,7 +127,7 @@ def _partitions(cluster: str, scan: LeaderScan, taken_at_ms: int) -> pa.Table:
         leader_epoch=topology.leader_epoch,
         replicas=_lists(topology.replicas),
         in_sync=_lists(topology.in_sync),
-        answer=pa.array([answer.label for answer in Answer]).take(pa.array(scan.answer)),
+        answer=pa.array([answer.label for answer in PartitionResult]).take(pa.array(scan.answer)),
         reason=pa.array([reason or None for reason in scan.reasons], type=pa.string()).take(pa.array(scan.reason_code)),
         producers=scan.producers,
         open_transactions=pa.ListArray.from_arrays(pa.array(start), structs),

@@ -17,7 +17,7 @@ import urllib.parse
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from exporter.evaluation.fields import Field, Greatest, Kind, Output, fields_of
+from exporter.evaluation.fields import ColumnType, Field, Greatest, Output, fields_of
 
 VERSION = "v1"
 TEMPORARY = "_writing-"
@@ -60,7 +60,7 @@ class Column:
     """One column; a nullable one describes the meaning of null."""
 
     name: str
-    kind: Kind
+    kind: ColumnType
     meaning: str
     nullable: bool = False
     greatest: Greatest = Greatest.NOT_KEPT
@@ -68,35 +68,35 @@ class Column:
 
 def _column(field: Field) -> Column:
     nulls = [field.null] if field.null else []
-    nulls += ["for others than suspects"] if field.of_suspects_only and field.kind is not Kind.TEXTS else []
+    nulls += ["for others than suspects"] if field.of_suspects_only and field.kind is not ColumnType.TEXTS else []
     nulls += ["in files of 0.1.0"] if field.is_new_in_history else []
     meaning = f"{field.meaning}; null {', and '.join(nulls)}" if nulls else field.meaning
     return Column(field.name_in(Output.HISTORY), field.kind, meaning, bool(nulls), field.greatest)
 
 
 OBSERVATION_COLUMNS = (
-    Column("taken_at", Kind.INSTANT, "the cycle: when its reading began"),
+    Column("taken_at", ColumnType.INSTANT, "the cycle: when its reading began"),
     *map(_column, fields_of(Output.HISTORY)),
 )
 
 CYCLE_COLUMNS = (
-    Column("taken_at", Kind.INSTANT, "when its reading began"),
-    Column("finished_at", Kind.INSTANT, "when it ended"),
-    Column("interval_ms", Kind.LONG, "from one cycle to the next, as configured"),
-    Column("writer", Kind.TEXT, "the process that wrote it"),
-    Column("exporter_version", Kind.TEXT, "its version"),
-    Column("open_transactions", Kind.LONG, "rows of this cycle in `observations`"),
-    Column("partitions_read", Kind.LONG, "partitions whose leader answered"),
-    Column("partitions_unread", Kind.LONG, "partitions that could not be read"),
-    Column("unread", Kind.TEXTS, "those, as topic-partition"),
-    Column("brokers_failed", Kind.LONG, "leaders that did not answer every request"),
-    Column("coordinators_failed", Kind.LONG, "coordinators that did not answer every request"),
+    Column("taken_at", ColumnType.INSTANT, "when its reading began"),
+    Column("finished_at", ColumnType.INSTANT, "when it ended"),
+    Column("interval_ms", ColumnType.LONG, "from one cycle to the next, as configured"),
+    Column("writer", ColumnType.TEXT, "the process that wrote it"),
+    Column("exporter_version", ColumnType.TEXT, "its version"),
+    Column("open_transactions", ColumnType.LONG, "rows of this cycle in `observations`"),
+    Column("partitions_read", ColumnType.LONG, "partitions whose leader answered"),
+    Column("partitions_unread", ColumnType.LONG, "partitions that could not be read"),
+    Column("unread", ColumnType.TEXTS, "those, as topic-partition"),
+    Column("brokers_failed", ColumnType.LONG, "leaders that did not answer every request"),
+    Column("coordinators_failed", ColumnType.LONG, "coordinators that did not answer every request"),
     Column(
         "is_complete",
-        Kind.FLAG,
+        ColumnType.FLAG,
         "coverage is complete: all partitions were read, all needed responses came, all leaders used were confirmed",
     ),
-    Column("max_timeout_ms", Kind.LONG, "the limit used for late, without padding"),
+    Column("max_timeout_ms", ColumnType.LONG, "the limit used for late, without padding"),
 )
 
 TABLES = {OBSERVATIONS: OBSERVATION_COLUMNS, CYCLES: CYCLE_COLUMNS}

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from exporter import __version__
 from exporter.config.settings import HistorySettings
-from exporter.evaluation.fields import Kind, Output, fields_of
+from exporter.evaluation.fields import ColumnType, Output, fields_of
 from exporter.evaluation.table import column
 from exporter.evaluation.verdicts import Evaluation
 from exporter.history.schema import (
@@ -58,12 +58,12 @@ WRITE_ENDS_SECONDS = 300.0
 END_SECONDS = 5.0
 _STALE_TEMPORARY_SECONDS = 24 * 60 * 60
 _TYPES = {
-    Kind.TEXT: pa.string(),
-    Kind.INTEGER: pa.int32(),
-    Kind.LONG: pa.int64(),
-    Kind.FLAG: pa.bool_(),
-    Kind.INSTANT: pa.timestamp("ms", tz="UTC"),
-    Kind.TEXTS: pa.list_(pa.field("element", pa.string(), nullable=False)),
+    ColumnType.TEXT: pa.string(),
+    ColumnType.INTEGER: pa.int32(),
+    ColumnType.LONG: pa.int64(),
+    ColumnType.FLAG: pa.bool_(),
+    ColumnType.INSTANT: pa.timestamp("ms", tz="UTC"),
+    ColumnType.TEXTS: pa.list_(pa.field("element", pa.string(), nullable=False)),
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
-from exporter.incidents.incident import Event, EventKind, Incident, Incidents, Suspect
+from exporter.incidents.incident import EventKind, Incident, IncidentEvent, Incidents, Suspect
 from exporter.snapshot import TransactionKey
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def _incident(document: Mapping[str, Any]) -> Incident:
         suspects=suspects,
         more_suspects=_number(document, "more_suspects"),
         events=tuple(
-            Event(_number(event, "at_ms"), EventKind(event["kind"]), _text(event, "sentence"))
+            IncidentEvent(_number(event, "at_ms"), EventKind(event["kind"]), _text(event, "sentence"))
             for event in _list(document, "events")
         ),
         more_events=_number(document, "more_events"),

@@ -12,9 +12,9 @@ from exporter.incidents.incident import (
     INCIDENTS_MAX,
     JOINED_SECONDS,
     SUSPECTS_MAX,
-    Event,
     EventKind,
     Incident,
+    IncidentEvent,
     Incidents,
     Suspect,
     by_time,
@@ -36,7 +36,7 @@ _START_DIFFERS_MS = 1000
 """Less is a clock that was read again."""
 
 
-def followed(before: Incidents, evaluation: Evaluation) -> Incidents:
+def follow(before: Incidents, evaluation: Evaluation) -> Incidents:
     """The incidents after this evaluation; the same object if nothing has changed."""
     cluster_id = evaluation.snapshot.cluster_id
     if before.cluster_id != cluster_id:
@@ -65,9 +65,9 @@ def with_sentences(incidents: Incidents, sentences: Mapping[TransactionKey, str]
     if not sentences:
         return incidents
 
-    def events(incident: Incident) -> list[Event]:
+    def events(incident: Incident) -> list[IncidentEvent]:
         about = [suspect for suspect in incident.suspects if suspect.key in sentences]
-        return [Event(now_ms, EventKind.FIRST_RECORD, f"{one.name}: {sentences[one.key]}") for one in about]
+        return [IncidentEvent(now_ms, EventKind.FIRST_RECORD, f"{one.name}: {sentences[one.key]}") for one in about]
 
     return replace(incidents, all=tuple(_with_events(incident, events(incident)) for incident in incidents.all))
 
@@ -94,7 +94,7 @@ def _with_causes(incident: Incident, causes: Mapping[TransactionKey, tuple[str, 
         suspects.append(replace(suspect, cause=cause, because=because) if cause else suspect)
         if cause:
             sentence = f"the cause of the suspect on {suspect.name} is {cause}: {because}"
-            events.append(Event(now_ms, EventKind.CAUSE, sentence))
+            events.append(IncidentEvent(now_ms, EventKind.CAUSE, sentence))
     return _with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
 
 
@@ -135,7 +135,7 @@ def _after(
     return _with_events(replace(incident, suspects=tuple(suspects)), events)
 
 
-def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
+def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[IncidentEvent]]:
     """It is still a suspect."""
     now_ms = evaluation.snapshot.taken_at_ms
     after = replace(
@@ -164,14 +164,16 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
     return after, events
 
 
-def _no_suspect(before: Suspect, verdict: Verdict, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
+def _no_suspect(before: Suspect, verdict: Verdict, evaluation: Evaluation) -> tuple[Suspect, list[IncidentEvent]]:
     if verdict is before.verdict:
         return before, []
     sentence = f"the transaction on {before.name} is not a suspect any more: {verdict.label}"
-    return replace(before, verdict=verdict), [Event(evaluation.snapshot.taken_at_ms, EventKind.VERDICT, sentence)]
+    return replace(before, verdict=verdict), [
+        IncidentEvent(evaluation.snapshot.taken_at_ms, EventKind.VERDICT, sentence)
+    ]
 
 
-def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
+def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[IncidentEvent]]:
     """It is not open where its partition was read; otherwise nothing is known."""
     key, now_ms = before.key, evaluation.snapshot.finished_at_ms  # its marker may have come during the cycle
     partitions = evaluation.snapshot.partitions
@@ -183,7 +185,7 @@ def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Eve
         return before, []
     else:
         sentence = f"{before.name}: the transaction from offset {key.start_offset} is no longer open"
-    return replace(before, ended_at_ms=now_ms), [Event(now_ms, EventKind.ENDED, sentence)]
+    return replace(before, ended_at_ms=now_ms), [IncidentEvent(now_ms, EventKind.ENDED, sentence)]
 
 
 def _is_unexamined(key: TransactionKey, evaluation: Evaluation) -> bool:
@@ -231,7 +233,7 @@ def _with_new(
     return tuple(incidents)
 
 
-def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[Event]]:
+def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[IncidentEvent]]:
     key, now_ms = row.key, evaluation.snapshot.taken_at_ms
     start_ms = _own_start_ms(row, evaluation)
     suspect = Suspect(
@@ -251,16 +253,16 @@ def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, l
     remembered = evaluation.memory.transactions.get(key)
     seen_ms = now_ms if remembered is None else remembered.first_seen_ms - remembered.clock_offset_ms
     sentence = f"the transaction on {suspect.name} is seen open for the first time"
-    events += [Event(seen_ms, EventKind.FIRST_SEEN, sentence), _verdict(row, now_ms)]
+    events += [IncidentEvent(seen_ms, EventKind.FIRST_SEEN, sentence), _verdict(row, now_ms)]
     events += _groups_blocked(row, _blocked(row), evaluation)
     if row.outcome_evidence is not OutcomeEvidence.NONE:
         events.append(_outcome(row, now_ms))
     return suspect, events
 
 
-def _verdict(row: TransactionRow, now_ms: int) -> Event:
+def _verdict(row: TransactionRow, now_ms: int) -> IncidentEvent:
     sentence = f"the transaction on {row.topic}-{row.partition} is {row.verdict.label}: {row.reason}"
-    return Event(now_ms, EventKind.VERDICT, sentence)
+    return IncidentEvent(now_ms, EventKind.VERDICT, sentence)
 
 
 def _own_start_ms(row: TransactionRow, evaluation: Evaluation) -> int:
@@ -282,11 +284,11 @@ def _by_own_clock(instant_ms: int, key: TransactionKey, evaluation: Evaluation) 
     return instant_ms - remembered.clock_offset_ms
 
 
-def _began(row: TransactionRow, start_ms: int) -> list[Event]:
+def _began(row: TransactionRow, start_ms: int) -> list[IncidentEvent]:
     if row.start_source not in _BEGAN:
         return []
     sentence = f"the transaction from offset {row.start_offset} {_BEGAN[row.start_source]}"
-    return [Event(start_ms, EventKind.FIRST_RECORD, f"{row.topic}-{row.partition}: {sentence}")]
+    return [IncidentEvent(start_ms, EventKind.FIRST_RECORD, f"{row.topic}-{row.partition}: {sentence}")]
 
 
 def _blocked(row: TransactionRow) -> Mapping[str, int]:
@@ -294,7 +296,7 @@ def _blocked(row: TransactionRow) -> Mapping[str, int]:
     return {group.group: group.blocked_since_ms for group in row.groups if group.blocked_since_ms is not None}
 
 
-def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Evaluation) -> list[Event]:
+def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Evaluation) -> list[IncidentEvent]:
     wanted = set(groups)
     events = []
     for group in row.groups:
@@ -302,21 +304,21 @@ def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Eval
             waiting = "" if group.waiting_records is None else f", lag {group.waiting_records:,}"
             sentence = f"group {group.group} is blocked on {row.topic}-{row.partition}{waiting}"
             since_ms = _by_own_clock(group.blocked_since_ms, row.key, evaluation)
-            events.append(Event(since_ms, EventKind.GROUP_BLOCKED, sentence))
+            events.append(IncidentEvent(since_ms, EventKind.GROUP_BLOCKED, sentence))
     return events
 
 
-def _outcome(row: TransactionRow, now_ms: int) -> Event:
+def _outcome(row: TransactionRow, now_ms: int) -> IncidentEvent:
     seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ""
     of = f"{row.topic}-{row.partition}"
-    return Event(
+    return IncidentEvent(
         now_ms,
         EventKind.OUTCOME,
         f"the transaction on {of} was {row.outcome_evidence.value} on other partitions{seen}",
     )
 
 
-def _with_events(incident: Incident, events: list[Event]) -> Incident:
+def _with_events(incident: Incident, events: list[IncidentEvent]) -> Incident:
     if not events:
         return incident
     room = EVENTS_MAX - len(incident.events)

@@ -47,7 +47,7 @@ class EventKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class IncidentEvent:
     """One line of the time line."""
 
     at_ms: int
@@ -57,7 +57,7 @@ class Event:
     """The sentence where transactional ids are hidden, if `sentence` quotes another program, which may name any id."""
 
 
-def by_time(events: Iterable[Event]) -> tuple[Event, ...]:
+def by_time(events: Iterable[IncidentEvent]) -> tuple[IncidentEvent, ...]:
     """Events of one instant stay in their order."""
     return tuple(sorted(events, key=lambda event: event.at_ms))
 
@@ -118,7 +118,7 @@ class Incident:
     """In the order in which they became suspects."""
     more_suspects: int = 0
     """Not followed, beyond SUSPECTS_MAX."""
-    events: tuple[Event, ...] = ()
+    events: tuple[IncidentEvent, ...] = ()
     """By time."""
     more_events: int = 0
     """Not kept, beyond EVENTS_MAX."""

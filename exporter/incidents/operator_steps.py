@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from exporter.incidents.incident import Event, EventKind, Incident, by_time
+from exporter.incidents.incident import EventKind, Incident, IncidentEvent, by_time
 
 _SENTENCES = {
     "planned": "{who} planned {action} of the transaction on {place}",
@@ -24,7 +24,7 @@ _ACTIONS = {"abort": "an abort", "complete": "the completion"}
 _UNSAID = "its words are in the audit log"
 _BY = {"terminal": "typed at the terminal", "no terminal": "there was no terminal to confirm it at"}
 
-_Step = tuple[str, str, Event]
+_Step = tuple[str, str, IncidentEvent]
 """Producer id and topic id, as text, and what was done. Empty are a topic id that brokers do not have, and both in a log of
 version 0.1.0.
 """
@@ -43,7 +43,7 @@ def steps_of(lines: Iterable[str]) -> Steps:
             topic, partition, start_offset = (str(facts.get(name)) for name in ("topic", "partition", "start_offset"))
             producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
             place = f"{topic}-{partition}"
-            event = Event(
+            event = IncidentEvent(
                 at_ms, EventKind.OPERATOR, _sentence(step, place, _said(step)), _sentence(step, place, _UNSAID)
             )
             steps[topic, partition, start_offset].append((producer_id, topic_id, event))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from exporter.kafka.client.connections import Address, Connections, Received, Sent
+from exporter.kafka.client.connections import Address, Connections, ReceivedResponse, SentRequest
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnavailableError, FaultReason
 from exporter.kafka.messages import metadata
-from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
+from exporter.kafka.messages.raw_request import RawRequest, RawResponse
 from exporter.kafka.topology import Topology, topology_of
 from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity
 
@@ -33,7 +33,7 @@ class LatestMetadata:
     def is_known(self) -> bool:
         return self._topology is not None
 
-    def topology_of(self, answer: RawAnswer) -> Topology:
+    def topology_of(self, answer: RawResponse) -> Topology:
         """The topology of this response; the same object as before if nothing has changed."""
         content = answer.body[_THROTTLE_TIME_BYTES:].tobytes()
         if self._topology is None or content != self._decoded:
@@ -110,7 +110,7 @@ class ClusterClient:
             if not was_silent:
                 self.silent.discard(address)
 
-    async def receive(self, broker: int, api: str, request: RawRequest, sent: Sent | None) -> Received:
+    async def receive(self, broker: int, api: str, request: RawRequest, sent: SentRequest | None) -> ReceivedResponse:
         """The response of `broker`, for `connections.decode`. Raises BrokerFault. `sent`: see `send_ahead`."""
         return await self._receive_from(self._address_of(broker), api, request, self.request_timeout_s, sent=sent)
 
@@ -139,7 +139,7 @@ class ClusterClient:
         """Wait while other coroutines run, not beyond the deadline."""
         await self.connections.sleep(min(seconds, self.remaining_s()))
 
-    def send_ahead(self, broker: int, request: RawRequest) -> Sent | None:
+    def send_ahead(self, broker: int, request: RawRequest) -> SentRequest | None:
         """Send `request` before the previous response of `broker` is decoded; None if `receive` has to send it."""
         address = (self.brokers or {}).get(broker)
         timeout_s = min(self.request_timeout_s, self.remaining_s())
@@ -169,8 +169,8 @@ class ClusterClient:
         timeout_s: float,
         *,
         once: bool = False,
-        sent: Sent | None = None,
-    ) -> Received:
+        sent: SentRequest | None = None,
+    ) -> ReceivedResponse:
         timeout_s = min(timeout_s, self.remaining_s())
         if timeout_s <= 0:
             raise BrokerFault(
@@ -230,5 +230,5 @@ def _unavailable(faults: Iterable[BrokerFault]) -> ClusterUnavailableError:
     return ClusterUnavailableError(f"no broker responded: {sentences}")
 
 
-def _topology(answer: RawAnswer) -> Topology:
+def _topology(answer: RawResponse) -> Topology:
     return topology_of(metadata.decode(answer.body))

@@ -14,7 +14,7 @@ from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_nam
 from exporter.kafka.messages import describe_transactions as descriptions
 from exporter.kafka.messages import list_transactions as listing
 from exporter.kafka.messages.list_transactions import NOTHING_LISTED, ListedTransactions
-from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.kafka.messages.raw_request import RawResponse
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     ACTIVE_STATES,
@@ -80,7 +80,7 @@ async def list_transactions(
     return tuple(await client.gather(ask(broker) for broker in brokers))
 
 
-def _listing(broker: int, answer: RawAnswer) -> Listing:
+def _listing(broker: int, answer: RawResponse) -> Listing:
     listed = listing.decode(answer.body)
     if listed.error != ErrorCode.NONE:
         return Listing(broker, NOTHING_LISTED, f"coordinator {broker} responded with {error_name(listed.error)}")

@@ -94,5 +94,5 @@ class ClientClosedError(Exception):
     """The client was closed while it was in use: the process is ending."""
 
 
-class MalformedAnswerError(MalformedBytesError):
+class MalformedResponseError(MalformedBytesError):
     """Bytes that are not the expected response."""

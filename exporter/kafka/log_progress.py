@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.kafka.messages.fetch import Position
 from exporter.kafka.messages.log_batches import batches_from, records_in
 from exporter.snapshot import STATE_TOPIC
@@ -58,7 +58,7 @@ class LogProgress:
             self.positions[partition] = batch.next_offset
             self._epochs[partition] = batch.leader_epoch
         if self.positions[partition] == begin:
-            raise MalformedAnswerError(f"the records of partition {partition} end before offset {begin}")
+            raise MalformedResponseError(f"the records of partition {partition} end before offset {begin}")
 
     def at_end(self, partition: int) -> None:
         """A response without records is no failure; compressed ones stay one until others follow."""

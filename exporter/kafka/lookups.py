@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import describe_ids, list_transactions
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedAnswerError, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedResponseError, error_name
 from exporter.kafka.messages import describe_producers
-from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.kafka.messages.raw_request import RawResponse
 from exporter.kafka.state_partitions import probe, state_leaders, state_partition
 from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import (
@@ -74,10 +74,10 @@ async def producers_at(client: ClusterClient, broker: int, topic: str, partition
     return entries
 
 
-def _entries(response: RawAnswer) -> tuple[int, tuple[OneEntry, ...]]:
+def _entries(response: RawResponse) -> tuple[int, tuple[OneEntry, ...]]:
     found = describe_producers.decode(response.body, version=response.version, every=True)
     if len(found.partition) != 1:
-        raise MalformedAnswerError(f"it has {len(found.partition)} partitions, and one was requested")
+        raise MalformedResponseError(f"it has {len(found.partition)} partitions, and one was requested")
     return int(found.error[0]), tuple(map(found.one, range(len(found))))
 
 

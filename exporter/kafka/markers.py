@@ -48,14 +48,14 @@ class MarkerOutcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkerAnswer:
+class MarkerResponse:
     """`detail` is Kafka's name of the error, or the broker's fault; empty if the marker was written."""
 
     outcome: MarkerOutcome
     detail: str = ""
 
 
-async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> MarkerAnswer:
+async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> MarkerResponse:
     """Send `marker` to the partition's leader. Never raises BrokerFault, never retries."""
     try:
         code = await client.request(
@@ -63,10 +63,10 @@ async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> Ma
         )
     except BrokerFault as fault:
         unclear = fault.reason in UNCLEAR_FAULTS
-        return MarkerAnswer(MarkerOutcome.UNCLEAR if unclear else MarkerOutcome.REFUSED, str(fault))
+        return MarkerResponse(MarkerOutcome.UNCLEAR if unclear else MarkerOutcome.REFUSED, str(fault))
     if code == ErrorCode.NONE:
-        return MarkerAnswer(MarkerOutcome.WRITTEN)
-    return MarkerAnswer(MarkerOutcome.REFUSED if code in REFUSALS else MarkerOutcome.UNCLEAR, error_name(code))
+        return MarkerResponse(MarkerOutcome.WRITTEN)
+    return MarkerResponse(MarkerOutcome.REFUSED if code in REFUSALS else MarkerOutcome.UNCLEAR, error_name(code))
 
 
 FENCE_TIMEOUT_MS = 1

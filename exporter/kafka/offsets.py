@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import list_offsets
-from exporter.kafka.messages.raw_request import RawAnswer, RawRequest
+from exporter.kafka.messages.raw_request import RawRequest, RawResponse
 from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, TopicPartition
 
 READ_UNCOMMITTED = 0
@@ -102,7 +102,7 @@ async def _ask(
         return {}
 
 
-def _at_end(answer: RawAnswer) -> dict[TopicPartition, int]:
+def _at_end(answer: RawResponse) -> dict[TopicPartition, int]:
     return {
         partition: offset
         for partition, (code, offset) in list_offsets.decode(answer.body).items()

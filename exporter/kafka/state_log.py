@@ -26,7 +26,7 @@ from exporter.kafka.errors import (
     BrokerFault,
     ClusterUnavailableError,
     ErrorCode,
-    MalformedAnswerError,
+    MalformedResponseError,
     error_name,
 )
 from exporter.kafka.log_progress import LogProgress, LogRecord
@@ -65,7 +65,7 @@ class LogUnreadableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LogPart:
     """Result of one reading."""
 
     records: tuple[LogRecord, ...]
@@ -149,7 +149,7 @@ class StateLog:
         assert self._topology is not None
         return self._topology
 
-    def read(self, timeout_s: float) -> Batch:
+    def read(self, timeout_s: float) -> LogPart:
         """The records that have arrived, at the latest after the time-out. Raises LogUnreadableError."""
         now = self._clock()
         self._refresh_token()
@@ -164,7 +164,7 @@ class StateLog:
         if self._out_of_range:
             self._connections.run(self._jump, self._client())
         records = tuple(self._taken())  # it may add a gap
-        return Batch(records, self._progress.take_gaps())
+        return LogPart(records, self._progress.take_gaps())
 
     @property
     def ends(self) -> Mapping[int, int]:
@@ -342,7 +342,7 @@ class StateLog:
                 for record in islice(piece.records, left):
                     left -= 1
                     yield record
-            except MalformedAnswerError as error:
+            except MalformedResponseError as error:
                 self.failures[piece.partition] = str(error)
                 self._again_at[piece.leader] = self._clock() + AGAIN_SECONDS
             if left:

@@ -10,8 +10,8 @@ from types import MappingProxyType
 import numpy as np
 
 from exporter.kafka.client.connections import Address
-from exporter.kafka.errors import MalformedAnswerError
-from exporter.kafka.messages.metadata import MetadataAnswer, is_topic_name
+from exporter.kafka.errors import MalformedResponseError
+from exporter.kafka.messages.metadata import MetadataColumns, is_topic_name
 from exporter.snapshot import NO_LEADER, BoolColumn, ClusterIdentity, Int32Column, Int64Column
 from exporter.snapshot.partitions import NO_ROWS, rows_by_topic
 
@@ -109,14 +109,14 @@ class Topology:
         return (NO_LEADER, -1) if row is None else (int(self.leader[row]), int(self.leader_epoch[row]))
 
 
-def topology_of(answer: MetadataAnswer) -> Topology:
+def topology_of(answer: MetadataColumns) -> Topology:
     """The topology in a Metadata response. Partitions that it omits from a topic appear without a leader.
 
     Raises MalformedAnswerError.
     """
     if not answer.brokers:
         # A broker that has not caught up with its controller: an empty cluster would look like one without transactions.
-        raise MalformedAnswerError("its metadata names no broker")
+        raise MalformedResponseError("its metadata names no broker")
     counts = np.array(answer.partitions, dtype=np.int64)
     shown = [
         i
@@ -128,7 +128,7 @@ def topology_of(answer: MetadataAnswer) -> Topology:
     shown.sort(key=answer.topics.__getitem__)
     topics = tuple(answer.topics[i] for i in shown)
     if len(set(topics)) != len(topics):
-        raise MalformedAnswerError("a topic twice")
+        raise MalformedResponseError("a topic twice")
     # The partitions of refused names count for a topic of their own, the last one, which gets no rows.
     rank = np.full(len(counts), len(topics), dtype=np.int64)
     rank[shown] = np.arange(len(shown))
@@ -166,7 +166,7 @@ def topology_of(answer: MetadataAnswer) -> Topology:
     )
 
 
-def _sizes(answer: MetadataAnswer, topics: int, topic_of_entry: Int64Column) -> Int64Column:
+def _sizes(answer: MetadataColumns, topics: int, topic_of_entry: Int64Column) -> Int64Column:
     """(T,) rows of each topic, gaps included. Raises MalformedAnswerError if that is impossible.
 
     If all gaps together are too many, the topics that lack most get no more rows than partitions that they name.
@@ -174,7 +174,7 @@ def _sizes(answer: MetadataAnswer, topics: int, topic_of_entry: Int64Column) -> 
     sizes = np.zeros(topics, dtype=np.int64)
     np.maximum.at(sizes, topic_of_entry, answer.partition.astype(np.int64) + 1)
     if np.any(answer.partition < 0) or np.any(sizes > PARTITIONS_OF_A_TOPIC_MAX):
-        raise MalformedAnswerError(f"partitions from {answer.partition.min()} to {answer.partition.max()}")
+        raise MalformedResponseError(f"partitions from {answer.partition.min()} to {answer.partition.max()}")
     named = np.bincount(topic_of_entry, minlength=topics)
     gaps = np.maximum(sizes - named, 0)
     fewest_first = np.argsort(gaps, kind="stable")

@@ -36,7 +36,7 @@ def usual_of_transactions(transactions: DataFrame, newest_ms: Mapping[str, int])
 
     Of those that closed within `RARE_WINDOW_MS` of the newest cycle of their cluster; `is_recent` are those of `WINDOW_MS`.
     """
-    known = schemas.shaped(transactions, schemas.TRANSACTIONS)
+    known = schemas.with_schema(transactions, schemas.TRANSACTIONS)
     newest = known.sparkSession.createDataFrame(list(newest_ms.items()), "cluster_id string, newest_ms long")
     suspects = f.array(*(f.lit(verdict) for verdict in SUSPECTS))
     is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", suspects)

@@ -18,15 +18,15 @@ def with_closings(partition_transactions: DataFrame, cycles: DataFrame, sighting
 
     A known `closed_at` stays, unless one of these cycles shows an earlier one.
     """
-    known = schemas.shaped(partition_transactions, schemas.PARTITION_TRANSACTIONS)
-    covered = schemas.shaped(cycles, schemas.CYCLES)
+    known = schemas.with_schema(partition_transactions, schemas.PARTITION_TRANSACTIONS)
+    covered = schemas.with_schema(cycles, schemas.CYCLES)
     following = _following(sightings, covered)
     skipped = _skipped(covered)
     with_cycles = known.join(small(following), on=["cluster_id", "last_seen"], how="left").join(
         small(skipped), on=["cluster_id", "topic", "partition", "next_at"], how="left"
     )
     shown = f.when(f.col("is_skipped"), f.col("read_at")).otherwise(f.col("next_at"))
-    return schemas.shaped(
+    return schemas.with_schema(
         with_cycles.withColumn("closed_at", f.least("closed_at", shown)).withColumn(  # passes over nulls
             "is_lost", f.col("closed_at").isNull() & (f.col("is_lost") | f.col("next_at").isNotNull())
         ),

@@ -67,7 +67,7 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TableVersion:
     """One version of a table. A commit to it fails if another writer was first."""
 
     table: DeltaTable
@@ -96,11 +96,11 @@ class Table:
     parts: tuple[str, ...] = ()
     """Columns by which it is partitioned."""
 
-    def snapshot(self, application: str = APPLICATION) -> Snapshot:
+    def snapshot(self, application: str = APPLICATION) -> TableVersion:
         """The newest version; the table is made if it is missing. Raises TableError."""
         with self._faults("is not a Delta table that can be read"):
             table = self._open()
-            return Snapshot(table, application, table.transaction_version(application) or 0)
+            return TableVersion(table, application, table.transaction_version(application) or 0)
 
     def _open(self) -> DeltaTable:
         if not self.exists:
@@ -142,7 +142,9 @@ class Table:
             why = str(error) if isinstance(self.folder, Path) else reason_of(error)
             raise TableError(f"{self.folder}: {what}: {why}") from None
 
-    def commit(self, snapshot: Snapshot, *, run: int, added: Iterable[Place] = (), removed: Iterable[str] = ()) -> None:
+    def commit(
+        self, snapshot: TableVersion, *, run: int, added: Iterable[Place] = (), removed: Iterable[str] = ()
+    ) -> None:
         """Replace the `removed` files of the table by the `added` ones. Raises TableError if another writer was first."""
         with self._faults("cannot be changed"):
             found = list(added)
@@ -236,7 +238,7 @@ def _race(probe: Table) -> list[TableError | None]:
     snapshots = [probe.snapshot() for _ in range(PROBE_WRITERS)]
     begin = Barrier(PROBE_WRITERS)
 
-    def outcome(snapshot: Snapshot) -> TableError | None:
+    def outcome(snapshot: TableVersion) -> TableError | None:
         run = snapshot.new_run()
         begin.wait()
         try:

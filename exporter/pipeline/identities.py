@@ -44,7 +44,7 @@ def identities_of(observations: DataFrame) -> Identities:
     return _greatest(seen, seen)
 
 
-def merged(one: Identities, other: Identities) -> Identities:
+def merge(one: Identities, other: Identities) -> Identities:
     return _greatest(one.producers.unionByName(other.producers), one.partitions.unionByName(other.partitions))
 
 
@@ -54,7 +54,9 @@ def _greatest(of_producers: DataFrame, of_partitions: DataFrame) -> Identities:
         *(f.max(column).alias(column) for column in ("transactional_id", "newest_start"))
     )
     newest = of_partitions.groupBy(*_PARTITION).agg(f.max("newest_offset").alias("newest_offset"))
-    return Identities(schemas.shaped(named, schemas.PRODUCERS).persist(), schemas.shaped(newest, schemas.PARTITIONS))
+    return Identities(
+        schemas.with_schema(named, schemas.PRODUCERS).persist(), schemas.with_schema(newest, schemas.PARTITIONS)
+    )
 
 
 def read_identities(spark: SparkSession, folder: Place) -> Identities:

@@ -16,7 +16,7 @@ _INCIDENT: Final = ("cluster_id", "number")
 
 def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
     """`TRANSACTIONS` -> `INCIDENTS`; transactions that never were suspects are skipped."""
-    suspects = _suspects(schemas.shaped(transactions, schemas.TRANSACTIONS))
+    suspects = _suspects(schemas.with_schema(transactions, schemas.TRANSACTIONS))
     in_time = Window.partitionBy("cluster_id").orderBy("suspect_at", "producer_id", "producer_epoch")
     gap = f.col("suspect_at").cast("long") - f.lag("suspect_at").over(in_time).cast("long")
     numbered = suspects.withColumn("begins", f.when(gap <= JOINED_SECONDS, 0).otherwise(1)).withColumn(
@@ -33,7 +33,7 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
         f.min(f.unix_millis("suspect_at") - f.unix_millis("first_seen")).alias("detection_delay_ms"),
     )
     by_rank = f.array(*(f.lit(verdict) for verdict in SUSPECTS))
-    return schemas.shaped(
+    return schemas.with_schema(
         whole.join(_blast_radius(numbered), on=list(_INCIDENT), how="inner").select(
             "*",
             f.date_format("started_at", "yyyyMMdd'T'HHmmssSSS'Z'").alias("incident"),

@@ -30,13 +30,13 @@ from exporter.pipeline.identities import (
     Wanted,
     files_with,
     identities_of,
-    merged,
+    merge,
     read_identities,
     wanted_of,
     write_identities,
 )
 from exporter.pipeline.partition_transactions import KEY, shared_offsets, updated_partition_transactions
-from exporter.pipeline.tables import Current, DamagedFile, State, Tables, by_cluster
+from exporter.pipeline.tables import Current, DamagedFile, Tables, TablesState, by_cluster
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 from exporter.storage.places import Place, remove_folder
 
@@ -90,7 +90,7 @@ def ingest_batch(
         return IngestedBatch(0, len(pending) - len(found))
     finally:
         spark.catalog.clearCache()
-    state = State(
+    state = TablesState(
         taken=held,
         newest_ms=by_cluster(
             max, [*current.state.newest_ms.items(), *((file.cluster_id, file.last_ms) for file in batch)]
@@ -170,7 +170,7 @@ class _Work:
         clusters = {file.cluster_id for file in self.batch if file.table == OBSERVATIONS}
         others = [file for file in self.current.files if file not in touched and may_hold(file, clusters)]
         wanted = wanted_of(observations, self._carried(touched), before, observed)
-        return touched + self._holding(others, wanted), merged(before, observed)
+        return touched + self._holding(others, wanted), merge(before, observed)
 
     def _holding(self, files: Collection[DataFile], wanted: Wanted) -> tuple[DataFile, ...]:
         """Files that hold a wanted transaction."""

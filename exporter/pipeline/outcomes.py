@@ -87,7 +87,7 @@ def join_outcomes(open_spark: Callable[[], SparkSession], tables: Tables, *, row
         rows = with_outcomes(transactions, outcomes).join(logs, on="cluster_id", how="left")
         run = current.snapshot.new_run()
         folder = tables.folder_of(tables.transactions, run)
-        write_transactions(schemas.shaped(rows, schemas.TRANSACTIONS), folder)
+        write_transactions(schemas.with_schema(rows, schemas.TRANSACTIONS), folder)
         tables.commit(current, current.state, run=run, added=parquet_files(folder), removed=due)
         joined += len(due)
     return joined
@@ -106,7 +106,7 @@ def _due(tables: Tables, current: Current, logs_to_ms: Mapping[str, int], rows_m
 
 def with_outcomes(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:
     """`TRANSACTIONS` with `outcome`, `exact_duration_ms` and `marker_ms`, null where the log has none or two fit."""
-    known = schemas.shaped(outcomes, schemas.OUTCOMES).select(
+    known = schemas.with_schema(outcomes, schemas.OUTCOMES).select(
         *_PRODUCER,
         "start_ms",
         f.coalesce("decided_ms", "completed_ms").alias("decided_ms"),

@@ -40,9 +40,9 @@ def updated_partition_transactions(
     One that is observed after its `closed_at` loses it; `closings.with_closings` finds the new one. `shared` are keys of
     several transactions (`shared_offsets`); `counts` has the number of other rows whose exact starts differ.
     """
-    seen = _seen(schemas.shaped(observations, schemas.OBSERVATIONS))
-    rows = _with_owners(seen.unionByName(_known(schemas.shaped(carried, schemas.PARTITION_TRANSACTIONS))), shared)
-    return schemas.shaped(_aggregated(rows, producers, counts), schemas.PARTITION_TRANSACTIONS)
+    seen = _seen(schemas.with_schema(observations, schemas.OBSERVATIONS))
+    rows = _with_owners(seen.unionByName(_known(schemas.with_schema(carried, schemas.PARTITION_TRANSACTIONS))), shared)
+    return schemas.with_schema(_aggregated(rows, producers, counts), schemas.PARTITION_TRANSACTIONS)
 
 
 def shared_offsets(observations: DataFrame, carried: DataFrame) -> DataFrame:

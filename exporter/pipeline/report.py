@@ -21,7 +21,7 @@ NO_ID: Final = "(unknown transactional id)"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SectionRows:
     """The first rows of a section, with the columns that the page names, and the number of the others."""
 
     rows: Sequence[Row] = ()
@@ -39,13 +39,13 @@ class ReportData:
     """By cluster, its newest cycle."""
     interval_ms: int | None
     """The longest interval of the recorded cycles."""
-    durations: Shown
+    durations: SectionRows
     """Applications with most hangs, then with most transactions."""
-    outcomes: Shown | None
+    outcomes: SectionRows | None
     """Applications with most time-outs and fences, then with most transactions; None if no transaction log was read."""
-    incidents: Shown
+    incidents: SectionRows
     """The newest."""
-    coverage_gaps: Shown
+    coverage_gaps: SectionRows
     """The newest."""
     left_out: Sequence[tuple[str, str]] = ()
     """(file of the history, why it is not in the tables)."""
@@ -61,7 +61,7 @@ def collect(
     left_out: Sequence[tuple[str, str]] = (),
 ) -> ReportData:
     """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> the content of the page. `has_outcomes`: the transaction log was read."""
-    covered = schemas.shaped(cycles, schemas.CYCLES)
+    covered = schemas.with_schema(cycles, schemas.CYCLES)
     spans = (
         covered.groupBy("cluster_id")
         .agg(
@@ -73,7 +73,7 @@ def collect(
         .collect()
     )
     newest_ms = {span.cluster_id: span.last_ms for span in spans}
-    known = schemas.shaped(transactions, schemas.TRANSACTIONS)
+    known = schemas.with_schema(transactions, schemas.TRANSACTIONS)
     made_at_ms = int(made_at.timestamp() * 1000)
     return ReportData(
         made_at_ms=made_at_ms,
@@ -82,18 +82,18 @@ def collect(
         interval_ms=max((span.interval_ms for span in spans), default=None),
         durations=_durations(known),
         outcomes=_outcomes(known) if has_outcomes else None,
-        incidents=_incidents(schemas.shaped(incidents, schemas.INCIDENTS), newest_ms, made_at_ms),
+        incidents=_incidents(schemas.with_schema(incidents, schemas.INCIDENTS), newest_ms, made_at_ms),
         coverage_gaps=_coverage_gaps(covered),
         left_out=left_out,
     )
 
 
-def _first(ordered: DataFrame, most: int) -> Shown:
+def _first(ordered: DataFrame, most: int) -> SectionRows:
     rows = ordered.limit(most).collect()
-    return Shown(rows, ordered.count() - most if len(rows) == most else 0)
+    return SectionRows(rows, ordered.count() - most if len(rows) == most else 0)
 
 
-def _durations(transactions: DataFrame) -> Shown:
+def _durations(transactions: DataFrame) -> SectionRows:
     """Percentiles and longest of those that did not hang, in ms; null if no duration is known. Hangs are apart."""
     hung = f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in HANGING)))
     # A transaction whose start is its first cycle, and that was not seen again, has 0: its duration is unknown.
@@ -119,7 +119,7 @@ def _durations(transactions: DataFrame) -> Shown:
     )
 
 
-def _outcomes(transactions: DataFrame) -> Shown:
+def _outcomes(transactions: DataFrame) -> SectionRows:
     counted = {"committed": "commit", "aborted": "abort", "timed_out": "timeout", "fenced": "fenced"}
     found = (
         transactions.withColumn("application", f.coalesce("transactional_id", f.lit(NO_ID)))
@@ -135,7 +135,7 @@ def _outcomes(transactions: DataFrame) -> Shown:
     return _first(found.orderBy(troubled, f.desc("transactions"), "cluster_id", "application"), APPLICATIONS_MAX)
 
 
-def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: int) -> Shown:
+def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: int) -> SectionRows:
     """One that is not over lasts until the newest cycle of its cluster, or until now where the history has none."""
     newest = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))
     found = incidents.select(
@@ -146,7 +146,7 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
     return _first(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
 
 
-def _coverage_gaps(cycles: DataFrame) -> Shown:
+def _coverage_gaps(cycles: DataFrame) -> SectionRows:
     """Hours with an incomplete cycle, or with too few cycles for their interval or none; the first and last are partial."""
     hour = f.unix_millis(f.date_trunc("hour", "taken_at")).alias("hour_ms")
     hours = cycles.groupBy("cluster_id", hour).agg(

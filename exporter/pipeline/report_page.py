@@ -13,7 +13,7 @@ from pyspark.sql import Row
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.incidents.incident import HANGING
-from exporter.pipeline.report import ReportData, Shown
+from exporter.pipeline.report import ReportData, SectionRows
 
 TIMELINE_MAX: Final = 20
 """Incidents that have a bar."""
@@ -140,7 +140,7 @@ def _span(data: ReportData) -> str:
     return f"From {_minute(data.first_ms)} to {_minute(max(data.newest_ms.values()))} UTC, {names}. {made}"
 
 
-def _section(shown: Shown, nothing: str, columns: Columns, several: bool) -> str:  # noqa: FBT001
+def _section(shown: SectionRows, nothing: str, columns: Columns, several: bool) -> str:  # noqa: FBT001
     """A table; the cluster is named in each row only where there are `several`."""
     named: Columns = {"cluster": lambda row: escape(row.cluster_id), **columns} if several else columns
     return _table(named, shown.rows) or f'<p class="nothing">{nothing}</p>'
@@ -229,7 +229,7 @@ def _sampling(data: ReportData) -> str:
     )
 
 
-def _outcomes(shown: Shown | None, several: bool) -> str:  # noqa: FBT001
+def _outcomes(shown: SectionRows | None, several: bool) -> str:  # noqa: FBT001
     if shown is None:
         return '<p class="nothing">Unknown: the transaction log was not read (pipeline transaction-log).</p>'
     table = _section(shown, "No transaction was recorded.", _OUTCOMES, several)

@@ -7,19 +7,19 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
-from exporter.evaluation.fields import Greatest, Kind
+from exporter.evaluation.fields import ColumnType, Greatest
 from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column
 
 _TEXT, _INTEGER, _LONG = t.StringType(), t.IntegerType(), t.LongType()
 _FLAG, _INSTANT = t.BooleanType(), t.TimestampType()
 _TEXTS: Final = t.ArrayType(_TEXT)
 _TYPES: Final = {
-    Kind.TEXT: _TEXT,
-    Kind.INTEGER: _INTEGER,
-    Kind.LONG: _LONG,
-    Kind.FLAG: _FLAG,
-    Kind.INSTANT: _INSTANT,
-    Kind.TEXTS: _TEXTS,
+    ColumnType.TEXT: _TEXT,
+    ColumnType.INTEGER: _INTEGER,
+    ColumnType.LONG: _LONG,
+    ColumnType.FLAG: _FLAG,
+    ColumnType.INSTANT: _INSTANT,
+    ColumnType.TEXTS: _TEXTS,
 }
 
 
@@ -150,7 +150,7 @@ OUTCOMES: Final = _columns(
 """One row for each transaction whose outcome is decided."""
 
 
-def shaped(frame: DataFrame, schema: Any) -> DataFrame:
+def with_schema(frame: DataFrame, schema: Any) -> DataFrame:
     """The columns of `schema` in its order; a frame that lacks one, or has it in another type, is a defect."""
     chosen = frame if frame.columns == schema.names else frame.select(*schema.names)
     found = [(field.name, field.dataType.simpleString()) for field in chosen.schema]

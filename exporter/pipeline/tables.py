@@ -15,7 +15,7 @@ from typing import Final
 
 from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
 from exporter.pipeline import schemas
-from exporter.pipeline.delta import KEPT_HOURS, DataFile, Snapshot, Table, TableError
+from exporter.pipeline.delta import KEPT_HOURS, DataFile, Table, TableError, TableVersion
 from exporter.storage import places
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place, remove_folder
@@ -34,7 +34,7 @@ class DamagedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TablesState:
     """What the tables hold."""
 
     taken: frozenset[str] = frozenset()
@@ -49,8 +49,8 @@ class State:
 class Current:
     """The transactions as a run finds them, and their state."""
 
-    snapshot: Snapshot
-    state: State
+    snapshot: TableVersion
+    state: TablesState
     files: tuple[DataFile, ...]
 
 
@@ -80,13 +80,13 @@ class Tables:
         snapshot = self.transactions.snapshot()
         return Current(snapshot, self._state(snapshot.run), snapshot.files)
 
-    def _state(self, run: int) -> State:
+    def _state(self, run: int) -> TablesState:
         if run == 0:
-            return State()
+            return TablesState()
         path = self._path_of_state(run)
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            return State(frozenset(document["taken"]), document["newest_ms"], document["identities"])
+            return TablesState(frozenset(document["taken"]), document["newest_ms"], document["identities"])
         except StoreError as error:
             raise TableError(str(error)) from error
         except (OSError, *_MALFORMED) as error:
@@ -96,7 +96,13 @@ class Tables:
         return self.states / f"{run}.json"
 
     def commit(
-        self, current: Current, state: State, *, run: int, added: Iterable[Place] = (), removed: Iterable[DataFile] = ()
+        self,
+        current: Current,
+        state: TablesState,
+        *,
+        run: int,
+        added: Iterable[Place] = (),
+        removed: Iterable[DataFile] = (),
     ) -> None:
         """Make `state` and the files the current ones. Raises TableError if another run was first."""
         document = {"taken": sorted(state.taken), "newest_ms": dict(state.newest_ms), "identities": state.identities}

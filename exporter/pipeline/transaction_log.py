@@ -66,7 +66,7 @@ def records_of(rows: DataFrame, cluster_id: str) -> DataFrame:
     """Rows of the Kafka source -> `RECORDS`."""
     chosen = rows.select("partition", "offset", "timestamp", "key", "value")
     decoded = chosen.mapInArrow(_decode_batches, _OF_ONE_CLUSTER)
-    return schemas.shaped(decoded.withColumn("cluster_id", f.lit(cluster_id)), schemas.RECORDS)
+    return schemas.with_schema(decoded.withColumn("cluster_id", f.lit(cluster_id)), schemas.RECORDS)
 
 
 def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: Place, *, every: str | None) -> Any:
@@ -116,13 +116,13 @@ def read_records(spark: SparkSession, table: Table, since_ms: Mapping[str, int])
         ]
         if paths:
             records = spark.read.schema(_OF_ONE_CLUSTER).parquet(*paths).where(f.col("written_at") >= f.lit(since))
-            frames.append(schemas.shaped(records.withColumn("cluster_id", f.lit(cluster_id)), schemas.RECORDS))
+            frames.append(schemas.with_schema(records.withColumn("cluster_id", f.lit(cluster_id)), schemas.RECORDS))
     return reduce(DataFrame.unionByName, frames)
 
 
 def outcomes_of(records: DataFrame) -> DataFrame:
     """`RECORDS` -> `OUTCOMES`: each id's records in their order, once each, through the daemon's state machine."""
-    decoded = schemas.shaped(records, schemas.RECORDS).where(f.col("kind").isin("state", "tombstone"))
+    decoded = schemas.with_schema(records, schemas.RECORDS).where(f.col("kind").isin("state", "tombstone"))
     by_id = decoded.groupBy("cluster_id", "log_partition", "transactional_id")
     return by_id.applyInArrow(_outcomes_of_id, schemas.OUTCOMES)
 

@@ -24,7 +24,7 @@ _PARTITION_COLUMNS: Final = schemas.TRANSACTIONS["partitions"].dataType.elementT
 
 def transactions_of(partition_transactions: DataFrame) -> DataFrame:
     """`PARTITION_TRANSACTIONS` -> `TRANSACTIONS`."""
-    known = schemas.shaped(partition_transactions, schemas.PARTITION_TRANSACTIONS)
+    known = schemas.with_schema(partition_transactions, schemas.PARTITION_TRANSACTIONS)
     alone = f.when(f.col("exact_started_at").isNull(), f.struct("topic", "topic_id", "partition", "start_offset"))
     topic_id = f.nullif("topic_id", f.lit("")).alias("topic_id")
     by_transaction = (
@@ -48,7 +48,7 @@ def transactions_of(partition_transactions: DataFrame) -> DataFrame:
     # Each verdict begins with its `first_seen`, so that they are in order of first appearance.
     verdicts_in_order = f.sort_array(f.flatten(f.col("partitions")["verdicts"]))
     source = f.element_at(f.array(*(f.lit(label) for label in START_SOURCES)), f.col("start_rank") + 1)
-    return schemas.shaped(
+    return schemas.with_schema(
         grouped.select(
             *(column for column in grouped.columns if column in schemas.TRANSACTIONS.names),
             f.coalesce("exact_started_at", "earliest").alias("started_at"),
@@ -64,10 +64,10 @@ def transactions_of(partition_transactions: DataFrame) -> DataFrame:
 
 def partition_transactions_of(transactions: DataFrame) -> DataFrame:
     """`TRANSACTIONS` -> `PARTITION_TRANSACTIONS`, exactly those that they were made of."""
-    known = schemas.shaped(transactions, schemas.TRANSACTIONS)
+    known = schemas.with_schema(transactions, schemas.TRANSACTIONS)
     shared = ("cluster_id", "producer_id", "producer_epoch", "transactional_id")
     split = known.select(*shared, f.explode("partitions").alias("one")).select(*shared, "one.*")
-    return schemas.shaped(with_topic_id(split), schemas.PARTITION_TRANSACTIONS)
+    return schemas.with_schema(with_topic_id(split), schemas.PARTITION_TRANSACTIONS)
 
 
 def with_topic_id(rows: DataFrame) -> DataFrame:

@@ -14,9 +14,9 @@ from enum import Enum
 
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.lookups import KafkaRequestError
-from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
+from exporter.kafka.markers import MarkerOutcome, MarkerResponse
 from exporter.recovery.audit import AuditError, AuditLog
-from exporter.recovery.partition import Look, Partition
+from exporter.recovery.partition import Partition, PartitionState
 from exporter.recovery.plan import Action, Plan, coordinated, document, is_closed, is_open, is_unchanged, which
 from exporter.snapshot import UNKNOWN_OFFSET
 
@@ -42,7 +42,7 @@ EXPLANATIONS = {
 }
 
 
-class Outcome(Enum):
+class RecoveryOutcome(Enum):
     DONE = "done"
     """A marker was sent, and the transaction is gone."""
     GONE = "gone"
@@ -58,16 +58,16 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RecoveryResult:
     """The outcome of a plan, and its sentence for the operator."""
 
-    outcome: Outcome
+    outcome: RecoveryOutcome
     sentence: str
 
     @property
     def is_done(self) -> bool:
         """True only if the transaction is gone after this command's marker."""
-        return self.outcome is Outcome.DONE
+        return self.outcome is RecoveryOutcome.DONE
 
 
 def carry_out(
@@ -77,7 +77,7 @@ def carry_out(
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Result:
+) -> RecoveryResult:
     """Write the plan's marker, once, and return its effect.
 
     Raises AuditError before anything is written; a later failure of the audit log is in the result.
@@ -85,7 +85,7 @@ def carry_out(
     try:
         look = partition.look(coordinated(plan))
     except LOOK_FAULTS as error:
-        return _end(audit, plan, Result(Outcome.UNTOUCHED, f"nothing was written: {error}"))
+        return _end(audit, plan, RecoveryResult(RecoveryOutcome.UNTOUCHED, f"nothing was written: {error}"))
     against = _what_stands_against(plan, look)
     if against is not None:
         return _end(audit, plan, against)
@@ -100,20 +100,24 @@ def carry_out(
         result = _send_and_check(plan, partition, audit, look.last_stable_offset, clock, sleep)
     except KeyboardInterrupt:
         left = "interrupted when the marker may have been written: run find-hanging before you write anything else"
-        result = Result(Outcome.INTERRUPTED, left)
+        result = RecoveryResult(RecoveryOutcome.INTERRUPTED, left)
     return _end(audit, plan, result)
 
 
-def _what_stands_against(plan: Plan, look: Look) -> Result | None:
+def _what_stands_against(plan: Plan, look: PartitionState) -> RecoveryResult | None:
     """None if the transaction has not changed since its proof."""
     if look.topic_id != plan.row.topic_id:
         again = "nothing was written: the topic was deleted and created again since the proof"
-        return Result(Outcome.UNTOUCHED, again)
+        return RecoveryResult(RecoveryOutcome.UNTOUCHED, again)
     if is_closed(plan, look) or not is_open(plan, look.entries):
-        return Result(Outcome.GONE, "nothing was written: the transaction has ended since it was judged")
+        return RecoveryResult(
+            RecoveryOutcome.GONE, "nothing was written: the transaction has ended since it was judged"
+        )
     if is_unchanged(plan, look):
         return None
-    return Result(Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged")
+    return RecoveryResult(
+        RecoveryOutcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"
+    )
 
 
 def _send_and_check(
@@ -123,12 +127,12 @@ def _send_and_check(
     stable_before: int,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
-) -> Result:
+) -> RecoveryResult:
     try:
         answer = partition.write(plan.marker, lambda look: _what_stands_against(plan, look) is None, coordinated(plan))
     except LOOK_FAULTS as error:
-        return Result(Outcome.UNTOUCHED, f"nothing was written: {error}")
-    if isinstance(answer, Look):
+        return RecoveryResult(RecoveryOutcome.UNTOUCHED, f"nothing was written: {error}")
+    if isinstance(answer, PartitionState):
         against = _what_stands_against(plan, answer)
         assert against is not None, "a read is returned only if something prevents the marker"
         return against
@@ -136,18 +140,18 @@ def _send_and_check(
         audit.step("answered", **which(plan), outcome=answer.outcome.value, detail=answer.detail)
     if answer.outcome is MarkerOutcome.REFUSED:
         why = EXPLANATIONS.get(answer.detail, "run find-hanging again")
-        return Result(Outcome.REFUSED, f"the broker refused the marker ({answer.detail}): {why}")
+        return RecoveryResult(RecoveryOutcome.REFUSED, f"the broker refused the marker ({answer.detail}): {why}")
     return _check(plan, partition, answer, stable_before, clock, sleep)
 
 
 def _check(
     plan: Plan,
     partition: Partition,
-    answer: MarkerAnswer,
+    answer: MarkerResponse,
     stable_before: int,
     clock: Callable[[], float],
     sleep: Callable[[float], None],
-) -> Result:
+) -> RecoveryResult:
     """Read the partition until the transaction is gone, or the time limit is reached."""
     until = clock() + CHECK_SECONDS
     while True:
@@ -163,13 +167,13 @@ def _check(
     is_written = answer.outcome is MarkerOutcome.WRITTEN
     unclear = "" if is_written else f"the marker may have been written or not ({answer.detail}), and "
     seen = "was not seen to end within" if failure else "is still open after"
-    return Result(
-        Outcome.STILL_OPEN,
+    return RecoveryResult(
+        RecoveryOutcome.STILL_OPEN,
         f"{unclear}the transaction {seen} {CHECK_SECONDS:.0f} s{failure}: run find-hanging before you write anything else",
     )
 
 
-def _gone(plan: Plan, partition: Partition, stable_before: int) -> Result:
+def _gone(plan: Plan, partition: Partition, stable_before: int) -> RecoveryResult:
     after = ""
     if plan.action is Action.COMPLETE:
         after = (
@@ -177,7 +181,7 @@ def _gone(plan: Plan, partition: Partition, stable_before: int) -> Result:
             "partition of __transaction_state again, for example when its broker restarts"
         )
     stability = _stability(stable_before, partition.last_stable_offset())
-    return Result(Outcome.DONE, f"the transaction is closed; {stability}{after}")
+    return RecoveryResult(RecoveryOutcome.DONE, f"the transaction is closed; {stability}{after}")
 
 
 def _stability(before: int, now: int) -> str:
@@ -190,9 +194,9 @@ def _stability(before: int, now: int) -> str:
     return f"the last stable offset went from {before} to {now}"
 
 
-def _end(audit: AuditLog, plan: Plan, result: Result) -> Result:
+def _end(audit: AuditLog, plan: Plan, result: RecoveryResult) -> RecoveryResult:
     try:
         audit.step("ended", **which(plan), done=result.is_done, outcome=result.outcome.value, sentence=result.sentence)
     except AuditError as error:
-        return Result(result.outcome, f"{result.sentence} (not logged: {error})")
+        return RecoveryResult(result.outcome, f"{result.sentence} (not logged: {error})")
     return result

@@ -14,7 +14,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, metadata_of_all, unconfirmed
 from exporter.kafka.lookups import KafkaRequestError, leader_of, producers_at, producers_of
-from exporter.kafka.markers import MarkerAnswer, write_marker
+from exporter.kafka.markers import MarkerResponse, write_marker
 from exporter.kafka.messages.write_txn_markers import Marker
 from exporter.kafka.offsets import LOG_START, latest_offsets, offset_at_time
 from exporter.kafka.state_partitions import state_partition
@@ -26,14 +26,14 @@ UNCONFIRMED = "LEADERSHIP_UNCONFIRMED"
 MOVED = "LEADER_MOVED"
 
 
-class Asks(Protocol):
+class ClusterQueries(Protocol):
     """What is needed of a Collector."""
 
     def query(self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]]) -> T: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinated:
+class DecidingCoordinator:
     """The coordinator whose decision a marker carries out."""
 
     transactional_id: str
@@ -42,7 +42,7 @@ class Coordinated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class PartitionState:
     """The state of a partition at its confirmed leader; the entries are read last."""
 
     leader: int
@@ -58,15 +58,18 @@ class Look:
 class Partition(Protocol):
     """One partition. By default, methods raise BrokerFault, KafkaRequestError, ClusterUnavailableError."""
 
-    def look(self, coordinated: Coordinated | None = None) -> Look:
+    def look(self, coordinated: DecidingCoordinator | None = None) -> PartitionState:
         """Its state at its leader. Raises KafkaRequestError if that broker is not confirmed as its leader.
 
         `coordinated`: also raises it if that broker is not confirmed as the coordinator of that id.
         """
 
     def write(
-        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
-    ) -> MarkerAnswer | Look:
+        self,
+        marker: Marker,
+        is_unchanged: Callable[[PartitionState], bool],
+        coordinated: DecidingCoordinator | None = None,
+    ) -> MarkerResponse | PartitionState:
         """Read again, and have the same broker write the marker, once, if `is_unchanged`; otherwise return the state.
 
         If it raises, nothing was written.
@@ -82,20 +85,23 @@ class Partition(Protocol):
 class PartitionOnBrokers:
     """The partition of a real cluster."""
 
-    def __init__(self, asks: Asks, topic: str, partition: int) -> None:
+    def __init__(self, asks: ClusterQueries, topic: str, partition: int) -> None:
         self._asks = asks
         self._topic = topic
         self._partition = partition
 
-    def look(self, coordinated: Coordinated | None = None) -> Look:
+    def look(self, coordinated: DecidingCoordinator | None = None) -> PartitionState:
         return self._asks.query(lambda client: self._look(client, coordinated))
 
     def write(
-        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
-    ) -> MarkerAnswer | Look:
+        self,
+        marker: Marker,
+        is_unchanged: Callable[[PartitionState], bool],
+        coordinated: DecidingCoordinator | None = None,
+    ) -> MarkerResponse | PartitionState:
         assert (marker.topic, marker.partition) == (self._topic, self._partition)
 
-        async def look_and_write(client: ClusterClient) -> MarkerAnswer | Look:
+        async def look_and_write(client: ClusterClient) -> MarkerResponse | PartitionState:
             look = await self._look(client, coordinated)
             if not is_unchanged(look):
                 return look
@@ -118,7 +124,7 @@ class PartitionOnBrokers:
         offsets = await latest_offsets(client, {partition: leader})
         return offsets[partition][0]
 
-    async def _look(self, client: ClusterClient, coordinated: Coordinated | None) -> Look:
+    async def _look(self, client: ClusterClient, coordinated: DecidingCoordinator | None) -> PartitionState:
         """Confirms first and reads last, to leave the least time for a change before a marker."""
         claims = await newest_claims(client, self._topic, self._partition, coordinated)
         await confirm_all(client, claims)
@@ -130,7 +136,7 @@ class PartitionOnBrokers:
             raise KafkaRequestError(
                 MOVED, f"broker {claim.leader} no longer leads {_name(claim)} at the same epoch; run the command again"
             )
-        return Look(
+        return PartitionState(
             leader=claim.leader,
             leader_epoch=claim.leader_epoch,
             topic_id=claim.topic_id,
@@ -141,7 +147,7 @@ class PartitionOnBrokers:
 
 
 async def newest_claims(
-    client: ClusterClient, topic: str, partition: int, coordinated: Coordinated | None
+    client: ClusterClient, topic: str, partition: int, coordinated: DecidingCoordinator | None
 ) -> tuple[Claim, ...]:
     """The leaders of the partition and of the state partition of `coordinated`, by the newest leader epochs of all brokers.
 

@@ -16,8 +16,8 @@ from exporter.evaluation.reasons import outcome_in_words
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.messages.write_txn_markers import Marker
-from exporter.recovery.partition import Coordinated, Look
-from exporter.recovery.plan_file import PlannedAbort, named
+from exporter.recovery.partition import DecidingCoordinator, PartitionState
+from exporter.recovery.plan_file import PlannedAbort, plan_entry
 from exporter.snapshot import OneEntry, TransactionState
 
 NO_COORDINATOR_EPOCH = 0
@@ -139,12 +139,12 @@ def _refusal_to_complete(row: TransactionRow) -> str | None:
     return None
 
 
-def coordinated(plan: Plan) -> Coordinated | None:
+def coordinated(plan: Plan) -> DecidingCoordinator | None:
     """The coordinator whose decision the plan carries out; None for an abort, which the operator decides."""
     row = plan.row
     if plan.action is not Action.COMPLETE or row.transactional_id is None or row.coordinator is None:
         return None
-    return Coordinated(transactional_id=row.transactional_id, coordinator=row.coordinator)
+    return DecidingCoordinator(transactional_id=row.transactional_id, coordinator=row.coordinator)
 
 
 SAME = (
@@ -168,7 +168,7 @@ def what_changed(before: TransactionRow | PlannedAbort, now: TransactionRow) -> 
     return None
 
 
-def is_unchanged(plan: Plan, look: Look) -> bool:
+def is_unchanged(plan: Plan, look: PartitionState) -> bool:
     """True while the planned transaction is open on the partition, without another write."""
     row = plan.row
     entry = OneEntry(
@@ -182,7 +182,7 @@ def is_unchanged(plan: Plan, look: Look) -> bool:
     return row.topic_id == look.topic_id and entry in look.entries
 
 
-def is_closed(plan: Plan, look: Look) -> bool:
+def is_closed(plan: Plan, look: PartitionState) -> bool:
     """True if the last stable offset is past the transaction, which is then closed.
 
     Deleting records moves that offset as well, up to the start of the log, and closes nothing.
@@ -204,7 +204,7 @@ def document(plan: Plan) -> dict[str, Any]:
     row, marker = plan.row, plan.marker
     return {
         "action": plan.action.value,
-        **named(row),
+        **plan_entry(row),
         "outcome_evidence": row.outcome_evidence.value,
         "outcome_seen": list(row.outcome_seen),
         "reason": row.reason,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.config.values import whole_number
-from exporter.evaluation.fields import Output, projected
+from exporter.evaluation.fields import Output, project
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.files import MEGABYTE, contents
 
@@ -78,7 +78,9 @@ class PlanFile:
     """Digest of the bytes that were parsed, for the audit log: the file may be another one by now."""
 
 
-def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionRow, Mapping[str, Any]]]) -> str:
+def render_plan_file(
+    cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionRow, Mapping[str, Any]]]
+) -> str:
     """The text of a plan file for those of `rows` (each with its evidence) that are proved hanging."""
     return (
         json.dumps(
@@ -88,7 +90,7 @@ def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionR
                 "cluster_id": cluster_id,
                 "taken_at_ms": taken_at_ms,
                 "transactions": [
-                    {**named(row), "evidence": dict(evidence)} for row, evidence in rows if row.verdict.is_hanging
+                    {**plan_entry(row), "evidence": dict(evidence)} for row, evidence in rows if row.verdict.is_hanging
                 ],
             },
             indent=2,
@@ -97,9 +99,9 @@ def written(cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionR
     )
 
 
-def named(row: TransactionRow) -> dict[str, Any]:
+def plan_entry(row: TransactionRow) -> dict[str, Any]:
     """What a plan says of a transaction: the keys of `PlannedAbort`."""
-    return projected(row, Output.PLAN)
+    return project(row, Output.PLAN)
 
 
 def load(path: Path) -> PlanFile:
@@ -110,12 +112,12 @@ def load(path: Path) -> PlanFile:
     except (OSError, UnicodeDecodeError) as error:
         raise PlanFileError([f"{path}: cannot be read: {error}"]) from error
     try:
-        return replace(parsed(text), sha256=hashlib.sha256(read).hexdigest())
+        return replace(parse(text), sha256=hashlib.sha256(read).hexdigest())
     except PlanFileError as error:
         raise PlanFileError(f"{path}: {problem}" for problem in error.problems) from None
 
 
-def parsed(text: str) -> PlanFile:
+def parse(text: str) -> PlanFile:
     """The plan in `text`, with every key checked. Raises PlanFileError with all problems."""
     try:
         root = json.loads(text, object_pairs_hook=_without_duplicates)

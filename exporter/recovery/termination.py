@@ -17,7 +17,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.lookups import KafkaRequestError, describe_at
 from exporter.kafka.markers import fence
-from exporter.recovery.partition import Asks, confirm_all, coordinator_of
+from exporter.recovery.partition import ClusterQueries, confirm_all, coordinator_of
 from exporter.snapshot import COMPLETING_STATES, TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, TransactionState
 
 WAIT_SECONDS = 30.0
@@ -62,7 +62,7 @@ class Coordinator(Protocol):
 class CoordinatorOnBrokers:
     """The coordinator of an id in a real cluster."""
 
-    def __init__(self, asks: Asks, transactional_id: str) -> None:
+    def __init__(self, asks: ClusterQueries, transactional_id: str) -> None:
         self._asks = asks
         self._transactional_id = transactional_id
 

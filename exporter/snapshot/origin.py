@@ -80,7 +80,7 @@ class PartitionLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class OtherPartitionEntry:
     """The producer's entry on another partition."""
 
     topic: str
@@ -99,7 +99,7 @@ class PartitionLogs:
     own: PartitionLog
     markers: tuple[LoggedMarker, ...]
     """Of the producer on other partitions, by time."""
-    entry: Elsewhere | None
+    entry: OtherPartitionEntry | None
     """The producer's entry on the partition itself; None if the leader has forgotten the producer."""
     unread: tuple[str, ...] = ()
     """What could not be read, a sentence each."""

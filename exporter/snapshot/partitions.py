@@ -26,7 +26,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 STATE_TOPIC = "__transaction_state"
 
 
-class Answer(IntEnum):
+class PartitionResult(IntEnum):
     """Result of the request for one partition."""
 
     READ = 0
@@ -43,13 +43,13 @@ class Answer(IntEnum):
 
 def was_read(answer: Int8Column) -> BoolColumn:
     """(P,) true where the leader responded."""
-    read: BoolColumn = answer == int(Answer.READ)
+    read: BoolColumn = answer == int(PartitionResult.READ)
     return read
 
 
 def is_unread(answer: Int8Column) -> BoolColumn:
     """(P,) true where a response is missing: the partition was not read, and its topic is not excluded."""
-    unread: BoolColumn = ~was_read(answer) & (answer != int(Answer.EXCLUDED))
+    unread: BoolColumn = ~was_read(answer) & (answer != int(PartitionResult.EXCLUDED))
     return unread
 
 
@@ -92,7 +92,7 @@ class Partitions:
     leader: Int32Column
     """(P,) broker id, NO_LEADER if there is none."""
     answer: Int8Column
-    """(P,) `Answer`."""
+    """(P,) `PartitionResult`."""
     reasons: tuple[str, ...]
     """Why partitions could not be read: short names such as `no_leader`, `timed_out`, `TOPIC_AUTHORIZATION_FAILED`."""
     reason: Int16Column
@@ -137,7 +137,7 @@ class Partitions:
     @property
     def excluded_count(self) -> int:
         """Partitions of topics that the settings exclude."""
-        return int(np.count_nonzero(self.answer == int(Answer.EXCLUDED)))
+        return int(np.count_nonzero(self.answer == int(PartitionResult.EXCLUDED)))
 
     @property
     def included_count(self) -> int:
@@ -147,7 +147,7 @@ class Partitions:
     def is_read(self, topic: str, partition: int) -> bool:
         """True if it is there and was read."""
         row = self.row(topic, partition)
-        return row is not None and bool(self.answer[row] == int(Answer.READ))
+        return row is not None and bool(self.answer[row] == int(PartitionResult.READ))
 
 
 NO_ROW: BoolColumn = np.empty(0, dtype=np.bool_)

@@ -17,7 +17,7 @@ from exporter.snapshot.coverage import (
 )
 from exporter.snapshot.identity import ClusterIdentity
 from exporter.snapshot.outcome import EndMarkers
-from exporter.snapshot.partitions import Answer, OpenTransactions, Partitions, SecondRead
+from exporter.snapshot.partitions import OpenTransactions, PartitionResult, Partitions, SecondRead
 from exporter.snapshot.proof import CoordinatorProof
 from exporter.snapshot.transactions import CoordinatorTransaction
 
@@ -79,7 +79,7 @@ class Snapshot:
         """The same without the partitions that this principal may not read."""
         return (
             not self.visibility.gaps
-            and not np.any(self.partitions.answer == int(Answer.UNAVAILABLE))
+            and not np.any(self.partitions.answer == int(PartitionResult.UNAVAILABLE))
             and all(broker.failure is None for broker in self.brokers)
             and all(coordinator.failure is None for coordinator in self.coordinators)
             and not self.unclear_producer_ids

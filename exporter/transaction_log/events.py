@@ -71,7 +71,7 @@ class Event:
 
 
 @dataclass(slots=True)
-class Known:
+class TransactionalIdState:
     """The remembered state of one transactional id."""
 
     record: TransactionRecord
@@ -85,7 +85,7 @@ class Known:
 class StateMachine:
     """The latest state of each transactional id of one partition of the log. Bounded by the number of live ids."""
 
-    known: dict[str, Known] = field(default_factory=dict)
+    known: dict[str, TransactionalIdState] = field(default_factory=dict)
 
     def take(self, decoded: Decoded, written_at_ms: int) -> Iterator[Event]:
         """The events of one more record, in order; `written_at_ms` is the record's own timestamp."""
@@ -97,7 +97,7 @@ class StateMachine:
         before = self.known.get(decoded.transactional_id)
         if before is not None and before.record == decoded:
             return
-        known = Known(decoded)
+        known = TransactionalIdState(decoded)
         self.known[decoded.transactional_id] = known
         if decoded.status is TransactionState.EMPTY:
             yield from _initialized(decoded, before)
@@ -127,7 +127,7 @@ _DECIDED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_
 _ENDED = {TransactionState.COMPLETE_COMMIT: Outcome.COMMITTED, TransactionState.COMPLETE_ABORT: Outcome.ABORTED}
 
 
-def _initialized(record: TransactionRecord, before: Known | None) -> Iterator[Event]:
+def _initialized(record: TransactionRecord, before: TransactionalIdState | None) -> Iterator[Event]:
     if before is not None and _producer(before.record) == _producer(record):
         return
     yield Event(
@@ -143,7 +143,7 @@ def _producer(record: TransactionRecord) -> tuple[int, int]:
     return record.producer_id, record.producer_epoch
 
 
-def _ongoing(record: TransactionRecord, same: Known | None) -> Iterator[Event]:
+def _ongoing(record: TransactionRecord, same: TransactionalIdState | None) -> Iterator[Event]:
     """`same` is the previous knowledge of the same transaction, here and below."""
     was_open = same is not None and same.record.status is TransactionState.ONGOING
     added = record.partitions - same.record.partitions if same is not None and was_open else record.partitions
@@ -160,7 +160,9 @@ def _ongoing(record: TransactionRecord, same: Known | None) -> Iterator[Event]:
     )
 
 
-def _prepared(record: TransactionRecord, known: Known, same: Known | None) -> Iterator[Event]:
+def _prepared(
+    record: TransactionRecord, known: TransactionalIdState, same: TransactionalIdState | None
+) -> Iterator[Event]:
     if same is not None and same.record.status is record.status:
         # Written again, by a coordinator that took over: there is no new decision.
         known.outcome, known.open_epoch, known.prepared_at_ms = same.outcome, same.open_epoch, same.prepared_at_ms
@@ -184,7 +186,7 @@ def _prepared(record: TransactionRecord, known: Known, same: Known | None) -> It
     )
 
 
-def _completed(record: TransactionRecord, same: Known | None, written_at_ms: int) -> Iterator[Event]:
+def _completed(record: TransactionRecord, same: TransactionalIdState | None, written_at_ms: int) -> Iterator[Event]:
     if same is not None and same.record.status is record.status:
         return
     outcome = _ENDED[record.status]

@@ -36,7 +36,7 @@ class ConnectionLimits:
     """For the peer to read a response."""
 
 
-class Connection(socket.socket):
+class AcceptedConnection(socket.socket):
     """One accepted connection, which notifies its listener when it is closed."""
 
     listener: Listener | None = None
@@ -63,7 +63,7 @@ class Listener(socket.socket):
         # asyncio turns Nagle's algorithm off only if `proto` is TCP; with it, TLS would wait 40 ms.
         super().__init__(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._limits = limits
-        self._peers: dict[Address, Connection] = {}
+        self._peers: dict[Address, AcceptedConnection] = {}
         self._say_again_at = 0.0
 
     @property
@@ -71,7 +71,7 @@ class Listener(socket.socket):
         """Open connections."""
         return len(self._peers)
 
-    def accept(self) -> tuple[Connection, object]:
+    def accept(self) -> tuple[AcceptedConnection, object]:
         """The next connection; another one is dropped for it when there are too many, or no descriptor is left."""
         try:
             connection, address = super().accept()
@@ -81,7 +81,7 @@ class Listener(socket.socket):
             self._say_no_descriptor()
             self._make_room()
             raise BlockingIOError from None  # asyncio accepts again, once the dropped connection is closed
-        peer = Connection(self.family, self.type, self.proto, fileno=connection.detach())
+        peer = AcceptedConnection(self.family, self.type, self.proto, fileno=connection.detach())
         if self.peers >= self._limits.connections_max:
             self._make_room()
         peer.listener = self
@@ -96,7 +96,7 @@ class Listener(socket.socket):
             self._say_again_at = now + SAY_AGAIN_SECONDS
             log.warning("no descriptor is left for a connection of the web server: raise the limit (ulimit -n)")
 
-    def forget(self, peer: Connection) -> None:
+    def forget(self, peer: AcceptedConnection) -> None:
         """The connection is closed, or being closed."""
         if self._peers.get(peer.address) is peer:
             del self._peers[peer.address]
@@ -130,10 +130,10 @@ class Listener(socket.socket):
         self._drop(max(self._peers.values(), key=lambda peer: (held[peer.address[0]], -peer.since)))
 
     @staticmethod
-    def _begin(peer: Connection, seconds_max: float) -> None:
+    def _begin(peer: AcceptedConnection, seconds_max: float) -> None:
         peer.since = time.monotonic()
         peer.deadline = peer.since + seconds_max
 
-    def _drop(self, peer: Connection) -> None:
+    def _drop(self, peer: AcceptedConnection) -> None:
         self.forget(peer)
         peer.drop()

@@ -22,7 +22,7 @@ class _Choice(NamedTuple):
     q: float
 
 
-def chosen(exposition: Exposition, accept: str, accept_encoding: str) -> Representation:
+def choose_representation(exposition: Exposition, accept: str, accept_encoding: str) -> Representation:
     """The representation for these two headers; plain text if none of them matches."""
     is_gzip = accepts_gzip(accept_encoding)
     if prefers_openmetrics(accept):

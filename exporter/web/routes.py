@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from exporter.publication.exposition import Exposition
 from exporter.publication.page.page import Page
 from exporter.publication.page.script import SCRIPT_SOURCE
-from exporter.web.negotiation import chosen
+from exporter.web.negotiation import choose_representation
 
 RELOAD_PATH = "/-/reload"
 HEADER_BYTES_MAX = 16 * 1024
@@ -61,7 +61,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class _Published:
+class _Publication:
     exposition: Exposition
     pages: Mapping[str, Page]
     is_ready: bool
@@ -77,14 +77,14 @@ class Routes:
         """
         self._liveness = liveness
         self._reload = reload
-        self._published: _Published | None = None
+        self._published: _Publication | None = None
 
     def publish(self, exposition: Exposition, pages: Page | Mapping[str, Page], *, is_ready: bool) -> None:
         """Requests from now on get these; `is_ready` is true after the first cycle that succeeded.
 
         Several pages are given by path; a single page is at `/`.
         """
-        self._published = _Published(exposition, {"/": pages} if isinstance(pages, Page) else pages, is_ready)
+        self._published = _Publication(exposition, {"/": pages} if isinstance(pages, Page) else pages, is_ready)
 
     def answer(self, request: Request) -> Response:
         """The response to one request. HEAD is handled like GET; the server omits the body."""
@@ -109,7 +109,9 @@ class Routes:
         if published is None:
             return plain(503, "Nothing is published yet.")
         headers = request.headers
-        representation = chosen(published.exposition, headers.get("accept", ""), headers.get("accept-encoding", ""))
+        representation = choose_representation(
+            published.exposition, headers.get("accept", ""), headers.get("accept-encoding", "")
+        )
         made_for = [("Vary", "Accept, Accept-Encoding")]
         if representation.content_encoding is not None:
             made_for.append(("Content-Encoding", representation.content_encoding))

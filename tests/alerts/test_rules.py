@@ -14,7 +14,7 @@ from exporter.artifacts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, page
 from exporter.commands.arguments import PROGRAM
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics.table import METRICS
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from exporter.transaction_log.events import Outcome
 from tests.alerts.promtool import TIMELINES, timeline_file
 from tests.alerts.timeline import read_pages
@@ -39,7 +39,7 @@ PROMQL: Final = {
 LABEL_VALUES: Final = {
     "verdict": {verdict.label for verdict in Verdict},
     "reason": {reason.value for reason in InconclusiveReason},
-    "answer": {answer.label for answer in Answer}
+    "answer": {answer.label for answer in PartitionResult}
     | {"current", "behind", "unread"},  # of partitions; of those of the log
     "outcome": {outcome.value for outcome in Outcome},
 }

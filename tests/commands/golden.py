@@ -21,7 +21,7 @@ from exporter.commands.recover import recover
 from exporter.commands.rows import Row, as_table
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 from exporter.recovery.plan import Action
-from exporter.recovery.plan_file import written
+from exporter.recovery.plan_file import render_plan_file
 from tests.commands.scenes import ODD_ID, World, alone, committed, context_of, every_kind, hang, live, nothing, stuck
 from tests.evaluation.builders import NOW_MS, transaction
 from tests.recovery.stand_in import OPEN
@@ -65,7 +65,7 @@ def describe_table(state: str = "Ongoing") -> str:
 def describe_producers_(form: str) -> str:
     idle = replace(OPEN, producer_id=7, coordinator_epoch=5, last_sequence=99, current_txn_start_offset=-1)
     entries = [replace(OPEN, last_timestamp=NOW_MS), idle]
-    return describe_producers.printed(entries, form)
+    return describe_producers.output_rows(entries, form)
 
 
 def output_of(run: Callable[[Path], int]) -> str:
@@ -88,7 +88,7 @@ def abort_plan_file() -> str:
     def run(folder: Path) -> int:
         looks = [hang(partition=0), hang(partition=1), hang(partition=2)]
         rows: list[tuple[TransactionRow, dict[str, object]]] = [(look.suspects[0], {}) for look in looks]
-        (folder / "plan.json").write_text(written("cluster-1", NOW_MS, rows))
+        (folder / "plan.json").write_text(render_plan_file("cluster-1", NOW_MS, rows))
         now = {0: hang(partition=0), 1: live(partition=1), 2: live(partition=0)}
         means, _ = World.of(lambda scope: now[scope.partition or 0])
         return abort_planned(context_of(folder, ["abort", "--plan-file", str(folder / "plan.json"), "--yes"]), means)

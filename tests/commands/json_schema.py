@@ -8,15 +8,15 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from exporter.evaluation.fields import Field, Kind, Output, fields_of
+from exporter.evaluation.fields import ColumnType, Field, Output, fields_of
 
 PATH = Path(__file__).parents[2] / "docs" / "schema" / "find-hanging.schema.json"
 _TYPES = {
-    Kind.TEXT: "string",
-    Kind.INTEGER: "integer",
-    Kind.LONG: "integer",
-    Kind.INSTANT: "integer",
-    Kind.FLAG: "boolean",
+    ColumnType.TEXT: "string",
+    ColumnType.INTEGER: "integer",
+    ColumnType.LONG: "integer",
+    ColumnType.INSTANT: "integer",
+    ColumnType.FLAG: "boolean",
 }
 
 
@@ -35,7 +35,7 @@ def with_declared_fields(text: str) -> str:
 def _property(field: Field) -> dict[str, Any]:
     meaning = f"{field.meaning[0].upper()}{field.meaning[1:]}."
     described = {"description": f"{meaning} Null {field.null}." if field.null else meaning}
-    if field.kind is Kind.TEXTS:
+    if field.kind is ColumnType.TEXTS:
         items = {"type": "string"} if field.record is None else {"$ref": f"#/$defs/{field.record.__name__}"}
         return {"type": "array", "items": items, **described}
     if field.record is not None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.commands.arguments import build_parser
-from exporter.commands.clusters import Result
+from exporter.commands.clusters import ClusterResult
 from exporter.commands.context import Context
-from exporter.commands.examine import Judge, policy
-from exporter.commands.recover import Means
+from exporter.commands.examine import Examiner, policy
+from exporter.commands.recover import ClusterAccess
 from exporter.config.loading import load
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
@@ -34,9 +34,9 @@ ODD_ID = 'app,\x1b[31m\n\r"1"'
 """A transactional id may hold anything."""
 
 
-def alone(evaluation: Evaluation) -> tuple[Result[Evaluation]]:
+def alone(evaluation: Evaluation) -> tuple[ClusterResult[Evaluation]]:
     """The result of a command on one cluster, without a fleet."""
-    return (Result(SETTINGS.watched[0], evaluation),)
+    return (ClusterResult(SETTINGS.watched[0], evaluation),)
 
 
 def every_kind() -> Evaluation:
@@ -112,7 +112,7 @@ def nothing() -> Evaluation:
     return evaluate(snapshot(), Memory(), Policy())
 
 
-class World(Means):
+class World(ClusterAccess):
     """Means that answer each look with the next of `looks` (the last again and again), on partitions that obey."""
 
     @classmethod
@@ -192,5 +192,5 @@ class Completing:
             coordinators=(CoordinatorCoverage(broker=1, failure=None),),
         )
 
-    def judge(self, *, stuck_after_ms: int | None = 3000) -> Judge:
-        return Judge(self, policy(SETTINGS, stuck_after_ms=stuck_after_ms), sleep=self.sleep, clock=self.clock)
+    def judge(self, *, stuck_after_ms: int | None = 3000) -> Examiner:
+        return Examiner(self, policy(SETTINGS, stuck_after_ms=stuck_after_ms), sleep=self.sleep, clock=self.clock)

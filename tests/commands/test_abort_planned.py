@@ -18,7 +18,7 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.plan import what_changed
-from exporter.recovery.plan_file import PlanFileError, load, parsed, written
+from exporter.recovery.plan_file import PlanFileError, load, parse, render_plan_file
 from tests.commands.scenes import World, committed, context_of, hang, live, nothing
 from tests.evaluation.builders import NOW_MS, snapshot
 from tests.recovery.stand_in import PartitionStandIn
@@ -26,7 +26,7 @@ from tests.recovery.stand_in import PartitionStandIn
 
 def plan_of(looks: Sequence[Evaluation], cluster_id: str = "cluster-1") -> str:
     rows = [row for look in looks for row in look.suspects]
-    return written(cluster_id, NOW_MS, [(row, transaction(row)) for row in rows])
+    return render_plan_file(cluster_id, NOW_MS, [(row, transaction(row)) for row in rows])
 
 
 def run(
@@ -186,7 +186,7 @@ def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -
 
 def test_what_find_hanging_wrote_is_read_back() -> None:
     """Every name of the transaction, and none of the evidence."""
-    plan = parsed(plan_of([hang(partition=2)]))
+    plan = parse(plan_of([hang(partition=2)]))
 
     (planned,) = plan.transactions
     assert (plan.cluster_id, plan.taken_at_ms, str(planned)) == ("cluster-1", NOW_MS, "orders-2 at start offset 100")
@@ -248,7 +248,7 @@ def changed(path: str, value: Any) -> str:
 def test_a_file_that_is_not_a_plan_is_refused_with_the_place(text: str, problem: str) -> None:
     """Cut off, of another release, mistyped, with a key too many or too few."""
     with pytest.raises(PlanFileError) as raised:
-        parsed(text)
+        parse(text)
 
     assert problem in str(raised.value)
 
@@ -276,13 +276,13 @@ def test_a_plan_holds_only_what_is_proved() -> None:
     rows: list[tuple[TransactionRow, dict[str, object]]] = [(row, {}) for row in all_rows(live())]
     rows.append((hang().suspects[0], {"reason": "x"}))
 
-    assert len(parsed(written("c", 1, rows)).transactions) == 1
-    assert parsed(written("c", 1, ())).transactions == ()
+    assert len(parse(render_plan_file("c", 1, rows)).transactions) == 1
+    assert parse(render_plan_file("c", 1, ())).transactions == ()
 
 
 def test_an_empty_plan_is_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Status 0, and no question."""
-    assert run(tmp_path, written("c", 1, ()), {})[:2] == (0, [])
+    assert run(tmp_path, render_plan_file("c", 1, ()), {})[:2] == (0, [])
     assert "nothing to do" in capsys.readouterr().out
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.commands.incident import run
 from exporter.commands.status import ExitStatus
-from exporter.config.fleet import chosen, load_fleet
+from exporter.config.fleet import choose_cluster, load_fleet
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon.incidents_file import IncidentsFile
 from tests.commands.scenes import SETTINGS, context_of
@@ -100,10 +100,10 @@ def test_one_of_a_fleet_is_found_where_its_daemon_keeps_it(tmp_path: Path, capsy
     context = context_of(tmp_path, ["incident", ID, "--format", "json"])
     IncidentsFile(context.state_path(fleet.settings, fleet.settings.clusters[1].settings)).take(hanging())
 
-    assert run(context, chosen(fleet, "payments", one=True).settings) == ExitStatus.ANSWERED
+    assert run(context, choose_cluster(fleet, "payments", one=True).settings) == ExitStatus.ANSWERED
     url = f"https://ktx.example.org/clusters/payments/incidents/{ID}"
     assert json.loads(capsys.readouterr().out)["url"] == url
-    assert run(context, chosen(fleet, "orders", one=True).settings) == ExitStatus.COULD_NOT_RUN
+    assert run(context, choose_cluster(fleet, "orders", one=True).settings) == ExitStatus.COULD_NOT_RUN
 
 
 @pytest.mark.parametrize("url", ["ktx.example.org", "ftp://ktx.example.org", "https://", "https://a:b@ktx.example.org"])

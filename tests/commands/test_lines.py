@@ -17,13 +17,13 @@ import pytest
 from exporter.cli import main
 from exporter.commands.arguments import COMMANDS, build_parser
 from exporter.commands.doctor import _finding
-from exporter.commands.lines import WIDTH_MIN, fitted, terminal_width
-from exporter.commands.parser import Parser
+from exporter.commands.lines import WIDTH_MIN, fit, terminal_width
+from exporter.commands.parser import OptionParser
 from exporter.commands.recover import dry_run
 from exporter.commands.rows import RED, RESET, by_verdict, table_for_people
 from exporter.commands.timeouts import in_words, table
 from exporter.commands.transactions_table import rendered
-from exporter.doctor.findings import Finding, Level
+from exporter.doctor.findings import Finding, FindingLevel
 from exporter.evaluation.evaluate import all_rows
 from tests.commands.scenes import hang, live
 
@@ -75,9 +75,9 @@ def test_a_terminal_says_its_width_and_a_pipe_has_none() -> None:
 def test_a_long_line_continues_below_its_last_column(line: str, continued: str) -> None:
     """With its own indentation, behind a bullet, below a column; a path stays whole, to be copied."""
     width = 18
-    assert fitted(line, width) == continued
-    assert fitted(line, None) == line
-    assert fitted(f"{line}\n{line}", width) == f"{continued}\n{continued}"
+    assert fit(line, width) == continued
+    assert fit(line, None) == line
+    assert fit(f"{line}\n{line}", width) == f"{continued}\n{continued}"
 
 
 ROW = {"topic": "orders", "owner": "app-1", "verdict": "hanging_stale_epoch"}
@@ -157,7 +157,9 @@ def test_errors_fit_the_terminal_of_standard_error(tmp_path: Path) -> None:
 
 def test_the_checks_of_doctor_stay_in_their_column() -> None:
     """Also behind the longest name of a check, and the consequence below."""
-    finding = Finding(check="transactional ids", level=Level.MISSING, result="not all " * 9, consequence="no hang " * 9)
+    finding = Finding(
+        check="transactional ids", level=FindingLevel.MISSING, result="not all " * 9, consequence="no hang " * 9
+    )
     with printing_on(NARROW):
         lines = "\n".join(_finding(finding)).split("\n")
 
@@ -170,7 +172,7 @@ def test_help_fits(command: str) -> None:
     """Examples stay whole, to be copied; so does a word that is longer than the line, such as an address."""
     with printing_on(NARROW):
         parser = build_parser()
-        assert isinstance(parser, Parser)
+        assert isinstance(parser, OptionParser)
         shown = parser.commands[command].format_help()
     for line in shown.split("\n"):
         assert not line.endswith("-"), "a name is broken at its hyphen"

@@ -15,7 +15,7 @@ import pytest
 from exporter.commands import abort as abort_command
 from exporter.commands.consent import QUESTION, agrees, audit_log, with_audited
 from exporter.commands.examine import policy
-from exporter.commands.recover import Means, recover
+from exporter.commands.recover import ClusterAccess, recover
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
@@ -201,7 +201,7 @@ def test_a_transaction_that_is_completing_is_watched_as_long_as_find_hanging_doe
     """Otherwise a stuck transaction would always be completing here, and the advice would be to wait."""
     clock = Completing()
 
-    def with_collector(_: Settings, command: Callable[[Means], int], *, stuck_after_ms: int | None = 0) -> int:
+    def with_collector(_: Settings, command: Callable[[ClusterAccess], int], *, stuck_after_ms: int | None = 0) -> int:
         judge = clock.judge(stuck_after_ms=stuck_after_ms)
         return command(replace(World.of(nothing())[0], judge=judge.judge))
 

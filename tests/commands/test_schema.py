@@ -9,7 +9,7 @@ from exporter.commands.document import document
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
-from exporter.snapshot import Answer, CoordinatorCoverage
+from exporter.snapshot import CoordinatorCoverage, PartitionResult
 from tests.commands.json_schema import PATH, problems
 from tests.commands.scenes import every_kind
 from tests.each import each
@@ -37,7 +37,9 @@ def test_every_key_is_required() -> None:
     """Every key is always printed: a reader need not check whether it exists."""
     schema = json.loads(PATH.read_text())
 
-    assert schema["$defs"]["coverage"]["properties"]["partitions"]["required"] == [answer.label for answer in Answer]
+    assert schema["$defs"]["coverage"]["properties"]["partitions"]["required"] == [
+        answer.label for answer in PartitionResult
+    ]
     for part in (schema, schema["$defs"]["transaction"], schema["$defs"]["coverage"]):
         assert part["required"] == list(part["properties"])
 

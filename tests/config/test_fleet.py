@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from exporter.config.fleet import chosen, load_fleet
+from exporter.config.fleet import choose_cluster, load_fleet
 from exporter.config.loading import ConfigurationError
 from tests.config.sasl import sasl_of
 
@@ -100,7 +100,7 @@ def test_a_mistake_that_all_clusters_share_is_reported_once() -> None:
 def test_one_cluster_can_be_chosen() -> None:
     """With its own values and their places, as a fleet of one or as the settings of a single cluster."""
     loaded = load_fleet(("fleet.yaml", TWO), file=("config.yaml", SHARED))
-    fleet, one = chosen(loaded, "orders", one=False), chosen(loaded, "orders", one=True)
+    fleet, one = choose_cluster(loaded, "orders", one=False), choose_cluster(loaded, "orders", one=True)
 
     assert [cluster.name for cluster in fleet.settings.clusters] == ["orders"]
     assert (one.settings.clusters, one.settings.cluster_name, one.settings.kafka.bootstrap) == (
@@ -109,8 +109,8 @@ def test_one_cluster_can_be_chosen() -> None:
         "orders:9092",
     )
     assert one.written["kafka.sasl.password"].place == "fleet.yaml:8"
-    assert chosen(loaded, None, one=False) is loaded
+    assert choose_cluster(loaded, None, one=False) is loaded
     with pytest.raises(ConfigurationError, match="choose it by --cluster NAME, one of payments, orders"):
-        chosen(loaded, None, one=True)
+        choose_cluster(loaded, None, one=True)
     with pytest.raises(ConfigurationError, match="no such cluster; the file has payments, orders"):
-        chosen(loaded, "x", one=False)
+        choose_cluster(loaded, "x", one=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from exporter.kafka.log_progress import LogRecord
-from exporter.kafka.state_log import Batch, StateLog
+from exporter.kafka.state_log import LogPart, StateLog
 from tests.transaction_log.builders import key_of, value
 
 
@@ -24,7 +24,7 @@ def commits(partition: int, offset: int, number: int) -> list[LogRecord]:
 class Log:
     """Gives its scripted batches one by one, then nothing; `ends` are known from the first one on."""
 
-    def __init__(self, batches: Iterable[Batch | Exception], ends: Mapping[int, int], **opened: Any) -> None:
+    def __init__(self, batches: Iterable[LogPart | Exception], ends: Mapping[int, int], **opened: Any) -> None:
         self.batches = list(batches)
         self.opened = opened
         self.positions: dict[int, int] = dict(opened.get("positions", {}))
@@ -37,11 +37,11 @@ class Log:
         self._reported = dict(ends)
         self.drained = threading.Event()
 
-    def read(self, _timeout_s: float) -> Batch:
+    def read(self, _timeout_s: float) -> LogPart:
         if not self.batches:
             self.drained.set()
             self.closed.wait(0.01)
-            return Batch(())
+            return LogPart(())
         self.ends = self._reported
         batch = self.batches.pop(0)
         if isinstance(batch, Exception):

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.config.loading import load
 from exporter.config.settings import Settings
-from exporter.cycle import JournalOf, Known, collect_with, run_cycle
+from exporter.cycle import EvaluationInput, JournalOf, collect_with, run_cycle
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded
 from exporter.daemon.watched_cluster import Recorder
@@ -64,7 +64,7 @@ class Script:
             raise result
         return result
 
-    def cycle(self, known: Known, journal_of: JournalOf) -> Evaluation:
+    def cycle(self, known: EvaluationInput, journal_of: JournalOf) -> Evaluation:
         return run_cycle(collect_with(cast("Collector", self)), known, journal_of)
 
     def query(self, question: Any, *, deadline_s: float) -> Any:

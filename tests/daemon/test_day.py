@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.daemon.state_file import State, save
+from exporter.daemon.state_file import SavedState, save
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
@@ -84,7 +84,7 @@ def _live(folder: Path, cycles: int, *, every: int) -> list[Held]:
             cluster.restart_numbers()
             snapshot = replace(collector.collect(seen_before=memory.seen), taken_at_ms=int(clock[0] * 1000))
             memory = evaluate(snapshot, memory, Policy()).memory
-            save(state, State(memory=memory, cluster=snapshot.identity))
+            save(state, SavedState(memory=memory, cluster=snapshot.identity))
             if number and number % every == 0:
                 held.append(_held(state))
     return held

@@ -13,7 +13,7 @@ from exporter.daemon.incidents_file import AuditReader, IncidentsFile, path_besi
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
-from exporter.incidents.follow import followed
+from exporter.incidents.follow import follow
 from exporter.incidents.incident import NO_INCIDENTS, EventKind
 from exporter.web.routes import Request
 from tests.daemon.stand_ins import Clock, Script, cycle, daemon_on, healthy
@@ -95,7 +95,7 @@ def test_an_audit_log_that_cannot_be_read_is_logged_once(tmp_path: Path, caplog:
     """A FIFO without a writer would stop the daemon."""
     os.mkfifo(tmp_path / "audit.jsonl")
     reader = AuditReader(tmp_path / "audit.jsonl")
-    (incident,) = followed(NO_INCIDENTS, hanging()).all
+    (incident,) = follow(NO_INCIDENTS, hanging()).all
     assert reader.added_to(incident) is reader.added_to(incident) is incident
     (warning,) = caplog.messages
     assert "audit.jsonl cannot be read" in warning

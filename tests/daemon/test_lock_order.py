@@ -13,7 +13,7 @@ from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Order, Orders
 from exporter.history.writer import History
-from exporter.kafka.state_log import Batch
+from exporter.kafka.state_log import LogPart
 from exporter.transaction_log.report import LogPosition
 from tests.baselines import DAY_MS, document
 from tests.daemon.fleets import Scripts, fleet, healthy
@@ -77,7 +77,7 @@ def test_locks_are_taken_in_the_order_of_the_map(tmp_path: Path) -> None:
     followers: list[LogFollower] = []
 
     def follow(own: Any, before: LogPosition) -> LogFollower:
-        log = Log([Batch(tuple(commits(0, 0, 2)))], {0: 6})
+        log = Log([LogPart(tuple(commits(0, 0, 2)))], {0: 6})
         log.cluster_id = f"id-{len(followers)}"
         followers.append(
             LogFollower(

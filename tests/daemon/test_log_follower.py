@@ -7,7 +7,7 @@ import pytest
 from exporter.config.loading import load
 from exporter.daemon.log_follower import TIMEOUTS_MAX, LogFollower
 from exporter.kafka.log_progress import LogRecord
-from exporter.kafka.state_log import Batch, LogUnreadableError
+from exporter.kafka.state_log import LogPart, LogUnreadableError
 from exporter.transaction_log.counts import Counted
 from exporter.transaction_log.report import LogPosition, LogReport
 from tests.daemon.logs import Log, Logs, commits
@@ -92,7 +92,7 @@ def test_it_begins_as_far_back_as_the_settings_say() -> None:
 
 def test_everything_is_counted_once() -> None:
     """Over partitions and batches; the position is behind the last record of each."""
-    report = read_through(Log([Batch(tuple(commits(0, 0, 2))), Batch(tuple(commits(3, 5, 1)))], {0: 6, 3: 8}))
+    report = read_through(Log([LogPart(tuple(commits(0, 0, 2))), LogPart(tuple(commits(3, 5, 1)))], {0: 6, 3: 8}))
 
     assert commits_of(report) == 3
     assert (report.records, report.lag_records, report.partitions_current) == (9, 0, 2)
@@ -102,7 +102,7 @@ def test_everything_is_counted_once() -> None:
 
 def test_counts_are_not_published_while_they_catch_up() -> None:
     """A counter that shows an hour at once would look like an event of now."""
-    behind = read_through(Log([Batch(tuple(commits(0, 0, 2)))], {0: 600, 3: 0}))
+    behind = read_through(Log([LogPart(tuple(commits(0, 0, 2)))], {0: 600, 3: 0}))
 
     assert (behind.counted, behind.lag_records) == (None, 594)
     assert (behind.partitions_current, behind.partitions_behind) == (0, 2)
@@ -111,9 +111,9 @@ def test_counts_are_not_published_while_they_catch_up() -> None:
 def test_what_an_earlier_run_counted_is_read_and_not_counted_again() -> None:
     """The transaction that was open over the restart is whole all the same: its beginning was read again."""
     position = LogPosition(cluster_id="cluster-1", offsets={0: 5})
-    report = read_through(Log([Batch(tuple(commits(0, 0, 2)))], {0: 6}), position)
+    report = read_through(Log([LogPart(tuple(commits(0, 0, 2)))], {0: 6}), position)
     other = read_through(
-        Log([Batch(tuple(commits(0, 0, 2)))], {0: 6}), LogPosition(cluster_id="another", offsets={0: 5})
+        Log([LogPart(tuple(commits(0, 0, 2)))], {0: 6}), LogPosition(cluster_id="another", offsets={0: 5})
     )
 
     assert (commits_of(report), commits_of(other)) == (1, 2)
@@ -122,7 +122,7 @@ def test_what_an_earlier_run_counted_is_read_and_not_counted_again() -> None:
 def test_until_it_has_caught_up_the_position_stays_where_it_was() -> None:
     """A second restart in the middle of reading again counts nothing twice."""
     position = LogPosition(cluster_id="cluster-1", offsets={0: 500})
-    report = read_through(Log([Batch(tuple(commits(0, 0, 2)))], {0: 600}), position)
+    report = read_through(Log([LogPart(tuple(commits(0, 0, 2)))], {0: 600}), position)
 
     assert report.position.offsets[0] == 500
 
@@ -130,7 +130,7 @@ def test_until_it_has_caught_up_the_position_stays_where_it_was() -> None:
 def test_a_position_beyond_the_log_s_end_is_of_another_log(caplog: pytest.LogCaptureFixture) -> None:
     """It counts from its beginning."""
     position = LogPosition(cluster_id="cluster-1", offsets={0: 900})
-    report = read_through(Log([Batch(()), Batch(tuple(commits(0, 0, 2)))], {0: 6}), position)
+    report = read_through(Log([LogPart(()), LogPart(tuple(commits(0, 0, 2)))], {0: 6}), position)
 
     assert commits_of(report) == 2
     assert not caplog.records or "older than" not in caplog.text
@@ -144,7 +144,7 @@ def test_records_that_cannot_be_decoded_are_counted_as_such() -> None:
         LogRecord(0, 2, 1, key_of("x"), b"\0\7"),
         LogRecord(0, 3, 1, None, None),
     ]
-    report = read_through(Log([Batch((*strange, *commits(0, 4, 1)))], {0: 7}))
+    report = read_through(Log([LogPart((*strange, *commits(0, 4, 1)))], {0: 7}))
 
     assert (report.malformed, report.unknown_versions, commits_of(report)) == (2, 2, 1)
 
@@ -152,7 +152,7 @@ def test_records_that_cannot_be_decoded_are_counted_as_such() -> None:
 def test_a_gap_makes_what_follows_poorer_and_not_wrong(caplog: pytest.LogCaptureFixture) -> None:
     """The end of a transaction whose beginning is lost is counted, without a duration."""
     begun, _, ended = commits(0, 0, 1)
-    report = read_through(Log([Batch((begun,)), Batch((), gaps=(0,)), Batch((ended,))], {0: 3}))
+    report = read_through(Log([LogPart((begun,)), LogPart((), gaps=(0,)), LogPart((ended,))], {0: 3}))
 
     assert commits_of(report) == 1
     assert report.counted is not None
@@ -166,9 +166,9 @@ def test_it_goes_on_where_it_was_after_any_failure(
     """A log that cannot be opened, one that breaks, a defect: each is logged, and nothing is read twice or lost."""
     monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 0.01)
     records = commits(0, 0, 4)
-    broken = Log([Batch(tuple(records[:5])), LogUnreadableError("all brokers are down")], {0: 12})
-    defect = Log([Batch(tuple(records[5:8])), ZeroDivisionError("oh")], {0: 12})
-    last = Log([Batch(tuple(records[8:]))], {0: 12})
+    broken = Log([LogPart(tuple(records[:5])), LogUnreadableError("all brokers are down")], {0: 12})
+    defect = Log([LogPart(tuple(records[5:8])), ZeroDivisionError("oh")], {0: 12})
+    last = Log([LogPart(tuple(records[8:]))], {0: 12})
     logs = Logs(LogUnreadableError("there is no topic yet"), broken, defect, last)
     reader = reader_of(logs)
 
@@ -195,7 +195,7 @@ def test_it_goes_on_where_it_was_after_any_failure(
 def test_while_nothing_is_read_no_partition_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     """Absence is not health: the ends that were known a moment ago are not known now."""
     monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 60)
-    broken = Log([Batch(tuple(commits(0, 0, 1))), LogUnreadableError("all brokers are down")], {0: 3})
+    broken = Log([LogPart(tuple(commits(0, 0, 1))), LogUnreadableError("all brokers are down")], {0: 3})
     reader = reader_of(Logs(broken))
     reader.start()
     assert broken.closed.wait(PATIENCE_S)
@@ -209,8 +209,8 @@ def test_while_nothing_is_read_no_partition_is_current(monkeypatch: pytest.Monke
 def test_another_cluster_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other brokers in the settings: positions of the old cluster mean nothing there, counters go on."""
     monkeypatch.setattr("exporter.daemon.log_follower.OPEN_AGAIN_SECONDS", 0.01)
-    first, surprise = Log([Batch(tuple(commits(0, 0, 2)))], {0: 6}), Log([], {0: 6})
-    again = Log([Batch(tuple(commits(0, 0, 1)))], {0: 3})
+    first, surprise = Log([LogPart(tuple(commits(0, 0, 2)))], {0: 6}), Log([], {0: 6})
+    again = Log([LogPart(tuple(commits(0, 0, 1)))], {0: 3})
     surprise.cluster_id = again.cluster_id = "cluster-2"
     logs = Logs(first, surprise, again)
     reader = reader_of(logs)
@@ -228,7 +228,7 @@ def test_another_cluster_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_what_is_wrong_with_partitions_is_one_sentence() -> None:
     """The first by number, and how many more there are."""
-    log = Log([Batch(())], {0: 0, 1: 0})
+    log = Log([LogPart(())], {0: 0, 1: 0})
     log.failures = {4: "Broker: Topic authorization failed", 9: "x"}
 
     assert read_through(log).failure == "partition 4: Broker: Topic authorization failed, and 1 more"
@@ -243,14 +243,14 @@ def timed_out(offset: int, name: str, at_ms: int = 3000) -> list[LogRecord]:
 def test_the_newest_time_outs_are_kept_and_come_first() -> None:
     count = TIMEOUTS_MAX + 5
     records = [record for number in range(count) for record in timed_out(2 * number, f"id-{number}", 3000 + number)]
-    kept = read_through(Log([Batch(tuple(records))], {0: 2 * count})).timeouts
+    kept = read_through(Log([LogPart(tuple(records))], {0: 2 * count})).timeouts
     assert [timeout.at_ms for timeout in kept] == list(range(3000 + count - 1, 3000 + 4, -1))
 
 
 def test_time_outs_are_logged_with_their_names_once_the_log_is_caught_up(caplog: pytest.LogCaptureFixture) -> None:
     """Those from before the start are on the page; of many at once the log has the first few and their number."""
     many = [record for number in range(7) for record in timed_out(4 + 2 * number, f"new-{number}")]
-    log = Log([Batch((*timed_out(0, "old-0"), *timed_out(2, "old-1"))), Batch(tuple(many))], {0: 4})
+    log = Log([LogPart((*timed_out(0, "old-0"), *timed_out(2, "old-1"))), LogPart(tuple(many))], {0: 4})
     report = read_through(log)
     assert len(report.timeouts) == 9
     lines = [line for line in caplog.messages if "transaction" in line and "coordinator" in line]

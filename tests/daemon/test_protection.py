@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from exporter.daemon.cluster_state import ClusterState
-from exporter.evaluation.protection import CHECKS, Protected, number_of
+from exporter.evaluation.protection import CHECKS, ProtectionState, number_of
 from exporter.snapshot.origin import Protection
 
 
@@ -33,7 +33,7 @@ def test_what_could_not_be_read_is_not_called_good(caplog: pytest.LogCaptureFixt
     """Without DESCRIBE_CONFIGS nothing is known."""
     caplog.set_level(logging.INFO)
     nothing = Protection()
-    assert {check(nothing).state for check in CHECKS.values()} == {Protected.UNKNOWN}
+    assert {check(nothing).state for check in CHECKS.values()} == {ProtectionState.UNKNOWN}
     ClusterState(None, "a:1").protected(nothing)
 
     assert caplog.messages == [f"settings that could not be read: {', '.join(CHECKS)}"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
-from exporter.daemon.state_file import State
-from exporter.evaluation.memory import GroupKey, LastReading, Memory, Remembered, RememberedTransactions
+from exporter.daemon.state_file import SavedState
+from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
 from exporter.snapshot import ClusterIdentity, TransactionKey
 from exporter.transaction_log.report import LogPosition
@@ -31,7 +31,7 @@ MEMORIES = st.builds(
     st.dictionaries(
         st.builds(TransactionKey, TEXTS, st.integers(-1, 2**31 - 1), INTEGERS, INTEGERS),
         st.builds(
-            Remembered,
+            RememberedTransaction,
             first_seen_ms=INTEGERS,
             last_seen_ms=INTEGERS,
             producer_epoch=INTEGERS,
@@ -51,11 +51,11 @@ POSITIONS = st.builds(
     TEXTS,
     st.dictionaries(INTEGERS, INTEGERS, max_size=5),
 )
-SOME = State(
+SOME = SavedState(
     Memory(
         cluster_id="c",
         transactions=RememberedTransactions.of(
-            {TransactionKey("t", 0, 7, 9): Remembered(first_seen_ms=1, last_seen_ms=2, producer_epoch=3)}
+            {TransactionKey("t", 0, 7, 9): RememberedTransaction(first_seen_ms=1, last_seen_ms=2, producer_epoch=3)}
         ),
     ),
     LogPosition(cluster_id="c", offsets=MappingProxyType({3: 17})),
@@ -82,9 +82,9 @@ def test_what_is_saved_is_loaded(
     )
     memory = replace(memory, last_reading=reading)
 
-    state_file.save(path, State(memory, log_position, cluster, bootstrap))
+    state_file.save(path, SavedState(memory, log_position, cluster, bootstrap))
 
-    assert state_file.load(path) == State(memory, log_position, cluster, bootstrap)
+    assert state_file.load(path) == SavedState(memory, log_position, cluster, bootstrap)
 
 
 def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
@@ -96,12 +96,12 @@ def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
     del document["topic_ids"], document["bootstrap"]
     path.write_text(json.dumps(document))
 
-    assert state_file.load(path) == State(SOME.memory, cluster=SOME.cluster)
+    assert state_file.load(path) == SavedState(SOME.memory, cluster=SOME.cluster)
 
 
 def test_no_file_is_an_empty_memory(tmp_path: Path) -> None:
     """The first run on a machine starts with nothing and no complaint."""
-    assert state_file.load(tmp_path / "none.json") == State()
+    assert state_file.load(tmp_path / "none.json") == SavedState()
 
 
 def test_saving_makes_the_folder_and_leaves_no_other_file(tmp_path: Path) -> None:

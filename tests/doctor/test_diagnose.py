@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from exporter.doctor.diagnose import diagnose, unreachable
-from exporter.doctor.findings import Diagnosis, Finding, Level
+from exporter.doctor.findings import Diagnosis, Finding, FindingLevel
 from exporter.doctor.remedies import acl_lines, strimzi_rules
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ErrorCode
@@ -33,20 +33,22 @@ def diagnosed(change: Callable[[FakeCluster], None], principal: str | None = Non
         return diagnose(snapshot, collector.query(preconditions), principal=principal)
 
 
-def not_ok(diagnosis: Diagnosis) -> dict[str, Level]:
-    worst: dict[str, Level] = {}
+def not_ok(diagnosis: Diagnosis) -> dict[str, FindingLevel]:
+    worst: dict[str, FindingLevel] = {}
     for finding in diagnosis.findings:
         if (
-            finding.level is not Level.OK
+            finding.level is not FindingLevel.OK
             and finding.check != NOT_OFFERED_BY_THE_FAKE
-            and worst.get(finding.check) != Level.MISSING
+            and worst.get(finding.check) != FindingLevel.MISSING
         ):
             worst[finding.check] = finding.level
     return worst
 
 
 def of(diagnosis: Diagnosis, check: str) -> Finding:
-    return next(finding for finding in diagnosis.findings if finding.check == check and finding.level is not Level.OK)
+    return next(
+        finding for finding in diagnosis.findings if finding.check == check and finding.level is not FindingLevel.OK
+    )
 
 
 def test_a_healthy_cluster_proves_everything() -> None:
@@ -130,69 +132,69 @@ def _by_name_only(cluster: FakeCluster) -> None:
     cluster.model.hidden_ids = {"secret"}
 
 
-FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, Level], str]] = {
+FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, FindingLevel], str]] = {
     "broker down": (
         _broker_down,
-        {"brokers": Level.MISSING, "partitions": Level.MISSING, "coordinators": Level.MISSING}
-        | {"broker settings": Level.LIMITED, "transactional ids": Level.MISSING},
+        {"brokers": FindingLevel.MISSING, "partitions": FindingLevel.MISSING, "coordinators": FindingLevel.MISSING}
+        | {"broker settings": FindingLevel.LIMITED, "transactional ids": FindingLevel.MISSING},
         "No hang can be proved: all 4 visible topics could not be read completely.",
     ),
     "coordinator loading": (
         _loading,
-        {"coordinators": Level.MISSING},
+        {"coordinators": FindingLevel.MISSING},
         f"Hangs can be proved on all 4 visible topics, {OF_STATE_PARTITIONS.format(2)} Missing: coordinators.",
     ),
     "ids hidden": (
         _ids_hidden,
-        {"transactional ids": Level.MISSING},
+        {"transactional ids": FindingLevel.MISSING},
         "No hang can be proved: transactional ids are hidden.",
     ),
     "a DENY": (
         _deny,
-        {"transactional ids": Level.MISSING},
+        {"transactional ids": FindingLevel.MISSING},
         f"{ALL_BUT_UNKNOWN} Missing: transactional ids.",
     ),
     "a DENY for others": (_deny_others, {}, PROVES_ALL),
     "ids by name only": (
         _by_name_only,
-        {"transactional ids": Level.MISSING},
+        {"transactional ids": FindingLevel.MISSING},
         f"{ALL_BUT_UNKNOWN} Missing: transactional ids.",
     ),
     "ACLs unread": (
         _acls_unread,
-        {"ACLs": Level.MISSING, "topics": Level.MISSING, "transactional ids": Level.MISSING},
+        {"ACLs": FindingLevel.MISSING, "topics": FindingLevel.MISSING, "transactional ids": FindingLevel.MISSING},
         f"{ALL_BUT_UNKNOWN} Missing: ACLs, topics, transactional ids.",
     ),
     "ACLs not listed": (
         _acls_not_listed,
-        {"ACLs": Level.MISSING, "topics": Level.MISSING, "transactional ids": Level.MISSING},
+        {"ACLs": FindingLevel.MISSING, "topics": FindingLevel.MISSING, "transactional ids": FindingLevel.MISSING},
         f"{ALL_BUT_UNKNOWN} Missing: ACLs, topics, transactional ids.",
     ),
-    "clock": (_clock, {"clock": Level.LIMITED}, PROVES_ALL),
-    "settings refused": (_configs_refused, {"broker settings": Level.LIMITED}, PROVES_ALL),
+    "clock": (_clock, {"clock": FindingLevel.LIMITED}, PROVES_ALL),
+    "settings refused": (_configs_refused, {"broker settings": FindingLevel.LIMITED}, PROVES_ALL),
     "Kafka 2.8": (
         _kafka_2_8,
-        {"coordinators": Level.MISSING},
+        {"coordinators": FindingLevel.MISSING},
         f"No hang can be proved: {STATE_TOPIC} is {FAILURES_IN_WORDS['transactions_not_offered']}.",
     ),
     "topic refused": (
         _topic_refused,
-        {"partitions": Level.MISSING},
+        {"partitions": FindingLevel.MISSING},
         "Hangs can be proved on 3 of 4 visible topics. Missing: partitions.",
     ),
     "no state topic": (
         _no_state_topic,
-        {"transaction log": Level.MISSING},
+        {"transaction log": FindingLevel.MISSING},
         f"No hang can be proved: brokers show no topic {STATE_TOPIC}.",
     ),
     "state topic hidden": (
         _state_topic_hidden,
-        {"transaction log": Level.MISSING},
+        {"transaction log": FindingLevel.MISSING},
         f"No hang can be proved: {STATE_TOPIC} is not visible.",
     ),
     "broker too old": (
         _too_old,
-        {"brokers": Level.MISSING, "partitions": Level.MISSING},
+        {"brokers": FindingLevel.MISSING, "partitions": FindingLevel.MISSING},
         "No hang can be proved: all 4 visible topics could not be read completely.",
     ),
 }
@@ -209,15 +211,17 @@ def test_a_fault_is_a_finding_and_limits_the_sentence(name: str) -> None:
     assert found.sentence == sentence
     words = {Provable.NONE: "No hang can be proved: ", Provable.SOME: "Missing: ", Provable.ALL: PROVES_ALL}
     assert words[found.provable] in found.sentence
-    assert (found.provable is Provable.ALL) == (Level.MISSING not in problems.values())
-    assert all(each.consequence or each.check == "brokers" for each in found.findings if each.level is Level.MISSING)
+    assert (found.provable is Provable.ALL) == (FindingLevel.MISSING not in problems.values())
+    assert all(
+        each.consequence or each.check == "brokers" for each in found.findings if each.level is FindingLevel.MISSING
+    )
 
 
 def test_a_broker_that_is_cut_off_from_its_controller_is_named() -> None:
     """It responds to everything, and proves nothing."""
     found = diagnosed(_cut_off)
 
-    assert not_ok(found)["brokers"] is Level.MISSING
+    assert not_ok(found)["brokers"] is FindingLevel.MISSING
     assert "broker 2 had not caught up" in of(found, "brokers").result
     assert "8 partitions" in found.sentence
 
@@ -246,7 +250,7 @@ def test_a_rule_that_denies_what_the_exporter_does_not_need_is_not_to_be_removed
     assert [line.removeprefix(f"{TOOL} ") for line in lines if "--remove" in line] == [
         "--remove --force --deny-principal User:x --operation DescribeConfigs --cluster"
     ]
-    assert not_ok(found) == {"broker settings": Level.LIMITED}
+    assert not_ok(found) == {"broker settings": FindingLevel.LIMITED}
 
 
 def test_lines_for_an_administrator_are_quoted_and_each_is_there_once() -> None:

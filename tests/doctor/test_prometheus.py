@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from exporter.doctor.findings import Level
+from exporter.doctor.findings import FindingLevel
 from exporter.doctor.prometheus import prometheus_findings
 from tests.http.endpoints import ENDLESS, STRANGE
 from tests.kafka.loopback import HOST, Listener
@@ -33,7 +33,7 @@ def prometheus(answers: Mapping[str, Any], status: str = "200 OK") -> Listener:
     return Listener(talk)
 
 
-def found(answers: Mapping[str, Any], status: str = "200 OK") -> list[tuple[Level, str]]:
+def found(answers: Mapping[str, Any], status: str = "200 OK") -> list[tuple[FindingLevel, str]]:
     with prometheus(answers, status) as listener:
         return [(each.level, each.result) for each in prometheus_findings(f"http://{HOST}:{listener.port}", "cluster")]
 
@@ -41,8 +41,8 @@ def found(answers: Mapping[str, Any], status: str = "200 OK") -> list[tuple[Leve
 def test_a_prometheus_that_scrapes_and_alerts_is_ok() -> None:
     """The age of the snapshot that it has, and how many of the exporter's alerts."""
     assert found(HEALTHY) == [
-        (Level.OK, "it has a snapshot that is 12 s old"),
-        (Level.OK, "it has 1 alert of the exporter"),
+        (FindingLevel.OK, "it has a snapshot that is 12 s old"),
+        (FindingLevel.OK, "it has 1 alert of the exporter"),
     ]
 
 
@@ -59,7 +59,7 @@ def test_a_prometheus_that_scrapes_and_alerts_is_ok() -> None:
 )
 def test_what_keeps_an_alert_from_firing_is_missing(answers: Mapping[str, Any], result: str) -> None:
     """No target, an old snapshot, no rules."""
-    assert (Level.MISSING, result) in found(answers)
+    assert (FindingLevel.MISSING, result) in found(answers)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_another_server_is_named(answers: Mapping[str, Any], status: str, words:
     """One finding with the address, and no exception."""
     ((level, result),) = found(answers, status)
 
-    assert level is Level.MISSING
+    assert level is FindingLevel.MISSING
     assert words in result
     assert result.startswith(f"http://{HOST}:")
 
@@ -86,7 +86,7 @@ def test_an_address_without_a_server_is_named() -> None:
         url = f"http://{HOST}:{listener.port}"
     ((level, result),) = [(finding.level, finding.result) for finding in prometheus_findings(url, "cluster")]
 
-    assert level is Level.MISSING
+    assert level is FindingLevel.MISSING
     assert "Connection refused" in result
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.memory import Remembered
+from exporter.evaluation.memory import RememberedTransaction
 from exporter.snapshot import (
-    Answer,
     BrokerCoverage,
     CoordinatorCoverage,
     CoordinatorProof,
@@ -21,6 +20,7 @@ from exporter.snapshot import (
     MaxTimeout,
     OpenTransactions,
     Ownership,
+    PartitionResult,
     Partitions,
     SecondRead,
     Snapshot,
@@ -147,7 +147,7 @@ def snapshot(
         "finished_at_ms": taken_at_ms + 40,
         "partitions": partitions_of(
             [(TOPIC, number) for number in range(partitions)],
-            dict.fromkeys(unread, (Answer.UNAVAILABLE, "timed_out")),
+            dict.fromkeys(unread, (PartitionResult.UNAVAILABLE, "timed_out")),
             producers=np.zeros(partitions, dtype=np.int32),
         ),
         "open_transactions": _columns(entries),
@@ -161,12 +161,14 @@ def snapshot(
 
 
 def partitions_of(
-    names: Sequence[TopicPartition], unread: Mapping[int, tuple[Answer, str]] = MappingProxyType({}), **columns: Any
+    names: Sequence[TopicPartition],
+    unread: Mapping[int, tuple[PartitionResult, str]] = MappingProxyType({}),
+    **columns: Any,
 ) -> Partitions:
     """These partitions, read but for the rows `unread`, led by broker 1, with one producer each."""
     topics = tuple(dict.fromkeys(topic for topic, _ in names))
     reasons = tuple(dict.fromkeys(reason for _, reason in unread.values()))
-    answer, reason = np.full(len(names), Answer.READ, np.int8), np.full(len(names), -1, np.int16)
+    answer, reason = np.full(len(names), PartitionResult.READ, np.int8), np.full(len(names), -1, np.int16)
     for row, (why, text) in unread.items():
         answer[row], reason[row] = why, reasons.index(text)
     known: dict[str, Any] = {
@@ -200,11 +202,11 @@ def _columns(entries: Sequence[Entry]) -> OpenTransactions:
     )
 
 
-def remembered(**fields: Any) -> Remembered:
+def remembered(**fields: Any) -> RememberedTransaction:
     """First and last seen a minute ago at epoch 3; no coordinator shows its start."""
     known: dict[str, Any] = {
         "first_seen_ms": NOW_MS - MINUTE_MS,
         "last_seen_ms": NOW_MS - MINUTE_MS,
         "producer_epoch": 3,
     }
-    return Remembered(**{**known, **fields})
+    return RememberedTransaction(**{**known, **fields})

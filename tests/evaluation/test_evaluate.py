@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from exporter.evaluation.evaluate import LONGEST_OTHERS_MAX, all_rows, evaluate
-from exporter.evaluation.memory import Memory, Remembered, RememberedTransactions
+from exporter.evaluation.memory import Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.remembering import FORGET_UNREAD_AFTER_MS
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
 from exporter.snapshot import (
@@ -36,7 +36,7 @@ KEY = TransactionKey("orders", 0, 7, 100)
 LATE_AFTER_MS = 20 * MINUTE_MS
 
 
-def memory(known: Remembered | None = None, *, cluster_id: str = "cluster-1") -> Memory:
+def memory(known: RememberedTransaction | None = None, *, cluster_id: str = "cluster-1") -> Memory:
     return Memory(cluster_id=cluster_id, transactions=RememberedTransactions.of({} if known is None else {KEY: known}))
 
 

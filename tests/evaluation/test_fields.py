@@ -9,13 +9,13 @@ import pytest
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.daemon import state_file
 from exporter.evaluation.evaluate import all_rows
-from exporter.evaluation.fields import FIELDS, Field, Kind, Output, fields_of, projected
+from exporter.evaluation.fields import FIELDS, ColumnType, Field, Output, fields_of, project
 from exporter.evaluation.table import FOUND, column
 from exporter.evaluation.verdicts import TransactionRow
 from exporter.fleet.scan_table import SCAN
 from exporter.history.schema import OBSERVATION_COLUMNS
 from exporter.incidents import document
-from exporter.incidents.follow import followed
+from exporter.incidents.follow import follow
 from exporter.incidents.incident import NO_INCIDENTS
 from exporter.publication.metrics import transactions
 from exporter.recovery import plan_file
@@ -37,7 +37,7 @@ def test_a_field_is_declared_completely(field: Field) -> None:
     assert field.name in FOUND
     assert all(field.left_out.values())
     assert not field.left_out.keys() & field.names.keys()
-    assert (field.record is not None) >= (field.kind is Kind.RECORD)
+    assert (field.record is not None) >= (field.kind is ColumnType.RECORD)
 
 
 def test_nothing_else_is_in_a_row() -> None:
@@ -65,7 +65,7 @@ def test_each_output_has_what_is_declared_for_it() -> None:
 
 def suspect_keys() -> set[str]:
     """The keys of a suspect in the JSON of an incident."""
-    incident, *_ = followed(NO_INCIDENTS, every_kind()).all
+    incident, *_ = follow(NO_INCIDENTS, every_kind()).all
     suspect, *_ = document.of_incident(incident)["suspects"]
     return set(suspect)
 
@@ -84,7 +84,7 @@ def test_a_row_and_a_column_have_the_same_values() -> None:
 def test_what_is_unknown_is_null_in_json() -> None:
     """Also a topic id, which is an empty text in a key."""
     row, *_ = all_rows(every_kind())
-    printed = projected(row, Output.JSON)
+    printed = project(row, Output.JSON)
 
     assert (row.topic_id, printed["topic_id"]) == ("", None)
     assert printed["unusual"] is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.daemon.state_file import State, save
+from exporter.daemon.state_file import SavedState, save
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.remembering import REMEMBERED_UNREAD_MAX
@@ -53,5 +53,5 @@ def test_where_no_cycle_is_complete_there_is_a_limit(tmp_path: Path, count: int)
 
     assert len(memory.transactions) == REMEMBERED_UNREAD_MAX + count
     assert min(one.last_seen_ms for one in memory.transactions.values()) > NOW_MS + 8 * CYCLE_MS
-    save(tmp_path / "state.json", State(memory=memory))
+    save(tmp_path / "state.json", SavedState(memory=memory))
     assert (tmp_path / "state.json").stat().st_size < 32 * 1024 * 1024

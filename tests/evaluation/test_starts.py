@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from exporter.daemon import state_file
-from exporter.daemon.state_file import State
+from exporter.daemon.state_file import SavedState
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, Verdict
@@ -47,7 +47,7 @@ class Clocks:
     def restart(self) -> None:
         """With what the state file keeps."""
         cluster = self.snapshot.identity
-        kept = json.loads(json.dumps(state_file.document_of(State(self.memory, cluster=cluster))))
+        kept = json.loads(json.dumps(state_file.document_of(SavedState(self.memory, cluster=cluster))))
         self.memory = state_file.state_of(kept).memory
 
 
@@ -136,7 +136,7 @@ def test_starts_are_in_a_part_of_the_state_file_that_older_versions_do_not_read(
     """They read what they know, and files without it are read."""
     clocks = Clocks()
     clocks.cycle(hang(last_timestamp_ms=OLD_MS))
-    document = state_file.document_of(State(clocks.memory))
+    document = state_file.document_of(SavedState(clocks.memory))
     assert [len(entry) for entry in document["transactions"]] == [10]
     (key,) = clocks.memory.transactions
     del document["starts"]

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.facts import Facts
 from exporter.snapshot import TransactionKey, TransactionState
-from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, PartitionLog, PartitionLogs, Protection
+from exporter.snapshot.origin import (
+    LoggedBatch,
+    LoggedMarker,
+    OtherPartitionEntry,
+    PartitionLog,
+    PartitionLogs,
+    Protection,
+)
 from exporter.transaction_log.past import LoggedState, StateRead
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 
@@ -120,7 +127,7 @@ class History:
             markers=tuple(self.markers),
             marker_before_ms=max((one.timestamp_ms for one in self.markers if one.offset < start_offset), default=-1),
         )
-        entry = Elsewhere(
+        entry = OtherPartitionEntry(
             topic=HERE[0],
             partition=HERE[1],
             producer_epoch=self.epoch,

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers
 from examples.workload.producers import OpenTransaction
 from exporter import cycle
-from exporter.commands.serve import opened
+from exporter.commands.serve import embedded_reader
 from exporter.config.fleet import load_fleet
 from exporter.config.settings import Settings
-from exporter.cycle import Known
+from exporter.cycle import EvaluationInput
 from exporter.daemon.daemon import Daemon
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
@@ -87,7 +87,7 @@ def test_executors_publish_what_this_process_publishes(
     cluster = make_cluster("4.3.1", nodes=nodes, properties=HANGS_CAN_BE_PLANTED)
     settings = settings_for(cluster.bootstrap, NOBODY)
     with planted(cluster):
-        embedded = Daemon(settings, opened)
+        embedded = Daemon(settings, embedded_reader)
         on_spark = Daemon(settings, SparkEngine(lambda: spark).reader)
         for daemon in (embedded, on_spark, embedded, on_spark):
             cycles(daemon, 1)
@@ -189,7 +189,7 @@ def test_an_executor_on_another_machine_has_another_monotonic_clock(
 
     monkeypatch.setattr(cycle, "evaluate", noted)
     first = evaluate(collect(), Memory(), Policy()).memory
-    known = Known(memory=first, policy=Policy())
+    known = EvaluationInput(memory=first, policy=Policy())
     _cycle(known, NO_JOURNAL, machine, cast("Collector", SimpleNamespace(collect=collect)))
     (memory,) = given
     (remembered,) = memory.transactions.values()

@@ -12,19 +12,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from exporter.baseline import NO_BASELINE, Baseline, Usual
+from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.publication.exposition import Renderer
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
-    Answer,
     BrokerCoverage,
     CoordinatorCoverage,
     GroupOffset,
     Impact,
     MaxTimeout,
+    PartitionResult,
     Partitions,
     SecondRead,
     Snapshot,
@@ -151,7 +151,10 @@ def partly_read(at_ms: int, since_ms: int) -> Snapshot:
     """After an hour READ on one topic is gone, and one broker of two answers no more; nothing else is wrong."""
     if since_ms < BREAKS_MS:
         return healthy(at_ms, since_ms)
-    refused, silent = (Answer.UNAUTHORIZED, "TOPIC_AUTHORIZATION_FAILED"), (Answer.UNAVAILABLE, "timed_out")
+    refused, silent = (
+        (PartitionResult.UNAUTHORIZED, "TOPIC_AUTHORIZATION_FAILED"),
+        (PartitionResult.UNAVAILABLE, "timed_out"),
+    )
     partial = _partitions({PAYMENTS_0: refused, PAYMENTS_1: refused, ORDERS_2: silent})
     return _snapshot(
         at_ms,
@@ -277,7 +280,8 @@ def of_cluster(cluster: str) -> Mapping[str, str]:
 HASTY: Final = Baseline(
     cluster_ids=frozenset({"cluster-1"}),
     topics={
-        ("cluster-1", topic): Usual(of=f"topic {topic}", threshold_ms=1, p99_ms=1, samples=30) for topic, _ in TOPICS
+        ("cluster-1", topic): UsualDuration(of=f"topic {topic}", threshold_ms=1, p99_ms=1, samples=30)
+        for topic, _ in TOPICS
     },
 )
 """Every open transaction is longer than that."""
@@ -409,7 +413,7 @@ def _snapshot(at_ms: int, entries: Sequence[Entry], **fields: Any) -> Snapshot:
     return replace(taken, **{**known, **fields})
 
 
-def _partitions(unread: Mapping[int, tuple[Answer, str]] = MappingProxyType({})) -> Partitions:
+def _partitions(unread: Mapping[int, tuple[PartitionResult, str]] = MappingProxyType({})) -> Partitions:
     return partitions_of(ROWS, unread, leader=np.array([1 + row % 2 for row in range(len(ROWS))], np.int32))
 
 

@@ -26,7 +26,7 @@ from exporter.evaluation.verdicts import Policy
 from exporter.history import writer as module
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
 from exporter.history.writer import History, arrow_schema
-from exporter.snapshot import Answer, SecondRead
+from exporter.snapshot import PartitionResult, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 from tests.history.cycles import DAY_MS, OPEN, cycle, history, settings
 from tests.waiting import until
@@ -84,7 +84,7 @@ def test_the_topic_id_is_recorded_where_it_is_known(
 def test_excluded_partitions_are_neither_read_nor_unread_and_not_closed(tmp_path: Path) -> None:
     """Their names are in `unread`, so that the pipeline does not take their transactions for closed."""
     taken = snapshot([Entry()], partitions=3, transactions=(transaction(),))
-    taken.partitions.answer[1] = Answer.EXCLUDED
+    taken.partitions.answer[1] = PartitionResult.EXCLUDED
     kept = history(tmp_path)
     kept.record(evaluate(taken, Memory(), Policy()), 30_000)
     kept.rotate()

@@ -9,7 +9,7 @@ from typing import Any
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
-from exporter.incidents.follow import followed
+from exporter.incidents.follow import follow
 from exporter.incidents.incident import NO_INCIDENTS, Incidents
 from exporter.snapshot import GroupOffset, Impact, Partitions, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot
@@ -44,7 +44,7 @@ class Cycles:
             taken = replace(taken, partitions=columns)
         evaluation = evaluate(taken, self.memory, Policy())
         self.memory = evaluation.memory
-        self.incidents = followed(self.incidents, evaluation)
+        self.incidents = follow(self.incidents, evaluation)
         return self.incidents
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from exporter.incidents.incident import Event, EventKind, Incident
+from exporter.incidents.incident import EventKind, Incident, IncidentEvent
 from exporter.incidents.operator_steps import steps_of, with_steps
 from exporter.recovery.audit import AuditLog
 from tests.evaluation.builders import NOW_MS
@@ -83,5 +83,5 @@ def test_steps_on_another_cluster_are_left_out(facts: dict[str, Any], shown: int
     assert len(steps_in(named, [json.dumps(step)])) == shown
 
 
-def steps_in(incident: Incident, lines: Iterable[str]) -> list[Event]:
+def steps_in(incident: Incident, lines: Iterable[str]) -> list[IncidentEvent]:
     return [event for event in with_steps(incident, steps_of(lines)).events if event.kind is EventKind.OPERATOR]

@@ -13,7 +13,7 @@ from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy,
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
-from exporter.snapshot import STATE_TOPIC, Answer, SecondRead, Snapshot
+from exporter.snapshot import STATE_TOPIC, PartitionResult, SecondRead, Snapshot
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
@@ -131,10 +131,10 @@ def inconclusive(evaluation: Evaluation) -> dict[Row, InconclusiveReason | None]
     }
 
 
-def answers(snapshot: Snapshot) -> dict[tuple[str, int], Answer]:
+def answers(snapshot: Snapshot) -> dict[tuple[str, int], PartitionResult]:
     """The result of each partition."""
     partitions = snapshot.partitions
-    return {partitions.name(row): Answer(int(partitions.answer[row])) for row in range(len(partitions))}
+    return {partitions.name(row): PartitionResult(int(partitions.answer[row])) for row in range(len(partitions))}
 
 
 def reasons(snapshot: Snapshot) -> dict[tuple[str, int], str]:
@@ -206,7 +206,7 @@ def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
         (evidence.key.topic, evidence.key.partition, evidence.key.producer_id): evidence.proof_failure
         for evidence in evaluation.evidence
     }
-    read = {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}
+    read = {partition for partition, answer in answers(snapshot).items() if answer is PartitionResult.READ}
     assert set(reported) == {row for row in everything if row[:2] in read}
     assert len(answers(snapshot)) == 15
     for row, verdict in reported.items():

@@ -170,7 +170,7 @@ async def _fetched(client: ClusterClient, topic: str, offset: int) -> tuple[int,
     return found[0].error, bool(found[0].records), found[0].high_watermark, found[0].diverges_at
 
 
-def producers_by_name(answer: describe_producers.ProducersAnswer) -> dict[tuple[str, int], Any]:
+def producers_by_name(answer: describe_producers.ProducersResponse) -> dict[tuple[str, int], Any]:
     """(topic, partition) -> error, number of producers and open entries: brokers may answer in any order."""
     rows = {
         (answer.topics[topic], int(partition)): [int(error), int(count)]

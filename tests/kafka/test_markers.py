@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
-from exporter.kafka.markers import MarkerAnswer, MarkerOutcome, write_marker
+from exporter.kafka.markers import MarkerOutcome, MarkerResponse, write_marker
 from exporter.kafka.messages.write_txn_markers import Marker
 
 MARKER = Marker(topic="orders", partition=0, producer_id=7, producer_epoch=0, coordinator_epoch=0, commit=False)
@@ -27,7 +27,7 @@ class Broker:
         return self._word
 
 
-def answer(word: int | BrokerFault) -> MarkerAnswer:
+def answer(word: int | BrokerFault) -> MarkerResponse:
     return asyncio.run(write_marker(Broker(word), 1, MARKER))  # type: ignore[arg-type]
 
 
@@ -65,4 +65,4 @@ def test_an_error_that_may_come_after_the_write_is_no_refusal(code: int, outcome
 )
 def test_a_lost_response_is_no_refusal(reason: FaultReason, outcome: MarkerOutcome) -> None:
     """Only where nothing was sent, nothing was written."""
-    assert answer(BrokerFault(reason, "broker 1 is away")) == MarkerAnswer(outcome, "broker 1 is away")
+    assert answer(BrokerFault(reason, "broker 1 is away")) == MarkerResponse(outcome, "broker 1 is away")

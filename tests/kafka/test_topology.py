@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.kafka.client.connections import Address
-from exporter.kafka.errors import ErrorCode, MalformedAnswerError
-from exporter.kafka.messages.metadata import MetadataAnswer, is_topic_name
+from exporter.kafka.errors import ErrorCode, MalformedResponseError
+from exporter.kafka.messages.metadata import MetadataColumns, is_topic_name
 from exporter.kafka.topology import PARTITIONS_OF_A_TOPIC_MAX, Topology, topology_of
 from exporter.snapshot import NO_LEADER
 from tests.kafka.messages.metadata import Leaders, answer, replicas_of
@@ -77,9 +77,9 @@ def test_brokers_are_known_by_their_id() -> None:
     ],
     ids=["no broker", "a topic twice", "a negative partition index", "too many partitions", "a wild partition index"],
 )
-def test_a_response_that_no_broker_sends_is_refused(answered: MetadataAnswer) -> None:
+def test_a_response_that_no_broker_sends_is_refused(answered: MetadataColumns) -> None:
     """A response that would look like an empty cluster, or fill the memory with partitions, is malformed."""
-    with pytest.raises(MalformedAnswerError):
+    with pytest.raises(MalformedResponseError):
         topology_of(answered)
 
 

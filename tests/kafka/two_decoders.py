@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 
 Decoder = Callable[[memoryview], Any]
 REFUSAL_BYTES_MAX = 100_000
@@ -27,7 +27,7 @@ class TwoDecoders:
         """True if both read the same, False if the exporter refuses; anything else fails."""
         try:
             decoded = self.ours(memoryview(body))
-        except MalformedAnswerError:
+        except MalformedResponseError:
             return False
         with suppress(UnicodeDecodeError):  # of a transactional id, which the exporter decodes on demand
             assert decoded == self.theirs(body)
@@ -53,7 +53,7 @@ def assert_refused_for_little(decoder: Decoder, body: bytes) -> None:
     """It is refused, and what is reserved meanwhile is not what a length in it pretends."""
     tracemalloc.start()
     try:
-        with pytest.raises(MalformedAnswerError):
+        with pytest.raises(MalformedResponseError):
             decoder(memoryview(body))
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from exporter.evaluation.fields import Kind
+from exporter.evaluation.fields import ColumnType
 from exporter.history.schema import (
     CYCLE_COLUMNS,
     CYCLES,
@@ -32,7 +32,14 @@ FOLDER: Final = Path(__file__).parent / "cases"
 BEGIN_MS: Final = 1_793_491_200_000
 NOW_MS: Final = BEGIN_MS + 30 * 86_400_000
 """The pipeline's clock: after all cases."""
-EMPTY: Final = {Kind.TEXT: "", Kind.INTEGER: 0, Kind.LONG: 0, Kind.FLAG: False, Kind.INSTANT: 0, Kind.TEXTS: []}
+EMPTY: Final = {
+    ColumnType.TEXT: "",
+    ColumnType.INTEGER: 0,
+    ColumnType.LONG: 0,
+    ColumnType.FLAG: False,
+    ColumnType.INSTANT: 0,
+    ColumnType.TEXTS: [],
+}
 ROW: Final = {
     **{column.name: EMPTY[column.kind] for column in OBSERVATION_COLUMNS if not column.nullable},
     "topic": "orders",

@@ -20,7 +20,7 @@ from exporter.pipeline.files import (
     implausible_time,
     left_out,
 )
-from exporter.pipeline.tables import DamagedFile, State, Tables
+from exporter.pipeline.tables import DamagedFile, Tables, TablesState
 from tests.pipeline import cases
 
 
@@ -78,7 +78,7 @@ def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_an_operator(tmp_pa
     cases.write_file(tmp_path, "c", "newer", [{"at": 10 * 86_400, "open": []}])
     tables = Tables(tmp_path / "tables")
     files = history_files(tmp_path)
-    tables.commit(tables.current(), State(taken=frozenset(file.key for file in files)), run=1)
+    tables.commit(tables.current(), TablesState(taken=frozenset(file.key for file in files)), run=1)
     damaged = next(file for file in files if file.table == CYCLES)
     content = bytearray(damaged.path.read_bytes())
     content[4:40] = bytes(36)

@@ -138,5 +138,5 @@ def test_an_outcome_is_that_of_a_transaction_if_no_other_can_be(spark: SparkSess
     for row in ordered:
         found[list(CASES)[row["producer_id"]]].append(row["outcome"])
     assert found == {name: outcomes for name, (_, _, outcomes) in CASES.items()}
-    assert schemas.shaped(joined, schemas.TRANSACTIONS).count() == len(rows)
+    assert schemas.with_schema(joined, schemas.TRANSACTIONS).count() == len(rows)
     assert all((row["outcome"] is None) >= (row["exact_duration_ms"] is None) or row["started_at"] for row in ordered)

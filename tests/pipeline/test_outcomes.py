@@ -15,7 +15,7 @@ from exporter.pipeline.compact import compact_log
 from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.outcomes import SETTLED_MS, is_due, join_outcomes
-from exporter.pipeline.tables import State, Tables
+from exporter.pipeline.tables import Tables, TablesState
 from exporter.pipeline.transaction_log import logs_read_to_ms, read_records
 from tests.pipeline import cases
 from tests.pipeline.days import taken
@@ -183,7 +183,7 @@ def test_a_file_is_due_until_the_log_was_read_past_its_end(
     path = tables.transactions.folder / "was_suspect=false" / "closed_in=x" / "a.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.table(rows, schema=schema), path)
-    tables.commit(tables.current(), State(), run=1, added=[path])
+    tables.commit(tables.current(), TablesState(), run=1, added=[path])
     (file,) = tables.current().files
 
     assert is_due(tables, file, {"c": log_to_ms, "other": 10**15}) is expected

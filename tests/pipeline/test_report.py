@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from exporter.pipeline import report, schemas
-from exporter.pipeline.report import ReportData, Shown, collect
+from exporter.pipeline.report import ReportData, SectionRows, collect
 from exporter.pipeline.report_page import render
 from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted
 from tests.contrast import contrast
@@ -61,7 +61,7 @@ def cycle(minutes: float, *, is_complete: bool = True, unread: int = 0) -> dict[
     }
 
 
-def columns(shown: Shown, kind: Row) -> list[tuple[Any, ...]]:
+def columns(shown: SectionRows, kind: Row) -> list[tuple[Any, ...]]:
     """The rows, with the columns that the page names."""
     return [tuple(row[name] for name in kind) for row in shown.rows]
 
@@ -207,7 +207,7 @@ def full() -> ReportData:
         first_ms=NOON_MS - 7 * 24 * HOUR_MS,
         newest_ms={STRANGE: NOON_MS, "b": NOON_MS - 2 * HOUR_MS},
         interval_ms=30_000,
-        durations=Shown(
+        durations=SectionRows(
             (
                 DURATIONS(STRANGE, STRANGE, 4000, 12.0, 90.0, 300.0, 2500.0, 1, 86_400_000.0),
                 DURATIONS("b", "billing", 10, 0.4, 0.4, 0.4, 0.4, 0, None),
@@ -216,7 +216,7 @@ def full() -> ReportData:
             ),
             cut=1_234,
         ),
-        incidents=Shown(
+        incidents=SectionRows(
             tuple(
                 Row(
                     cluster_id=cluster,
@@ -233,8 +233,8 @@ def full() -> ReportData:
             ),
             cut=2,
         ),
-        coverage_gaps=Shown((COVERAGE_GAPS("b", NOON_MS, 100, 120, 3, 42),), cut=3),
-        outcomes=Shown(
+        coverage_gaps=SectionRows((COVERAGE_GAPS("b", NOON_MS, 100, 120, 3, 42),), cut=3),
+        outcomes=SectionRows(
             (OUTCOMES(STRANGE, STRANGE, 4000, 3, 2, 1, 5, 42.0), OUTCOMES("b", "billing", 0, 0, 0, 0, 10, None)), cut=7
         ),
         left_out=(("cycles/one.parquet", f"no footer {STRANGE}"),),
@@ -279,9 +279,9 @@ def one_cluster() -> ReportData:
     return replace(
         report,
         newest_ms={"b": NOON_MS},
-        durations=Shown(report.durations.rows[1:], report.durations.cut),
-        incidents=Shown(report.incidents.rows[1:]),
-        coverage_gaps=Shown(),
+        durations=SectionRows(report.durations.rows[1:], report.durations.cut),
+        incidents=SectionRows(report.incidents.rows[1:]),
+        coverage_gaps=SectionRows(),
         left_out=(),
         outcomes=None,
     )
@@ -294,13 +294,13 @@ def test_the_summary_says_no_more_than_is_known() -> None:
     alone = {**over, "partitions": ["orders-<1>"], "is_over": False}
     data = [
         report,
-        replace(report, incidents=Shown([Row(**alone)])),
-        replace(report, incidents=Shown([Row(**{**alone, "groups": ["a", "b"]})])),
-        replace(report, incidents=Shown([Row(**over)])),
-        replace(report, incidents=Shown([Row(**{**over, "groups": []})])),
-        replace(report, incidents=Shown()),
-        replace(report, incidents=Shown(), coverage_gaps=Shown(full().coverage_gaps.rows)),
-        replace(report, incidents=Shown(), newest_ms={"<b>": NOON_MS - 24 * HOUR_MS, "c": NOON_MS}),
+        replace(report, incidents=SectionRows([Row(**alone)])),
+        replace(report, incidents=SectionRows([Row(**{**alone, "groups": ["a", "b"]})])),
+        replace(report, incidents=SectionRows([Row(**over)])),
+        replace(report, incidents=SectionRows([Row(**{**over, "groups": []})])),
+        replace(report, incidents=SectionRows()),
+        replace(report, incidents=SectionRows(), coverage_gaps=SectionRows(full().coverage_gaps.rows)),
+        replace(report, incidents=SectionRows(), newest_ms={"<b>": NOON_MS - 24 * HOUR_MS, "c": NOON_MS}),
     ]
     assert [re.search('<p class="summary">(.*?)</p>', render(each))[1] for each in data] == [  # type: ignore[index]
         "1 open incident on 5 partitions: consumer group readers has waited for at most 1 h 0 min.",

@@ -28,10 +28,10 @@ from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     NO_LEADER,
     UNKNOWN_OFFSET,
-    Answer,
     BrokerCoverage,
     CoordinatorCoverage,
     MaxTimeout,
+    PartitionResult,
     Partitions,
 )
 from exporter.snapshot.origin import Protection
@@ -49,7 +49,7 @@ class Partition:
     partition: int = 0
     unread: str | None = None
     """Why it could not be read; None when it was."""
-    answer: Answer = Answer.UNAVAILABLE
+    answer: PartitionResult = PartitionResult.UNAVAILABLE
     """Used where `unread` is given."""
 
 

@@ -13,7 +13,7 @@ from prometheus_client import ProcessCollector
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict, WaitingGroup
 from exporter.publication.exposition import Exposition, Renderer
 from exporter.publication.publication import Publication, PublishOptions
-from exporter.snapshot import Answer, CoordinatorCoverage, MaxTimeout
+from exporter.snapshot import CoordinatorCoverage, MaxTimeout, PartitionResult
 from exporter.snapshot.origin import Protection
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening, Outcome
@@ -82,7 +82,7 @@ def partial_coverage() -> Publication:
     partitions = [
         Partition(partition=0),
         Partition(partition=1, unread="timed_out"),
-        Partition(topic="payments", unread="TOPIC_AUTHORIZATION_FAILED", answer=Answer.UNAUTHORIZED),
+        Partition(topic="payments", unread="TOPIC_AUTHORIZATION_FAILED", answer=PartitionResult.UNAUTHORIZED),
     ]
     return published(
         evaluation(

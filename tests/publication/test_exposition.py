@@ -25,7 +25,7 @@ from exporter.publication.metrics.model import STATUS, Distribution, Metric, Par
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.publication.text import number
 from exporter.publication.zero_series import ZeroSeriesCache
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from tests.publication.builders import (
     TAKEN_AT_MS,
     Partition,
@@ -77,7 +77,7 @@ def test_promtool_finds_nothing_to_mend(scenario: Callable[[], Publication]) -> 
 def test_a_partition_that_was_not_read_has_no_series() -> None:
     """A 0 says that the leader answered and nothing is open; of an unread partition nothing is said."""
     rows = [Partition(partition=0), Partition(partition=1, unread="no_leader")]
-    rows.append(Partition(partition=2, unread="TOPIC_AUTHORIZATION_FAILED", answer=Answer.UNAUTHORIZED))
+    rows.append(Partition(partition=2, unread="TOPIC_AUTHORIZATION_FAILED", answer=PartitionResult.UNAUTHORIZED))
     durations = _of(render(_publication(evaluation(rows))), "kafka_partition_max_active_transaction_duration_seconds")
     assert durations == {(("partition", "0"), ("topic", "orders")): 0}
 
@@ -266,7 +266,7 @@ def _publication(evaluated: Evaluation, options: PublishOptions | None = None) -
 def _large(durations_ms: dict[int, int], unread: set[int]) -> Publication:
     partitions = many_partitions(100, 6)
     answer = partitions.answer.copy()
-    answer[list(unread)] = Answer.UNAVAILABLE
+    answer[list(unread)] = PartitionResult.UNAVAILABLE
     return _publication(evaluation_of(replace(partitions, answer=answer), durations_ms))
 
 

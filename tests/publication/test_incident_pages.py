@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.incidents.follow import unexplained, with_causes
-from exporter.incidents.incident import NO_INCIDENTS, Event, EventKind, Incident, Incidents, by_time
+from exporter.incidents.incident import NO_INCIDENTS, EventKind, Incident, IncidentEvent, Incidents, by_time
 from exporter.incidents.operator_steps import steps_of, with_steps
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page
@@ -36,7 +36,7 @@ def nobody(incident: Incident) -> Incident:
 
 
 def somebody(incident: Incident) -> Incident:
-    step = Event(NOW_MS + 60_000, EventKind.OPERATOR, "orders-0: a@b planned an abort of the transaction")
+    step = IncidentEvent(NOW_MS + 60_000, EventKind.OPERATOR, "orders-0: a@b planned an abort of the transaction")
     return replace(incident, events=by_time((*incident.events, step)))
 
 
@@ -75,7 +75,7 @@ def test_names_from_brokers_are_escaped() -> None:
         reason=EVIL,
         groups=(EVIL,),
     )
-    events = (Event(NOW_MS, EventKind.VERDICT, EVIL),)
+    events = (IncidentEvent(NOW_MS, EventKind.VERDICT, EVIL),)
     evil = replace(incidents, all=(replace(incident, suspects=(suspect,), events=events),))
     own = {"text/html; charset=utf-8": 1, "text/markdown; charset=utf-8": 0}
     for page in IncidentPages().render(evil, nobody, INTERVAL_MS).values():

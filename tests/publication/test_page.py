@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.baseline import Usual
+from exporter.baseline import UsualDuration
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
@@ -20,7 +20,7 @@ from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import render_page
 from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.style import DARK, LIGHT, style_sheet
-from exporter.publication.page.summary import GAPS_SHOWN_MAX, Level, coverage_gaps, summarize
+from exporter.publication.page.summary import GAPS_SHOWN_MAX, Severity, coverage_gaps, summarize
 from exporter.publication.page.timeouts import SHOWN_MAX
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
@@ -73,7 +73,7 @@ def test_green_needs_everything_read_and_nothing_suspect() -> None:
     """An ordinary open transaction in a wholly read cluster is green, and it says how much was read."""
     summary = summarize(evaluation([Partition()], [transaction()]), status())
     assert (summary.level, summary.title, summary.notes) == (
-        Level.GOOD,
+        Severity.GOOD,
         "No suspect in 1 partition, all read",
         ("A suspect is an open transaction that needs attention.",),
     )
@@ -82,7 +82,7 @@ def test_green_needs_everything_read_and_nothing_suspect() -> None:
 def test_a_hang_goes_before_all_else() -> None:
     """A proof is the title, whatever else is wrong, and the rest stays readable below it."""
     summary = summarize(evaluation(UNREAD, [inconclusive(), hanging()]), FAILED)
-    assert summary.level is Level.BAD
+    assert summary.level is Severity.BAD
     assert summary.title == "read_committed consumers of orders-0 stop: 1 transaction hangs"
     assert summary.notes == (
         "Proved: no coordinator will write its marker.",
@@ -109,19 +109,19 @@ def test_several_hangs_have_one_plan() -> None:
 def test_a_suspect_is_a_warning() -> None:
     """An unproved suspect is not red, and never green."""
     summary = summarize(evaluation([Partition()], [inconclusive()]), status())
-    assert (summary.level, summary.title) == (Level.WARNING, "1 suspect transaction")
+    assert (summary.level, summary.title) == (Severity.WARNING, "1 suspect transaction")
 
 
 def test_incomplete_coverage_is_never_green() -> None:
     """No suspect in a half unread cluster does not mean health."""
     summary = summarize(evaluation(UNREAD), status())
-    assert (summary.level, summary.title) == (Level.WARNING, "No suspect in the read part, but a part is unread")
+    assert (summary.level, summary.title) == (Severity.WARNING, "No suspect in the read part, but a part is unread")
 
 
 def test_a_failed_cycle_is_never_green() -> None:
     """The snapshot shown was fine, but the present state is unknown."""
     summary = summarize(evaluation(), FAILED)
-    assert (summary.level, summary.notes) == (Level.WARNING, ("The last cycle failed: No broker could be reached.",))
+    assert (summary.level, summary.notes) == (Severity.WARNING, ("The last cycle failed: No broker could be reached.",))
 
 
 def test_without_rows_nothing_is_known() -> None:
@@ -129,12 +129,12 @@ def test_without_rows_nothing_is_known() -> None:
     stale_one, first = stale(), before_first_cycle()
     summary = summarize(None, stale_one.status)
     assert (summary.level, summary.title) == (
-        Level.UNKNOWN,
+        Severity.UNKNOWN,
         "Stale: the last snapshot is of 2027-01-15 08:00:00 UTC and not shown any more",
     )
     summary = summarize(None, first.status)
     assert (summary.level, summary.title, summary.notes) == (
-        Level.UNKNOWN,
+        Severity.UNKNOWN,
         "Nothing has been read yet",
         ("The first cycle is still running.",),
     )
@@ -187,7 +187,7 @@ def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: 
     """Green implies: rows exist, all was read, no transaction is suspect, and the last cycle succeeded."""
     publication = SCENARIOS[name]()
     evaluated = None if drop else publication.evaluation
-    if summarize(evaluated, status(last_cycle_succeeded=succeeded)).level is Level.GOOD:
+    if summarize(evaluated, status(last_cycle_succeeded=succeeded)).level is Severity.GOOD:
         assert evaluated is not None
         assert evaluated.snapshot.is_complete
         assert not evaluated.suspects
@@ -344,7 +344,7 @@ def test_every_source_of_a_start_has_words(source: StartSource) -> None:
 
 def test_a_suspect_that_is_longer_than_usual_says_than_what() -> None:
     """The sentence names the id, the usual duration and the number of samples."""
-    usual = Usual(of="transactional id 'billing-7'", threshold_ms=3000, p99_ms=90_000, samples=1234)
+    usual = UsualDuration(of="transactional id 'billing-7'", threshold_ms=3000, p99_ms=90_000, samples=1234)
     page = published(evaluation([Partition()], [hanging(unusual=usual)]))
 
     assert "99th percentile 1 min 30 s (1,234 samples)" in _text(page)
@@ -504,7 +504,7 @@ def test_the_page_renews_itself_once_a_cycle_and_not_more_than_every_ten_seconds
 def test_every_text_can_be_read(colours: dict[str, str]) -> None:
     """Text and background differ by 4.5 to 1 or more (WCAG 2, level AA), in both colour schemes."""
     pairs = [*itertools.product(("text", "quiet", "link"), ("page", "panel"))]
-    pairs += [(level.value, f"{level.value}-page") for level in Level]
+    pairs += [(level.value, f"{level.value}-page") for level in Severity]
     assert {pair: ratio for pair in pairs if (ratio := contrast(*(colours[name] for name in pair))) < 4.5} == {}
 
 
@@ -547,7 +547,7 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
         verdict=Verdict.HANGING_NOT_IN_TRANSACTION,
         transactional_id="payments-7",
         reason="Coordinator 1 has transactional id 'payments-7' Empty, so it has no transaction on orders-0.",
-        unusual=Usual(of="transactional id 'payments-7'", threshold_ms=1, p99_ms=1, samples=1),
+        unusual=UsualDuration(of="transactional id 'payments-7'", threshold_ms=1, p99_ms=1, samples=1),
     )
     shown = published(evaluation([Partition()], [row]))
     hidden = replace(shown, options=PublishOptions(transactional_ids=False))

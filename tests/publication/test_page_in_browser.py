@@ -12,7 +12,7 @@ from html import unescape
 from typing import Any
 
 from exporter.evaluation.verdicts import Verdict
-from exporter.incidents.incident import Event, EventKind, by_time
+from exporter.incidents.incident import EventKind, IncidentEvent, by_time
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page, render_page
@@ -176,7 +176,7 @@ def _incidents() -> Mapping[str, Page]:
     over, open_ = incidents.all
     long = replace(open_.suspects[0], key=open_.suspects[0].key._replace(topic=LONG_TOPIC), groups=("g" * 200,))
     open_ = replace(open_, suspects=(long, *open_.suspects[1:]))
-    step = Event(
+    step = IncidentEvent(
         open_.started_ms + 70_000, EventKind.OPERATOR, f"{LONG_TOPIC}-1: anna@desk planned an abort of the transaction"
     )
     with_step = replace(open_, events=by_time((*open_.events, step)))

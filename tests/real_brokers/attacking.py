@@ -15,10 +15,10 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from exporter.commands.arguments import build_parser
 from exporter.commands.context import Context
-from exporter.commands.recover import Means, means_of, recover
+from exporter.commands.recover import ClusterAccess, means_of, recover
 from exporter.config.loading import load
 from exporter.config.settings import Settings
-from exporter.recovery.partition import Asks, Coordinated, Look, PartitionOnBrokers
+from exporter.recovery.partition import ClusterQueries, DecidingCoordinator, PartitionOnBrokers, PartitionState
 from exporter.recovery.plan import Action
 from tests.real_brokers.watching import Watch
 from tests.verification.situations.ground import described
@@ -49,7 +49,7 @@ def abort_context(folder: Path, topic: str, partition: int, start_offset: int = 
 
 
 @contextmanager
-def means_on(bootstrap: str) -> Iterator[Means]:
+def means_on(bootstrap: str) -> Iterator[ClusterAccess]:
     """Those of a connection of its own."""
     with Watch(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as watch:
         yield means_of(settings_of(bootstrap), watch.collector)
@@ -109,11 +109,11 @@ class Held:
 class Interrupted(PartitionOnBrokers):
     """A partition to which something happens between the first look and the one before the marker."""
 
-    def __init__(self, asks: Asks, topic: str, partition: int, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, asks: ClusterQueries, topic: str, partition: int, meanwhile: Callable[[], None]) -> None:
         super().__init__(asks, topic, partition)
         self._meanwhile: Callable[[], None] | None = meanwhile
 
-    def look(self, coordinated: Coordinated | None = None) -> Look:
+    def look(self, coordinated: DecidingCoordinator | None = None) -> PartitionState:
         look = super().look(coordinated)
         if self._meanwhile is not None:
             meanwhile, self._meanwhile = self._meanwhile, None
@@ -122,7 +122,7 @@ class Interrupted(PartitionOnBrokers):
 
 
 @contextmanager
-def interrupted(bootstrap: str, meanwhile: Callable[[], None]) -> Iterator[Means]:
+def interrupted(bootstrap: str, meanwhile: Callable[[], None]) -> Iterator[ClusterAccess]:
     """Means with which `meanwhile` happens once, after the first look at a partition."""
     with Watch(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as watch:
         yield replace(

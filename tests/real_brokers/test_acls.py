@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, StartSource, Verdict
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from tests.brokers.acls import acls_until_the_end
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName
@@ -68,12 +68,12 @@ def acl(guarded: KafkaCluster) -> Iterator[Callable[..., None]]:
         yield make
 
 
-def answer_on(evaluation: Evaluation, topic: str) -> tuple[Answer, str | None]:
+def answer_on(evaluation: Evaluation, topic: str) -> tuple[PartitionResult, str | None]:
     """(answer, reason) of partition 0 of a topic."""
     partitions = evaluation.snapshot.partitions
     (row,) = [row for row in range(len(partitions)) if partitions.name(row) == (topic, 0)]
     index = int(partitions.reason[row])
-    return Answer(int(partitions.answer[row])), None if index < 0 else partitions.reasons[index]
+    return PartitionResult(int(partitions.answer[row])), None if index < 0 else partitions.reasons[index]
 
 
 def until_seen(watch: Watch, seen: Callable[[Evaluation], bool]) -> Evaluation:
@@ -95,11 +95,11 @@ def test_a_topic_without_read_is_unauthorized_and_costs_nothing_else(
     acl(ResourceType.TOPIC, closed, AclOperation.DESCRIBE, AclPermissionType.ALLOW)
 
     with Watch(guarded.bootstrap) as watch:
-        evaluation = until_seen(watch, lambda e: answer_on(e, closed)[0] is not Answer.READ)
+        evaluation = until_seen(watch, lambda e: answer_on(e, closed)[0] is not PartitionResult.READ)
 
-    assert answer_on(evaluation, closed) == (Answer.UNAUTHORIZED, "TOPIC_AUTHORIZATION_FAILED")
-    assert answer_on(evaluation, open_) == (Answer.READ, None)
-    assert np.count_nonzero(evaluation.snapshot.partitions.answer != Answer.READ) == 1
+    assert answer_on(evaluation, closed) == (PartitionResult.UNAUTHORIZED, "TOPIC_AUTHORIZATION_FAILED")
+    assert answer_on(evaluation, open_) == (PartitionResult.READ, None)
+    assert np.count_nonzero(evaluation.snapshot.partitions.answer != PartitionResult.READ) == 1
     assert not evaluation.snapshot.is_complete
     assert rows_on(evaluation, open_)[0].verdict.is_hanging
 

@@ -27,11 +27,11 @@ from examples.workload.planting import (
     write_marker,
 )
 from exporter.evaluation.evaluate import all_rows
-from exporter.kafka.markers import MarkerAnswer
+from exporter.kafka.markers import MarkerResponse
 from exporter.kafka.messages.write_txn_markers import Marker
 from exporter.recovery.audit import AuditLog
-from exporter.recovery.carry_out import Outcome, Result, carry_out
-from exporter.recovery.partition import Coordinated, Look, PartitionOnBrokers
+from exporter.recovery.carry_out import RecoveryOutcome, RecoveryResult, carry_out
+from exporter.recovery.partition import DecidingCoordinator, PartitionOnBrokers, PartitionState
 from exporter.recovery.plan import Action, plan_for
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import GuardedCluster, java_login
@@ -188,9 +188,12 @@ class Interrupted(PartitionOnBrokers):
     meanwhile: Callable[[], None]
 
     def write(
-        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
-    ) -> MarkerAnswer | Look:
-        def changes_then(look: Look) -> bool:
+        self,
+        marker: Marker,
+        is_unchanged: Callable[[PartitionState], bool],
+        coordinated: DecidingCoordinator | None = None,
+    ) -> MarkerResponse | PartitionState:
+        def changes_then(look: PartitionState) -> bool:
             it_is = is_unchanged(look)
             self.meanwhile()
             return it_is
@@ -200,7 +203,7 @@ class Interrupted(PartitionOnBrokers):
 
 def aborted_after(
     cluster: KafkaCluster, planted: PlantedTransaction, meanwhile: Callable[[], None], folder: Path
-) -> Result:
+) -> RecoveryResult:
     with Watch(cluster.bootstrap) as watch:
         rows = all_rows(watch.cycle(describe_all=True))
         (row,) = [row for row in rows if (row.topic, row.partition) == (planted.topic, planted.partition)]
@@ -223,7 +226,7 @@ def test_a_newer_coordinator_fences_the_marker(
         tmp_path,
     )
 
-    assert result.outcome is Outcome.REFUSED
+    assert result.outcome is RecoveryOutcome.REFUSED
     assert "(TRANSACTION_COORDINATOR_FENCED): the partition remembers a newer coordinator epoch" in result.sentence
 
 
@@ -241,7 +244,7 @@ def test_a_newer_producer_epoch_refuses_the_marker(
         tmp_path,
     )
 
-    assert result.outcome is Outcome.REFUSED
+    assert result.outcome is RecoveryOutcome.REFUSED
     assert "(INVALID_PRODUCER_EPOCH): the partition has seen a newer epoch of this producer" in result.sentence
 
 

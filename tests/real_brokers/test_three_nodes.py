@@ -11,7 +11,7 @@ import pytest
 
 from examples.workload.planting import plant_hang
 from exporter.evaluation.verdicts import Evaluation, Verdict
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from tests.brokers.broker import HOST
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import MakeCluster
@@ -30,7 +30,7 @@ def topics_by_node(cluster: KafkaCluster) -> dict[str, int]:
 
 def unread_topics(evaluation: Evaluation) -> set[str]:
     partitions = evaluation.snapshot.partitions
-    return {partitions.name(int(row))[0] for row in np.flatnonzero(partitions.answer != Answer.READ)}
+    return {partitions.name(int(row))[0] for row in np.flatnonzero(partitions.answer != PartitionResult.READ)}
 
 
 def failed_brokers(evaluation: Evaluation) -> set[int]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from exporter.evaluation.verdicts import TransactionRow, Verdict
-from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
+from exporter.kafka.markers import MarkerOutcome, MarkerResponse
 from exporter.kafka.messages.write_txn_markers import Marker
-from exporter.recovery.partition import Coordinated, Look
+from exporter.recovery.partition import DecidingCoordinator, PartitionState
 from exporter.snapshot import OneEntry
 from tests.publication.builders import transaction
 
-WRITTEN = MarkerAnswer(MarkerOutcome.WRITTEN)
+WRITTEN = MarkerResponse(MarkerOutcome.WRITTEN)
 Seen = tuple[OneEntry, ...] | BaseException
 OPEN = OneEntry(
     producer_id=4000,
@@ -33,7 +33,7 @@ class PartitionStandIn:
         before: Sequence[Seen] = ((OPEN,),),
         after: Sequence[Seen] = ((),),
         *,
-        answer: MarkerAnswer | BaseException = WRITTEN,
+        answer: MarkerResponse | BaseException = WRITTEN,
         stable: tuple[int, int] = (100, 150),
         log_start: int = 0,
         topic_id: str = "",
@@ -45,12 +45,12 @@ class PartitionStandIn:
         self._log_start = log_start
         self._topic_id = topic_id
         self.written: list[Marker] = []
-        self.coordinated: list[Coordinated | None] = []
+        self.coordinated: list[DecidingCoordinator | None] = []
         self.looks = 0
 
-    def look(self, coordinated: Coordinated | None = None) -> Look:
+    def look(self, coordinated: DecidingCoordinator | None = None) -> PartitionState:
         self.coordinated.append(coordinated)
-        return Look(
+        return PartitionState(
             leader=1,
             leader_epoch=0,
             topic_id=self._topic_id,
@@ -71,8 +71,11 @@ class PartitionStandIn:
         return self._stable[1 if self.written else 0]
 
     def write(
-        self, marker: Marker, is_unchanged: Callable[[Look], bool], coordinated: Coordinated | None = None
-    ) -> MarkerAnswer | Look:
+        self,
+        marker: Marker,
+        is_unchanged: Callable[[PartitionState], bool],
+        coordinated: DecidingCoordinator | None = None,
+    ) -> MarkerResponse | PartitionState:
         look = self.look(coordinated)
         if not is_unchanged(look):
             return look

@@ -12,14 +12,14 @@ import pytest
 
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
 from exporter.kafka.lookups import KafkaRequestError
-from exporter.kafka.markers import MarkerAnswer, MarkerOutcome
+from exporter.kafka.markers import MarkerOutcome, MarkerResponse
 from exporter.recovery.audit import AuditError, AuditLog
-from exporter.recovery.carry_out import CHECK_SECONDS, EXPLANATIONS, Outcome, Result, carry_out
-from exporter.recovery.partition import Coordinated
+from exporter.recovery.carry_out import CHECK_SECONDS, EXPLANATIONS, RecoveryOutcome, RecoveryResult, carry_out
+from exporter.recovery.partition import DecidingCoordinator
 from exporter.recovery.plan import Action, plan_for
 from tests.recovery.stand_in import OPEN, WRITTEN, PartitionStandIn, Seen, row
 
-LOST = MarkerAnswer(MarkerOutcome.UNCLEAR, "broker 1 did not answer in time")
+LOST = MarkerResponse(MarkerOutcome.UNCLEAR, "broker 1 did not answer in time")
 FAULTS: Sequence[Exception] = (
     BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up"),
     KafkaRequestError("LEADER_NOT_AVAILABLE", "orders-0 has no leader"),
@@ -68,7 +68,7 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "audit.jsonl")
 
 
-def run(partition: PartitionStandIn, log: AuditLog, action: Action = Action.ABORT) -> Result:
+def run(partition: PartitionStandIn, log: AuditLog, action: Action = Action.ABORT) -> RecoveryResult:
     clock = Clock()
     state = "PrepareCommit" if action is Action.COMPLETE else "Empty"
     plan = plan_for(action, row(coordinator_state=state))
@@ -81,7 +81,9 @@ def test_one_marker_and_the_offset_that_it_freed(log: Log) -> None:
 
     result = run(partition, log)
 
-    assert result == Result(Outcome.DONE, "the transaction is closed; the last stable offset went from 100 to 150")
+    assert result == RecoveryResult(
+        RecoveryOutcome.DONE, "the transaction is closed; the last stable offset went from 100 to 150"
+    )
     assert (result.is_done, len(partition.written), partition.looks) == (True, 1, 5)
     assert log.steps() == ["sending", "answered", "ended"]
 
@@ -96,15 +98,15 @@ def test_a_completion_says_what_the_coordinator_still_shows(log: Log) -> None:
 @pytest.mark.parametrize(
     ("look", "outcome", "sentence"),
     [
-        ((ON,), Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
-        ((), Outcome.GONE, "nothing was written: the transaction has ended since it was judged"),
-        ((NEWER,), Outcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
-        *((fault, Outcome.UNTOUCHED, f"nothing was written: {fault}") for fault in FAULTS),
+        ((ON,), RecoveryOutcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
+        ((), RecoveryOutcome.GONE, "nothing was written: the transaction has ended since it was judged"),
+        ((NEWER,), RecoveryOutcome.UNTOUCHED, "nothing was written: the transaction has changed since it was judged"),
+        *((fault, RecoveryOutcome.UNTOUCHED, f"nothing was written: {fault}") for fault in FAULTS),
         (KeyboardInterrupt(), None, ""),
     ],
 )
 def test_nothing_is_sent_when_the_last_look_differs(
-    look: Seen, outcome: Outcome | None, sentence: str, log: Log
+    look: Seen, outcome: RecoveryOutcome | None, sentence: str, log: Log
 ) -> None:
     """Gone, changed, unreadable or interrupted: no marker, and no `sending` in the log."""
     partition = PartitionStandIn(before=[look])
@@ -113,7 +115,7 @@ def test_nothing_is_sent_when_the_last_look_differs(
         with pytest.raises(KeyboardInterrupt):
             run(partition, log)
     else:
-        assert run(partition, log) == Result(outcome, sentence)
+        assert run(partition, log) == RecoveryResult(outcome, sentence)
     assert partition.written == []
     assert "sending" not in log.steps()
 
@@ -121,13 +123,15 @@ def test_nothing_is_sent_when_the_last_look_differs(
 @pytest.mark.parametrize(
     ("look", "outcome"),
     [
-        ((), Outcome.GONE),
-        ((ON,), Outcome.UNTOUCHED),
-        ((NEWER,), Outcome.UNTOUCHED),
-        *((fault, Outcome.UNTOUCHED) for fault in FAULTS),
+        ((), RecoveryOutcome.GONE),
+        ((ON,), RecoveryOutcome.UNTOUCHED),
+        ((NEWER,), RecoveryOutcome.UNTOUCHED),
+        *((fault, RecoveryOutcome.UNTOUCHED) for fault in FAULTS),
     ],
 )
-def test_nothing_is_sent_when_the_partition_differs_at_the_last_moment(look: Seen, outcome: Outcome, log: Log) -> None:
+def test_nothing_is_sent_when_the_partition_differs_at_the_last_moment(
+    look: Seen, outcome: RecoveryOutcome, log: Log
+) -> None:
     """After `sending` is on disk the same broker is looked at once more, just before the marker."""
     partition = PartitionStandIn(before=[(OPEN,), look])
 
@@ -137,10 +141,15 @@ def test_nothing_is_sent_when_the_partition_differs_at_the_last_moment(look: See
 
 @pytest.mark.parametrize(
     ("stable", "log_start", "outcome"),
-    [(100, 0, Outcome.DONE), (101, 0, Outcome.GONE), (101, 100, Outcome.GONE), (120, 120, Outcome.DONE)],
+    [
+        (100, 0, RecoveryOutcome.DONE),
+        (101, 0, RecoveryOutcome.GONE),
+        (101, 100, RecoveryOutcome.GONE),
+        (120, 120, RecoveryOutcome.DONE),
+    ],
 )
 def test_a_stable_offset_past_the_transaction_means_that_it_is_closed(
-    stable: int, log_start: int, outcome: Outcome, log: Log
+    stable: int, log_start: int, outcome: RecoveryOutcome, log: Log
 ) -> None:
     """Somebody else's marker: nothing is written. Only deleting its records moves the offset and closes nothing."""
     assert run(PartitionStandIn(stable=(stable, 150), log_start=log_start), log).outcome is outcome
@@ -150,8 +159,8 @@ def test_a_topic_of_the_same_name_is_another_topic(log: Log) -> None:
     """It was deleted and created again, with a transaction of the same producer at the same offset."""
     partition = PartitionStandIn(topic_id="another")
 
-    assert run(partition, log) == Result(
-        Outcome.UNTOUCHED, "nothing was written: the topic was deleted and created again since the proof"
+    assert run(partition, log) == RecoveryResult(
+        RecoveryOutcome.UNTOUCHED, "nothing was written: the topic was deleted and created again since the proof"
     )
     assert partition.written == []
 
@@ -162,19 +171,19 @@ def test_a_completion_has_its_coordinator_confirmed(log: Log) -> None:
     run(completed, log, Action.COMPLETE)
     run(aborted, log)
 
-    assert set(completed.coordinated) == {Coordinated(transactional_id="billing-1", coordinator=1)}
+    assert set(completed.coordinated) == {DecidingCoordinator(transactional_id="billing-1", coordinator=1)}
     assert set(aborted.coordinated) == {None}
 
 
 @pytest.mark.parametrize("code", [*EXPLANATIONS, "KAFKA_STORAGE_ERROR"])
 def test_a_refusal_is_explained(code: str, log: Log) -> None:
     """The broker's own word, and what to do."""
-    partition = PartitionStandIn(answer=MarkerAnswer(MarkerOutcome.REFUSED, code))
+    partition = PartitionStandIn(answer=MarkerResponse(MarkerOutcome.REFUSED, code))
 
     result = run(partition, log)
 
     why = EXPLANATIONS.get(code, "run find-hanging again")
-    assert result == Result(Outcome.REFUSED, f"the broker refused the marker ({code}): {why}")
+    assert result == RecoveryResult(RecoveryOutcome.REFUSED, f"the broker refused the marker ({code}): {why}")
     assert log.steps()[-1] == "ended"
 
 
@@ -183,9 +192,9 @@ def test_a_lost_response_is_settled_by_reading(log: Log) -> None:
     gone = PartitionStandIn(answer=LOST)
     still = PartitionStandIn(answer=LOST, after=[(OPEN,)])
 
-    assert run(gone, log).outcome is Outcome.DONE
-    assert run(still, log) == Result(
-        Outcome.STILL_OPEN,
+    assert run(gone, log).outcome is RecoveryOutcome.DONE
+    assert run(still, log) == RecoveryResult(
+        RecoveryOutcome.STILL_OPEN,
         f"the marker may have been written or not ({LOST.detail}), and the transaction is still open after 10 s: "
         "run find-hanging before you write anything else",
     )
@@ -195,7 +204,7 @@ def test_a_lost_response_is_settled_by_reading(log: Log) -> None:
 
 def test_a_transaction_at_a_newer_epoch_is_still_open(log: Log) -> None:
     """Same producer and start offset: it has not ended, whatever was written since."""
-    assert run(PartitionStandIn(after=[(NEWER,)]), log).outcome is Outcome.STILL_OPEN
+    assert run(PartitionStandIn(after=[(NEWER,)]), log).outcome is RecoveryOutcome.STILL_OPEN
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -203,7 +212,7 @@ def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Ex
     """It was not seen to end: that is all that is known."""
     result = run(PartitionStandIn(after=[fault]), log)
 
-    assert result.outcome is Outcome.STILL_OPEN
+    assert result.outcome is RecoveryOutcome.STILL_OPEN
     assert f"was not seen to end within {CHECK_SECONDS:.0f} s (the last read failed: {fault})" in result.sentence
 
 
@@ -239,7 +248,7 @@ def test_a_log_that_fails_after_the_marker_is_reported_and_changes_nothing(fails
     """The marker is written: that is reported all the same."""
     result = run(PartitionStandIn(), Log(tmp_path / "audit.jsonl", fails_from=fails_from))
 
-    assert result.outcome is Outcome.DONE
+    assert result.outcome is RecoveryOutcome.DONE
     assert result.sentence.endswith("(not logged: the disk is full)")
 
 
@@ -250,7 +259,7 @@ def test_leaving_after_the_marker_reports_that_it_may_be_written(partition: Part
     """Ctrl-C while the answer or the effect is awaited is logged, and never followed by another marker."""
     result = run(partition, log)
 
-    assert result.outcome is Outcome.INTERRUPTED
+    assert result.outcome is RecoveryOutcome.INTERRUPTED
     assert "may have been written: run find-hanging" in result.sentence
     assert (len(partition.written), log.steps()[-1]) == (1, "ended")
 
@@ -258,11 +267,11 @@ def test_leaving_after_the_marker_reports_that_it_may_be_written(partition: Part
 def test_there_is_never_a_second_marker(tmp_path: Path) -> None:
     """Every first look, response, later look, offset and failure of the log, in every combination."""
     looks: list[Seen] = [(OPEN,), (), (NEWER,), *FAULTS, KeyboardInterrupt()]
-    answers: list[MarkerAnswer | BaseException] = [
+    answers: list[MarkerResponse | BaseException] = [
         WRITTEN,
         LOST,
         KeyboardInterrupt(),
-        *(MarkerAnswer(MarkerOutcome.REFUSED, code) for code in EXPLANATIONS),
+        *(MarkerResponse(MarkerOutcome.REFUSED, code) for code in EXPLANATIONS),
     ]
     ran = 0
     for before, answer, after, stable, fails_from in itertools.product(
@@ -277,7 +286,7 @@ def test_there_is_never_a_second_marker(tmp_path: Path) -> None:
         ran += 1
         may_be_sent = before == (OPEN,) and fails_from > 0
         assert len(partition.written) == int(may_be_sent)
-        assert result is None or result.is_done == (result.outcome is Outcome.DONE)
+        assert result is None or result.is_done == (result.outcome is RecoveryOutcome.DONE)
         if result is not None and result.is_done:
             assert may_be_sent
             assert () in after

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.kafka.collect.held_back import HeldBack
-from exporter.recovery.partition import Look
+from exporter.recovery.partition import PartitionState
 from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
 from exporter.snapshot import OneEntry
 from tests.each import each
@@ -121,7 +121,9 @@ def test_what_counts_as_changed_and_as_open(
 ) -> None:
     """Any other epoch and any later write is a change; another start offset is another transaction."""
     plan = plan_for(Action.ABORT, row())
-    look = Look(leader=1, leader_epoch=0, topic_id="", log_start_offset=0, last_stable_offset=100, entries=entries)
+    look = PartitionState(
+        leader=1, leader_epoch=0, topic_id="", log_start_offset=0, last_stable_offset=100, entries=entries
+    )
 
     assert (is_unchanged(plan, look), is_open(plan, entries)) == (unchanged, still_open)
     assert not is_unchanged(plan, replace(look, topic_id="another"))

@@ -20,7 +20,7 @@ from exporter.pipeline.connectors import parquet_files, spark_path
 from exporter.pipeline.delta import ConflictError, TableError, require_conditional_writes
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.session import FAST_START
-from exporter.pipeline.tables import State, Tables
+from exporter.pipeline.tables import Tables, TablesState
 from exporter.pipeline.transaction_log import read_records, records_of
 from exporter.storage.places import Place, place_of
 from tests.brokers.maven import spark_kafka_jars
@@ -103,11 +103,11 @@ def test_of_two_pipelines_one_commits(bucket: Bucket) -> None:
     """Both begin with the same version; the second one changes nothing, and its next run takes what is left."""
     tables = Tables(bucket.place("tables"))
     first, second = tables.current(), tables.current()
-    tables.commit(first, State(frozenset({"a"})), run=first.snapshot.new_run())
+    tables.commit(first, TablesState(frozenset({"a"})), run=first.snapshot.new_run())
     with pytest.raises(
         ConflictError, match=f"^s3://{bucket.name}/tables/v1/transactions: another pipeline has changed"
     ):
-        tables.commit(second, State(frozenset({"b"})), run=second.snapshot.new_run())
+        tables.commit(second, TablesState(frozenset({"b"})), run=second.snapshot.new_run())
 
     assert tables.current().state.taken == {"a"}
 

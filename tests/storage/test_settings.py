@@ -9,7 +9,7 @@ import pytest
 
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon.baseline_file import BaselineFile
-from exporter.doctor.findings import Level
+from exporter.doctor.findings import FindingLevel
 from exporter.doctor.local import local_findings
 from exporter.storage.faults import StoreError
 from exporter.storage.small_file import FetchedObject
@@ -43,7 +43,7 @@ def test_the_doctor_writes_to_the_store(bucket: Bucket, monkeypatch: pytest.Monk
 
     assert before["history"].result == f"s3://{bucket.name}/history can be written"
     assert "baseline" not in before
-    assert (after["history"].level, after["baseline"].level) == (Level.LIMITED, Level.LIMITED)
+    assert (after["history"].level, after["baseline"].level) == (FindingLevel.LIMITED, FindingLevel.LIMITED)
     assert "check the credentials in the environment" in after["history"].result
     assert bucket.objects() == {"baselines.json"}
 

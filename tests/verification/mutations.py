@@ -60,7 +60,9 @@ FAULTS: Final = (
         "verdict.is_hanging and last_timestamp_ms > 0",
         "verdict.is_hanging and last_timestamp_ms",
     ),
-    Fault("evaluation/verdicts.py", "STUCK_COMPLETING = Kind.SUSPECT", "STUCK_COMPLETING = Kind.ORDINARY"),
+    Fault(
+        "evaluation/verdicts.py", "STUCK_COMPLETING = VerdictKind.SUSPECT", "STUCK_COMPLETING = VerdictKind.ORDINARY"
+    ),
     # kafka/messages and primitives
     Fault("primitives.py", "value |= (byte & 0x7F) << shift", "value |= (byte & 0x3F) << shift"),
     Fault(

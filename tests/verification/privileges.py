@@ -27,7 +27,7 @@ from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from tests.brokers.second_door import GuardedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.verification.situations.play import Watch
@@ -123,7 +123,7 @@ def _view(evaluation: Evaluation) -> View:
     unread = {
         partitions.name(row)[0]: f"unread ({partitions.reasons[int(partitions.reason[row])]})"
         for row in range(len(partitions))
-        if partitions.answer[row] != Answer.READ
+        if partitions.answer[row] != PartitionResult.READ
     }
     rows = {row.topic: row for row in all_rows(evaluation)}
 

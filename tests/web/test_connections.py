@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.web.connections import Connection, ConnectionLimits, Listener
+from exporter.web.connections import AcceptedConnection, ConnectionLimits, Listener
 
 PATIENCE_SECONDS = 30
 
@@ -40,7 +40,7 @@ def _connect_from(address: str, listener: Listener, stack: contextlib.ExitStack)
     return client
 
 
-def _pair(listener: Listener, stack: contextlib.ExitStack) -> tuple[socket.socket, Connection]:
+def _pair(listener: Listener, stack: contextlib.ExitStack) -> tuple[socket.socket, AcceptedConnection]:
     client = _connect(listener, stack)
     peer, _ = listener.accept()
     return client, stack.enter_context(peer)

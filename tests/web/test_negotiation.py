@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.web.negotiation import accepts_gzip, chosen, prefers_openmetrics
+from exporter.web.negotiation import accepts_gzip, choose_representation, prefers_openmetrics
 from tests.publication.scenarios import render, stale
 
 PROMETHEUS_3 = (
@@ -72,10 +72,10 @@ def test_gzip_is_sent_to_clients_that_accept_it(accept_encoding: str, gzip: bool
 def test_the_two_choices_are_independent() -> None:
     """Each of the four representations is what its pair of headers gets."""
     exposition = render(stale())
-    assert chosen(exposition, "", "") is exposition.text
-    assert chosen(exposition, "", "gzip") is exposition.text_gzip
-    assert chosen(exposition, PROMETHEUS_3, "") is exposition.openmetrics
-    assert chosen(exposition, PROMETHEUS_3, "gzip") is exposition.openmetrics_gzip
+    assert choose_representation(exposition, "", "") is exposition.text
+    assert choose_representation(exposition, "", "gzip") is exposition.text_gzip
+    assert choose_representation(exposition, PROMETHEUS_3, "") is exposition.openmetrics
+    assert choose_representation(exposition, PROMETHEUS_3, "gzip") is exposition.openmetrics_gzip
 
 
 @given(st.text(), st.text())

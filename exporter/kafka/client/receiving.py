@@ -121,7 +121,7 @@ class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
         self.extend(_ZEROS[:more])
 
 
-class Parser(KafkaProtocol):  # type: ignore[misc]
+class ResponseParser(KafkaProtocol):  # type: ignore[misc]
     """kafka-python's parser with growing buffers. `tests/kafka/client/test_contract.py` checks the members that it uses."""
 
     def __init__(self, budget: Share, **config: Any) -> None:

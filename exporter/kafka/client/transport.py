@@ -48,7 +48,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from exporter.kafka.client.fault_text import TLS_SPOKEN_HERE, banner_in, login_in_words
 from exporter.kafka.client.negotiation import negotiate
-from exporter.kafka.client.receiving import Parser, Share
+from exporter.kafka.client.receiving import ResponseParser, Share
 
 RECEIVE_BYTES = 16 * 1024
 """Bytes to receive at a time while the length is unknown."""
@@ -71,7 +71,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]
     """When the last request was sent, by the client's clock."""
     receive_share: Share
     """Of the memory for responses; set before the connection is made."""
-    parser: Parser | None
+    parser: ResponseParser | None
     too_new: set[str]
     """One sentence per API of which the broker offers only higher versions than this exporter knows."""
 
@@ -90,7 +90,7 @@ class Connection(KafkaConnection):  # type: ignore[misc]
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.too_new = set()
-        self.parser = Parser(
+        self.parser = ResponseParser(
             self.receive_share,
             client_id=self.config["client_id"],
             receive_message_max_bytes=self.config["receive_message_max_bytes"],

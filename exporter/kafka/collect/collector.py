@@ -34,7 +34,7 @@ from exporter.kafka.collect.scan import LeaderScan, Progress, scan_leaders
 from exporter.kafka.collect.scan_requests import ScanRequests
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
-from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, Source, checked_topology
+from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, MetadataSource, checked_topology
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import TopicWatch, about_source
 from exporter.snapshot import (
@@ -174,13 +174,13 @@ class Collector:
         self._topics.recall(cluster)
         self._metadata.cluster = cluster if is_required else UNKNOWN_CLUSTER
 
-    def scan(self) -> tuple[LeaderScan, Source]:
+    def scan(self) -> tuple[LeaderScan, MetadataSource]:
         """The leaders' responses alone, and what is known of the source of the metadata.
 
         Raises ClusterUnavailableError and ClientClosedError.
         """
 
-        async def question(client: ClusterClient) -> tuple[LeaderScan, Source]:
+        async def question(client: ClusterClient) -> tuple[LeaderScan, MetadataSource]:
             topology, why = await self._topology_of_cycle(client)
             self._cycles += 1
             is_known = self._cluster_clock.source is ClockSource.CONTROLLER
@@ -188,7 +188,7 @@ class Collector:
             excluded = self._options.topics.excluded_rows(topology)
             scan = await scan_leaders(client, topology, requests=self._requests, excluded=excluded)
             self._topology = scan.topology
-            return scan, Source(out_of_date=why, clock_ahead_ms=ahead_ms)
+            return scan, MetadataSource(out_of_date=why, clock_ahead_ms=ahead_ms)
 
         return self.query(question)
 

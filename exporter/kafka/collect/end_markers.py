@@ -38,7 +38,7 @@ BYTES_MAX = 256 * MEGABYTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MarkerPlace:
     """A partition that remembers a producer whose markers are searched for."""
 
     topic: str
@@ -82,7 +82,7 @@ class _Search:
     unread: list[tuple[int, str]] = field(default_factory=list)
     lost: list[tuple[int, str]] = field(default_factory=list)
 
-    def reader(self, place: Place, offset: int, stretch: Stretch) -> LogReader:
+    def reader(self, place: MarkerPlace, offset: int, stretch: Stretch) -> LogReader:
         return LogReader(self.client, place.leader, (place.topic, place.partition), offset, stretch.take, self.budget)
 
 
@@ -91,7 +91,7 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
     producer_ids = frozenset(suspect.entry.producer_id for suspect in suspects)
     scan = await scan_leaders(client, topology, producer_ids=producer_ids)
     search = _Search(client, deadline=client.clock() + client.remaining_s() / 2)
-    by_leader: dict[int, list[Place]] = defaultdict(list)
+    by_leader: dict[int, list[MarkerPlace]] = defaultdict(list)
     for place in _places(scan.topology, scan.entries(), suspects):
         by_leader[place.leader].append(place)
     await client.gather(_look_at_all(search, places) for places in by_leader.values())
@@ -154,7 +154,7 @@ async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
     return f"{topic}-{partition}{more} may have been searched at a former leader: {why}"
 
 
-def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLeader]) -> Iterator[Place]:
+def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLeader]) -> Iterator[MarkerPlace]:
     last_write_ms: dict[int, int] = {}
     epochs: dict[int, set[int]] = defaultdict(set)
     for _, entry in suspects:
@@ -165,7 +165,7 @@ def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLea
     for i in range(len(entries)):
         row, producer_id = int(entries.row[i]), int(entries.producer_id[i])
         last_heard_ms = int(entries.last_timestamp[i])
-        yield Place(
+        yield MarkerPlace(
             topic=topology.topics[topology.topic[row]],
             partition=int(topology.partition[row]),
             leader=int(topology.leader[row]),
@@ -176,7 +176,7 @@ def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLea
         )
 
 
-async def _look_at_all(search: _Search, places: list[Place]) -> None:
+async def _look_at_all(search: _Search, places: list[MarkerPlace]) -> None:
     """One after the other: they are at one broker."""
     for place in places:
         if place.producer_id in search.committed:
@@ -194,14 +194,14 @@ async def _look_at_all(search: _Search, places: list[Place]) -> None:
         search.markers += found.values()
 
 
-def _is_settled(search: _Search, place: Place, found: dict[int, EndMarker]) -> bool:
+def _is_settled(search: _Search, place: MarkerPlace, found: dict[int, EndMarker]) -> bool:
     is_settled = any(place.is_settled_by(marker) for marker in found.values())
     if is_settled:
         search.committed.add(place.producer_id)
     return is_settled
 
 
-async def _look_near(search: _Search, place: Place, found: dict[int, EndMarker]) -> None:
+async def _look_near(search: _Search, place: MarkerPlace, found: dict[int, EndMarker]) -> None:
     """Read a few megabytes from each likely time on. Raises BrokerFault."""
     stretch = place.stretch()
     reader: LogReader | None = None
@@ -222,7 +222,7 @@ async def _look_near(search: _Search, place: Place, found: dict[int, EndMarker])
                 break
 
 
-async def _look_from_the_start(search: _Search, place: Place, found: dict[int, EndMarker]) -> None:
+async def _look_from_the_start(search: _Search, place: MarkerPlace, found: dict[int, EndMarker]) -> None:
     """Read the whole log, or until the commit is found; note what is unread or lost. Raises BrokerFault."""
     start = await offset_at_time(search.client, place.leader, (place.topic, place.partition), LOG_START)
     stretch = place.stretch()
@@ -252,7 +252,7 @@ def _limit(search: _Search, reader: LogReader) -> str:
     return ""
 
 
-def _losses(place: Place, stretch: Stretch, start: int) -> list[str]:
+def _losses(place: MarkerPlace, stretch: Stretch, start: int) -> list[str]:
     """Which of the place's markers may be missing from its log, which was read completely, in phrases."""
     losses = []
     is_older_there = stretch.oldest_epoch is not None and stretch.oldest_epoch < min(place.epochs)

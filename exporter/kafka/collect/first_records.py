@@ -10,7 +10,7 @@ from kafka.record.memory_records import MemoryRecords
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.log_reader import read_piece
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, MalformedAnswerError
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, MalformedResponseError
 from exporter.kafka.lookups import KafkaRequestError, leader_of
 from exporter.kafka.messages.log_batches import Batch, batches_from
 from exporter.snapshot import TransactionKey
@@ -76,4 +76,4 @@ def _headers(batch: Batch, records: bytes) -> tuple[str, ...]:
     except UnsupportedCodecError:
         raise
     except Exception as error:  # each codec has its own errors
-        raise MalformedAnswerError(f"the first record cannot be read: {error}") from error
+        raise MalformedResponseError(f"the first record cannot be read: {error}") from error

@@ -13,13 +13,13 @@ import numpy as np
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.log_reader import LogBudget, LogReader
 from exporter.kafka.collect.scan import scan_leaders
-from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
+from exporter.kafka.errors import BrokerFault, FaultReason, MalformedResponseError
 from exporter.kafka.messages.fetch import MEGABYTE, PIECE_BYTES
 from exporter.kafka.messages.log_batches import Batch, markers_in
 from exporter.kafka.offsets import offset_at_time
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, TransactionKey, was_read
-from exporter.snapshot.origin import Elsewhere, LoggedBatch, LoggedMarker, PartitionLog, PartitionLogs
+from exporter.snapshot.origin import LoggedBatch, LoggedMarker, OtherPartitionEntry, PartitionLog, PartitionLogs
 
 LOOK_BACK_MS = 20 * 60 * 1000
 """Before the first record: more than Kafka's longest transaction by default (transaction.max.timeout.ms, 15 minutes)."""
@@ -63,7 +63,7 @@ class ProducerTrace:
                 self.others.setdefault(batch.producer_id, batch.base_offset)
         elif batch.is_control:
             if len(self.markers) >= NOTED_MAX:
-                raise MalformedAnswerError(f"the producer has more than {NOTED_MAX} markers here")
+                raise MalformedResponseError(f"the producer has more than {NOTED_MAX} markers here")
             self._take_markers(batch, records)
         else:
             self._keep(batch)
@@ -131,7 +131,7 @@ async def read_partition_logs(
     scan = await scan_leaders(client, topology, producer_ids=frozenset({opened.producer_id}))
     entries = scan.entries()
     places = [
-        Elsewhere(
+        OtherPartitionEntry(
             topic=topology.topics[topology.topic[row]],
             partition=int(topology.partition[row]),
             producer_epoch=int(entries.producer_epoch[index]),
@@ -187,7 +187,7 @@ async def _markers_near(
     client: ClusterClient,
     topology: Topology,
     opened: TransactionKey,
-    place: Elsewhere,
+    place: OtherPartitionEntry,
     around_ms: int,
     budget: LogBudget,
 ) -> PartitionLog:

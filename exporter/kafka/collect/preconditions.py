@@ -14,7 +14,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import coordinators_of, describe_ids
 from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.leadership.confirm import unconfirmed
-from exporter.kafka.leadership.quorum import Touch, quorum_through
+from exporter.kafka.leadership.quorum import ControllerContact, quorum_through
 from exporter.kafka.messages import offset_fetch
 from exporter.kafka.state_partitions import StateLeaders, claim_of, probe, state_leaders
 from exporter.kafka.topology import Topology
@@ -75,7 +75,7 @@ async def _contact(client: ClusterClient, address: Address, broker: int | None) 
     if broker is None:
         return found
     view = await quorum_through(client, broker)
-    return replace(found, out_of_date=view.why) if view.touch is Touch.OUT_OF_TOUCH else found
+    return replace(found, out_of_date=view.why) if view.touch is ControllerContact.OUT_OF_TOUCH else found
 
 
 async def _state_partitions(client: ClusterClient, leaders: StateLeaders) -> tuple[StatePartitionProof, ...]:

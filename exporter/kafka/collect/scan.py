@@ -14,7 +14,7 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.client.connections import Sent
+from exporter.kafka.client.connections import SentRequest
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan_requests import Rows, ScanRequest, ScanRequests, chunks
 from exporter.kafka.errors import (
@@ -24,17 +24,17 @@ from exporter.kafka.errors import (
     error_name,
 )
 from exporter.kafka.messages import describe_producers
-from exporter.kafka.messages.describe_producers import ProducersAnswer
-from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.kafka.messages.describe_producers import ProducersResponse
+from exporter.kafka.messages.raw_request import RawResponse
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     NO_LEADER,
-    Answer,
     BoolColumn,
     Int8Column,
     Int16Column,
     Int32Column,
     Int64Column,
+    PartitionResult,
     ProducerEntries,
 )
 
@@ -116,9 +116,9 @@ class LeaderScan:
         reason_code = np.full(count, _NO_LEADER, dtype=np.int16)
         if wanted is not None:
             reason_code[~wanted] = _NOT_WANTED
-        answer = np.full(count, int(Answer.UNAVAILABLE), dtype=np.int8)
+        answer = np.full(count, int(PartitionResult.UNAVAILABLE), dtype=np.int8)
         if excluded is not None:
-            answer[excluded], reason_code[excluded] = Answer.EXCLUDED, _EXCLUDED
+            answer[excluded], reason_code[excluded] = PartitionResult.EXCLUDED, _EXCLUDED
         scan = cls(
             topology=topology,
             producer_ids=producer_ids,
@@ -142,7 +142,7 @@ class LeaderScan:
 
     def fail(self, rows: Rows, reason: str) -> None:
         """Note that `rows` could not be read."""
-        self.answer[rows] = Answer.UNAVAILABLE
+        self.answer[rows] = PartitionResult.UNAVAILABLE
         self.reason_code[rows] = self._code(reason)
 
     def has_reason(self, rows: Rows, reasons: Iterable[str]) -> BoolColumn:
@@ -158,13 +158,13 @@ class LeaderScan:
                 self.reasons.append(reason)
         return self.reasons.index(reason)
 
-    def add(self, rows: Rows, answer: ProducersAnswer) -> None:
+    def add(self, rows: Rows, answer: ProducersResponse) -> None:
         """Merge the response to a request for `rows`; partitions that were not requested are ignored."""
         self.reason_code[rows] = _NOT_ANSWERED
-        self.answer[rows] = Answer.UNAVAILABLE
+        self.answer[rows] = PartitionResult.UNAVAILABLE
         row, was_asked = self._rows_of(rows, answer)
         good = was_asked & (answer.error == int(ErrorCode.NONE))
-        self.answer[row[good]] = Answer.READ
+        self.answer[row[good]] = PartitionResult.READ
         self.reason_code[row[good]] = _NONE
         self.producers[row[good]] = answer.producers[good]
         refused = was_asked & ~good
@@ -177,7 +177,7 @@ class LeaderScan:
         entries = Entries(row=row[answer.entry_partition], **answer.columns())
         self.parts.append(entries.those(keep))
 
-    def _rows_of(self, rows: Rows, answer: ProducersAnswer) -> tuple[Rows, npt.NDArray[np.bool_]]:
+    def _rows_of(self, rows: Rows, answer: ProducersResponse) -> tuple[Rows, npt.NDArray[np.bool_]]:
         """(row, accepted) per partition of the response: accepted if it was requested, and at its first occurrence."""
         asked = np.zeros(len(self.topology), dtype=np.bool_)
         asked[rows] = True
@@ -196,7 +196,7 @@ class LeaderScan:
 
     def _refused(self, rows: Rows, error: int) -> None:
         unauthorized = error == int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        self.answer[rows] = Answer.UNAUTHORIZED if unauthorized else Answer.UNAVAILABLE
+        self.answer[rows] = PartitionResult.UNAUTHORIZED if unauthorized else PartitionResult.UNAVAILABLE
         self.reason_code[rows] = self._code(error_name(error))
 
     def is_subject(self) -> BoolColumn:
@@ -206,7 +206,7 @@ class LeaderScan:
 
     def may_have_moved(self) -> Rows:
         """Rows to read again once fresh metadata names another leader."""
-        return np.flatnonzero(self.is_subject() & (self.answer == int(Answer.UNAVAILABLE)))
+        return np.flatnonzero(self.is_subject() & (self.answer == int(PartitionResult.UNAVAILABLE)))
 
 
 async def scan_leaders(
@@ -227,7 +227,9 @@ async def scan_leaders(
     an earlier scan ready.
     """
     scan = LeaderScan.unasked(topology, wanted, producer_ids, requests, excluded)
-    rows = np.flatnonzero(scan.is_subject() & (topology.leader != NO_LEADER) & (scan.answer != int(Answer.EXCLUDED)))
+    rows = np.flatnonzero(
+        scan.is_subject() & (topology.leader != NO_LEADER) & (scan.answer != int(PartitionResult.EXCLUDED))
+    )
     await read_rows(client, scan, rows, topology.leader, expected_producers, progress)
     await ask_again_where_moved(client, scan)
     return scan
@@ -273,7 +275,7 @@ async def read_rows(
         nonlocal answered
         mine = rows_of[broker]
         requests = [scan.requests.of(scan.topology, chunk) for chunk in chunks(mine, expected_producers)]
-        sent: Sent | None = None
+        sent: SentRequest | None = None
         for request, following in zip_longest(requests, requests[1:]):
             try:
                 received = await client.receive(broker, "DescribeProducers", request.request, sent)
@@ -297,5 +299,5 @@ async def read_rows(
     await client.gather(ask_broker(broker) for broker in rows_of)
 
 
-def _columns(scan: LeaderScan, request: ScanRequest, answer: RawAnswer) -> ProducersAnswer:
+def _columns(scan: LeaderScan, request: ScanRequest, answer: RawResponse) -> ProducersResponse:
     return describe_producers.decode(answer.body, scan.producer_ids, version=answer.version, like=request.layout)

@@ -10,7 +10,7 @@ from kafka.record.memory_records import MemoryRecords
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.log_reader import LogBudget, LogReader
 from exporter.kafka.collect.origin import LOOK_BACK_MS
-from exporter.kafka.errors import BrokerFault, MalformedAnswerError
+from exporter.kafka.errors import BrokerFault, MalformedResponseError
 from exporter.kafka.messages.fetch import MEGABYTE
 from exporter.kafka.messages.log_batches import Batch
 from exporter.kafka.offsets import LOG_START, offset_at_time
@@ -56,7 +56,7 @@ class StatePartition:
         try:
             found = list(MemoryRecords(records[batch.start : batch.end]).next_batch())
         except Exception as error:  # each codec has its own errors
-            raise MalformedAnswerError(f"a record of {STATE_TOPIC} cannot be read: {error}") from error
+            raise MalformedResponseError(f"a record of {STATE_TOPIC} cannot be read: {error}") from error
         for record in found:
             self.records += 1
             try:

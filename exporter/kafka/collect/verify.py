@@ -27,10 +27,10 @@ from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     NO_LEADER,
     STATE_TOPIC,
-    Answer,
     CoordinatorProof,
     Int32Column,
     Ownership,
+    PartitionResult,
     SecondRead,
     Unconfirmed,
     ownership,
@@ -135,7 +135,8 @@ async def _read_again(
     return found, {
         i: at.get(keys[i])
         for i in np.flatnonzero(unverified).tolist()
-        if again.answer[entries.row[i]] == int(Answer.READ) and int(leader[entries.row[i]]) not in led_by_strangers
+        if again.answer[entries.row[i]] == int(PartitionResult.READ)
+        and int(leader[entries.row[i]]) not in led_by_strangers
     }
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode
-from exporter.kafka.leadership.quorum import QuorumView, Touch, quorum_through
+from exporter.kafka.leadership.quorum import ControllerContact, QuorumView, quorum_through
 from exporter.kafka.topology import Topology
 from exporter.snapshot import TopicPartition
 
@@ -98,12 +98,12 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
     contradiction = next((reason for reason in contradictions if reason is not None), None)
     if contradiction is not None:
         return contradiction
-    if quorum.touch is Touch.OUT_OF_TOUCH:
+    if quorum.touch is ControllerContact.OUT_OF_TOUCH:
         return quorum.why
     if not claim.is_agreed(own):
         return f"broker {claim.leader} no longer names itself the leader"
     agreed = sum(claim.is_agreed(view) for view in responded.values())
-    if quorum.touch is not Touch.CURRENT and 2 * agreed <= brokers:
+    if quorum.touch is not ControllerContact.CURRENT and 2 * agreed <= brokers:
         return f"{agreed} of {brokers} brokers name broker {claim.leader} the leader, and {quorum.why}"
     return None
 
@@ -134,7 +134,9 @@ async def _caught_up(client: ClusterClient, quorum: dict[int, QuorumView]) -> di
     If every broker responds, a new leader contradicts by its own metadata. A broker that does not respond may be that
     leader.
     """
-    begun_ms = {broker: view.controller_time_ms for broker, view in quorum.items() if view.touch is Touch.CURRENT}
+    begun_ms = {
+        broker: view.controller_time_ms for broker, view in quorum.items() if view.touch is ControllerContact.CURRENT
+    }
     for _ in range(CATCH_UP_POLLS):
         behind = [broker for broker, begun in begun_ms.items() if (quorum[broker].caught_up_ms or 0) < (begun or 0)]
         if not behind or client.remaining_s() <= 0:
@@ -144,11 +146,11 @@ async def _caught_up(client: ClusterClient, quorum: dict[int, QuorumView]) -> di
         quorum = {**quorum, **dict(zip(behind, again, strict=True))}
     late = {
         broker: QuorumView(
-            touch=Touch.OUT_OF_TOUCH,
+            touch=ControllerContact.OUT_OF_TOUCH,
             why=f"broker {broker} had not caught up with its controller, and other brokers do not respond",
             controller_time_ms=quorum[broker].controller_time_ms,
         )
         for broker, begun in begun_ms.items()
-        if quorum[broker].touch is not Touch.CURRENT or (quorum[broker].caught_up_ms or 0) < (begun or 0)
+        if quorum[broker].touch is not ControllerContact.CURRENT or (quorum[broker].caught_up_ms or 0) < (begun or 0)
     }
     return {**quorum, **late}

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
-from exporter.kafka.leadership.quorum import Touch, quorum_through
+from exporter.kafka.leadership.quorum import ControllerContact, quorum_through
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, STATE_TOPIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class MetadataSource:
     """What is known of the broker that returned the metadata."""
 
     out_of_date: str | None = None
@@ -60,7 +60,9 @@ async def _find_out_of_touch(client: ClusterClient, topology: Topology, but: int
     others = [broker for broker in topology.brokers if broker != but]
     views = await client.gather(quorum_through(client, broker) for broker in others)
     client.out_of_touch.update(
-        topology.brokers[broker] for broker, view in zip(others, views, strict=True) if view.touch is Touch.OUT_OF_TOUCH
+        topology.brokers[broker]
+        for broker, view in zip(others, views, strict=True)
+        if view.touch is ControllerContact.OUT_OF_TOUCH
     )
 
 
@@ -80,9 +82,9 @@ async def _from_another(client: ClusterClient, topology: Topology) -> Topology |
 async def _against(client: ClusterClient, topology: Topology, broker: int) -> str | None:
     """Why the metadata of `broker` cannot be used; None if it can."""
     view = await quorum_through(client, broker)
-    if view.touch is Touch.OUT_OF_TOUCH:
+    if view.touch is ControllerContact.OUT_OF_TOUCH:
         return view.why
-    if view.touch is not Touch.NOT_OFFERED:
+    if view.touch is not ControllerContact.NOT_OFFERED:
         return None
     # Without DescribeQuorum: compare with the other brokers' metadata of the coordinators' topic.
     rows = topology.rows_of(STATE_TOPIC)

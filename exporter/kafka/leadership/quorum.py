@@ -24,7 +24,7 @@ _LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no clock shows more."""
 
 
-class Touch(Enum):
+class ControllerContact(Enum):
     """Whether a broker is in contact with its controller."""
 
     CURRENT = "current"
@@ -40,7 +40,7 @@ class Touch(Enum):
 class QuorumView:
     """The result of DescribeQuorum through one broker."""
 
-    touch: Touch
+    touch: ControllerContact
     why: str = ""
     """Why it is not CURRENT, a sentence without its full stop."""
     controller_time_ms: int | None = None
@@ -54,35 +54,40 @@ async def quorum_through(client: ClusterClient, broker: int) -> QuorumView:
     request, decode = describe_quorum.request(), describe_quorum.decode
     try:
         view = _view(await client.request(broker, "DescribeQuorum", request, decode, patience_s=PATIENCE_S), broker)
-        if view.touch is Touch.CURRENT and view.controller_time_ms is not None:
+        if view.touch is ControllerContact.CURRENT and view.controller_time_ms is not None:
             client.cluster_clock.hear(view.controller_time_ms)
     except BrokerFault as fault:
         if fault.reason is FaultReason.UNSUPPORTED_API:
-            return QuorumView(touch=Touch.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")
+            return QuorumView(touch=ControllerContact.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")
         why = f"the active controller could not be reached through broker {broker} ({fault.reason.value})"
-        return QuorumView(touch=Touch.OUT_OF_TOUCH, why=why)
+        return QuorumView(touch=ControllerContact.OUT_OF_TOUCH, why=why)
     return view
 
 
 def _view(quorum: QuorumResponse, broker: int) -> QuorumView:
     if quorum.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         why = "whether its metadata is current is unknown: grant DESCRIBE on the cluster"
-        return QuorumView(touch=Touch.IN_TOUCH, why=why)
+        return QuorumView(touch=ControllerContact.IN_TOUCH, why=why)
     if quorum.error in {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST}:
-        return QuorumView(touch=Touch.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")
+        return QuorumView(touch=ControllerContact.NOT_OFFERED, why=f"broker {broker} does not offer DescribeQuorum")
     if quorum.error != ErrorCode.NONE:
         why = f"the response to DescribeQuorum through broker {broker} is {error_name(quorum.error)}"
-        return QuorumView(touch=Touch.OUT_OF_TOUCH, why=why)
+        return QuorumView(touch=ControllerContact.OUT_OF_TOUCH, why=why)
     now_ms = quorum.caught_up_ms.get(quorum.leader_id, -1)
     if not 0 <= now_ms <= _LATEST_MS or not quorum.voters:
-        return QuorumView(touch=Touch.IN_TOUCH, why="the controller does not report how current its brokers are")
+        return QuorumView(
+            touch=ControllerContact.IN_TOUCH, why="the controller does not report how current its brokers are"
+        )
     voters = sorted((quorum.caught_up_ms[voter] for voter in quorum.voters), reverse=True)
     majority_ms = voters[len(voters) // 2]
     caught_up_ms = min(quorum.caught_up_ms.get(broker, -1), majority_ms)
     if now_ms - caught_up_ms <= CAUGHT_UP_WITHIN_MS:
-        return QuorumView(touch=Touch.CURRENT, controller_time_ms=now_ms, caught_up_ms=caught_up_ms)
+        return QuorumView(touch=ControllerContact.CURRENT, controller_time_ms=now_ms, caught_up_ms=caught_up_ms)
     behind = "the controllers" if caught_up_ms == majority_ms else f"broker {broker}"
     why = f"{behind} had not caught up with the metadata log within {CAUGHT_UP_WITHIN_MS} ms"
     return QuorumView(
-        touch=Touch.OUT_OF_TOUCH, why=why, controller_time_ms=now_ms, caught_up_ms=max(caught_up_ms, 0) or None
+        touch=ControllerContact.OUT_OF_TOUCH,
+        why=why,
+        controller_time_ms=now_ms,
+        caught_up_ms=max(caught_up_ms, 0) or None,
     )

@@ -12,7 +12,7 @@ from kafka.protocol.admin.acl import (
     DescribeAclsRequest,
 )
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.snapshot import DenyRule, Resource
 
 _TYPES: Final = {
@@ -65,7 +65,7 @@ def error_of(answer: Any) -> int:
 def decode_patterns(answer: Any) -> Patterns:
     """The patterns of all resources that some ACL names. Raises MalformedAnswerError."""
     if any(resource.resource_name is None for resource in answer.resources):
-        raise MalformedAnswerError("an ACL on a resource without a name")
+        raise MalformedResponseError("an ACL on a resource without a name")
     return frozenset((_is_prefixed(resource), resource.resource_name) for resource in answer.resources)
 
 
@@ -82,7 +82,7 @@ def decode_denials(answer: Any) -> tuple[DenyRule, ...]:
 
 def _rule(kind: Resource, resource: Any, acl: Any) -> DenyRule:
     if resource.resource_name is None or acl.principal is None or acl.host is None:
-        raise MalformedAnswerError("an ACL without resource, principal or host")
+        raise MalformedResponseError("an ACL without resource, principal or host")
     return DenyRule(
         principal=acl.principal,
         host=acl.host,

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from exporter.kafka.messages.producers_layout import ENTRIES, Layout, tags_of, walk
 from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.response import STRING, Fields, decoded, unaligned_view
+from exporter.kafka.messages.response import STRING, Fields, decode_response, unaligned_view
 from exporter.kafka.messages.versions import DESCRIBE_PRODUCERS
 from exporter.primitives import (
     MalformedBytesError,
@@ -44,7 +44,7 @@ FIELDS: Final[Mapping[int, Fields]] = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ProducersAnswer(ProducerEntries):
+class ProducersResponse(ProducerEntries):
     """One response as columns: P partitions, and N of their entries: open transactions, unless producers were named."""
 
     throttle_time_ms: int
@@ -79,12 +79,12 @@ def decode(
     version: int = DESCRIBE_PRODUCERS.lowest,
     every: bool = False,
     like: Layout | None = None,
-) -> ProducersAnswer:
+) -> ProducersResponse:
     """The columns of the response: its open transactions, the entries of `producer_ids`, or `every` entry.
 
     `like` is the layout of the previous response. Raises MalformedAnswerError if `body` is not exactly such a response.
     """
-    return decoded(
+    return decode_response(
         body,
         "DescribeProducers",
         FIELDS[version],
@@ -94,7 +94,7 @@ def decode(
 
 def _decode(
     body: memoryview, entry: np.dtype[Any], producer_ids: Collection[int] | None, *, every: bool, like: Layout | None
-) -> ProducersAnswer:
+) -> ProducersResponse:
     bytes_ = np.frombuffer(body, dtype=np.uint8)
     # Indexing `bytes` takes half the time.
     known = None if like is None or like.entry is not entry or not like.is_of(body, bytes_) else like
@@ -107,7 +107,7 @@ def _decode(
         raise MalformedBytesError("tagged fields")
     (throttle_time_ms,) = struct.unpack_from(">i", body, 0)
     rows = unaligned_view(body, entry)[entry_at]
-    return ProducersAnswer(
+    return ProducersResponse(
         throttle_time_ms=throttle_time_ms,
         topics=layout.topics,
         topic=np.repeat(np.arange(len(layout.topics), dtype=np.int32), layout.partitions),

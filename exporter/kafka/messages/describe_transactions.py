@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest
 
-from exporter.kafka.errors import ErrorCode, MalformedAnswerError, error_name
+from exporter.kafka.errors import ErrorCode, MalformedResponseError, error_name
 from exporter.kafka.messages.metadata import is_topic_name
 from exporter.snapshot import CoordinatorTransaction, TransactionState
 
@@ -31,7 +31,7 @@ def decode(broker: int, answer: Any) -> dict[str, CoordinatorTransaction | str]:
 
 def _transaction(row: Any, broker: int) -> CoordinatorTransaction:
     if not all(is_topic_name(topic.topic) for topic in row.topics):
-        raise MalformedAnswerError("a topic with a name that Kafka does not accept")
+        raise MalformedResponseError("a topic with a name that Kafka does not accept")
     return CoordinatorTransaction(
         transactional_id=row.transactional_id,
         producer_id=row.producer_id,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 
 MEGABYTE = 1_048_576
 PIECE_BYTES = MEGABYTE
@@ -74,7 +74,7 @@ def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Ma
         for response in of_topic.partitions:
             number = int(response.partition_index)
             if of_topic.topic != topic or number not in partitions or number in found:
-                raise MalformedAnswerError(
+                raise MalformedResponseError(
                     f"it has {of_topic.topic}-{number}, which was not requested, or has it twice"
                 )
             records = bytes(response.records or b"")
@@ -86,7 +86,7 @@ def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Ma
                 end_offset if end_offset >= 0 else None,
             )
     if answer.error_code:
-        raise MalformedAnswerError(f"it has the error {answer.error_code} as a whole")
+        raise MalformedResponseError(f"it has the error {answer.error_code} as a whole")
     return found
 
 
@@ -94,6 +94,6 @@ def fetched(answer: Any) -> tuple[int, bytes, int]:
     """(error code, records, high watermark) of the one partition. Raises MalformedAnswerError."""
     partitions = [partition for topic in answer.responses for partition in topic.partitions]
     if len(partitions) != 1:
-        raise MalformedAnswerError(f"it has {len(partitions)} partitions, and one was requested")
+        raise MalformedResponseError(f"it has {len(partitions)} partitions, and one was requested")
     (response,) = partitions
     return int(response.error_code), bytes(response.records or b""), int(response.high_watermark)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.response import reading, unaligned_view
 from exporter.kafka.messages.versions import LIST_TRANSACTIONS
@@ -95,7 +95,7 @@ def _decode(body: bytes) -> ListedTransactions:
     places = (array("q"), array("q"), array("q"), array("q"))
     at = _walk(body, at, count, places)
     if skip_tags(body, at) != len(body):
-        raise MalformedAnswerError("bytes after its end")
+        raise MalformedResponseError("bytes after its end")
     id_at, producer_id_at, state_at, state_size = (np.frombuffer(offsets, dtype=np.int64) for offsets in places)
     view = memoryview(body)
     return ListedTransactions(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kafka.errors import KafkaError
 from kafka.record.memory_records import MemoryRecords
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.snapshot import EndMarker
 
 _PREFIX = struct.Struct(">qiib")
@@ -77,7 +77,7 @@ def batches(records: bytes) -> Iterator[Batch]:
         offset, length, _, magic = _PREFIX.unpack_from(records, at)
         end = at + _LENGTH_AT_END_OF + length
         if not 0 <= magic <= _MAGIC_WITH_PRODUCERS or length < 0 or offset < 0:
-            raise MalformedAnswerError(f"no record batch at byte {at} of the records")
+            raise MalformedResponseError(f"no record batch at byte {at} of the records")
         if end > len(records):
             return
         if magic < _MAGIC_WITH_PRODUCERS:
@@ -100,11 +100,11 @@ def batches_from(records: bytes, offset: int) -> Iterator[Batch]:
 
 def _batch(records: bytes, at: int, end: int) -> Batch:
     if end - at < _HEADER.size:
-        raise MalformedAnswerError(f"the record batch at byte {at} of the records is shorter than its header")
+        raise MalformedResponseError(f"the record batch at byte {at} of the records is shorter than its header")
     header = _HEADER.unpack_from(records, at)
     base_offset, attributes, last_delta = header[0], header[5], header[6]
     if last_delta < 0:
-        raise MalformedAnswerError(f"the record batch at byte {at} of the records ends before it begins")
+        raise MalformedResponseError(f"the record batch at byte {at} of the records ends before it begins")
     return Batch(
         base_offset=base_offset,
         next_offset=base_offset + last_delta + 1,
@@ -137,14 +137,14 @@ def records_in(batch: Batch, records: bytes) -> Iterator[Record]:
     as a varint, -1 for null | headers. Varints are in zigzag coding.
     """
     if batch.is_compressed or records[batch.start + _MAGIC_AT] != _MAGIC_WITH_PRODUCERS:
-        raise MalformedAnswerError("its records are compressed, or older than Kafka 0.11")
+        raise MalformedResponseError("its records are compressed, or older than Kafka 0.11")
     at, end = batch.start + _HEADER.size, batch.end
     try:
         for _ in range(batch.records):
             size, at = _varint(records, at)
             record_end = at + size
             if not at < record_end <= end:
-                raise MalformedAnswerError(f"a record at byte {at} of the records ends outside of its batch")
+                raise MalformedResponseError(f"a record at byte {at} of the records ends outside of its batch")
             timestamp_delta, at = _varint(records, at + 1)
             offset_delta, at = _varint(records, at)
             key_size, at = _varint(records, at)
@@ -158,12 +158,12 @@ def records_in(batch: Batch, records: bytes) -> Iterator[Record]:
                 value = records[at : at + value_size]
                 at += value_size
             if at > record_end or not 0 <= offset_delta < batch.next_offset - batch.base_offset:
-                raise MalformedAnswerError(f"a record before byte {record_end} of the records is not one")
+                raise MalformedResponseError(f"a record before byte {record_end} of the records is not one")
             at_ms = batch.max_timestamp_ms if batch.has_log_append_time else batch.first_timestamp_ms + timestamp_delta
             yield Record(batch.base_offset + offset_delta, at_ms, key, value)
             at = record_end
     except IndexError as error:
-        raise MalformedAnswerError("the records end within a record") from error
+        raise MalformedResponseError("the records end within a record") from error
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -180,7 +180,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at + 1
         shift += 7
         if shift > _VARINT_SHIFT_MAX:
-            raise MalformedAnswerError("a varint of the records is longer than ten bytes")
+            raise MalformedResponseError("a varint of the records is longer than ten bytes")
 
 
 class Marker(NamedTuple):
@@ -196,7 +196,7 @@ class Marker(NamedTuple):
 def markers_in(batch: Batch, records: bytes) -> list[Marker]:
     """The end markers of a control batch. Raises MalformedAnswerError."""
     if batch.is_compressed:  # brokers never do that
-        raise MalformedAnswerError("an end marker is compressed")
+        raise MalformedResponseError("an end marker is compressed")
     try:
         return [
             Marker(record.offset, record.timestamp, record.commit, _coordinator_epoch(record.value))
@@ -204,7 +204,7 @@ def markers_in(batch: Batch, records: bytes) -> list[Marker]:
             if record.commit or record.abort
         ]
     except (KafkaError, struct.error, ValueError, IndexError, TypeError, AttributeError) as error:
-        raise MalformedAnswerError(f"an end marker cannot be read: {error}") from error
+        raise MalformedResponseError(f"an end marker cannot be read: {error}") from error
 
 
 def _coordinator_epoch(value: bytes | None) -> int:

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.response import NUMBERS, STRING, decoded, unaligned_view
+from exporter.kafka.messages.response import NUMBERS, STRING, decode_response, unaligned_view
 from exporter.kafka.messages.versions import METADATA
 from exporter.primitives import (
     MalformedBytesError,
@@ -56,7 +56,7 @@ _NO_TOPIC_ID = bytes(_TOPIC_ID_BYTES)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MetadataAnswer:
+class MetadataColumns:
     """One response: T topics, and columns of their P partitions in the order of the response."""
 
     throttle_time_ms: int
@@ -93,12 +93,12 @@ def request(topics: tuple[str, ...] | None) -> RawRequest:
     return RawRequest(METADATA, names + _OPTIONS + b"\0")
 
 
-def decode(body: memoryview) -> MetadataAnswer:
+def decode(body: memoryview) -> MetadataColumns:
     """The columns of the response. Raises MalformedAnswerError if `body` is not exactly such a response."""
-    return decoded(body, "Metadata", FIELDS, _decode)
+    return decode_response(body, "Metadata", FIELDS, _decode)
 
 
-def _decode(body: memoryview) -> MetadataAnswer:
+def _decode(body: memoryview) -> MetadataColumns:
     walk = _Walk(body.tobytes())
     walk.take_all()
     bytes_, numbers = np.frombuffer(body, dtype=np.uint8), unaligned_view(body, ">i4")
@@ -220,9 +220,9 @@ class _Walk:
             at += 1 + 4 * elements
         return True
 
-    def answer(self, **columns: npt.NDArray[np.integer]) -> MetadataAnswer:
+    def answer(self, **columns: npt.NDArray[np.integer]) -> MetadataColumns:
         """With the values that the walk has decoded."""
-        return MetadataAnswer(
+        return MetadataColumns(
             throttle_time_ms=self._throttle_time_ms,
             brokers=self._brokers,
             cluster_id=self._cluster_id,

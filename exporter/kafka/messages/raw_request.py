@@ -14,7 +14,7 @@ from exporter.kafka.messages.versions import Api
 
 
 @dataclass(frozen=True, slots=True)
-class RawAnswer:
+class RawResponse:
     """The body of a response, not decoded, and the one field that the connection itself reads."""
 
     body: memoryview
@@ -24,23 +24,23 @@ class RawAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _AnswerHeader:
+class _ResponseHeader:
     correlation_id: int
 
 
 @dataclass(frozen=True, slots=True)
-class _FlexibleAnswer:
+class _FlexibleResponse:
     """Reads a response header v1 (correlation id, tagged fields) and nothing of the body."""
 
     version: int
 
     @staticmethod
-    def parse_header(buffer: bytearray) -> _AnswerHeader:
+    def parse_header(buffer: bytearray) -> _ResponseHeader:
         data = memoryview(buffer)
         (correlation_id,) = struct.unpack_from(">i", data, 0)
-        return _AnswerHeader(correlation_id)
+        return _ResponseHeader(correlation_id)
 
-    def decode(self, buffer: bytearray) -> RawAnswer:
+    def decode(self, buffer: bytearray) -> RawResponse:
         """Every flexible response that is read raw begins with its throttle time.
 
         Raises ValueError for a response that is too short or has tagged header fields, which no broker sends.
@@ -49,7 +49,7 @@ class _FlexibleAnswer:
         if len(data) < 9 or data[4] != 0:  # correlation id, no tagged fields, throttle time  # noqa: PLR2004
             raise ValueError("the response's header is not a response header v1")
         (throttle_time_ms,) = struct.unpack_from(">i", data, 5)
-        return RawAnswer(body=data[5:], throttle_time_ms=throttle_time_ms, version=self.version)
+        return RawResponse(body=data[5:], throttle_time_ms=throttle_time_ms, version=self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class _RequestHeader:
     api_key: int
     api_version: int
 
-    def get_response_class(self) -> _FlexibleAnswer:
-        return _FlexibleAnswer(self.api_version)
+    def get_response_class(self) -> _FlexibleResponse:
+        return _FlexibleResponse(self.api_version)
 
 
 class RawRequest:

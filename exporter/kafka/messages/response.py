@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.primitives import UNREADABLE, MalformedBytesError, length, read_uvarint, skip_tags
 
 STRING: Final = "string"
@@ -29,13 +29,13 @@ Fields = tuple["int | str | Fields", ...]
 _Decoded = TypeVar("_Decoded")
 
 
-def decoded(body: memoryview, api: str, fields: Fields, decode: Callable[[memoryview], _Decoded]) -> _Decoded:
+def decode_response(body: memoryview, api: str, fields: Fields, decode: Callable[[memoryview], _Decoded]) -> _Decoded:
     """The result of `decode` for `body`, or for `body` without tagged fields. Raises MalformedAnswerError."""
     try:
         return decode(body)
     except UNREADABLE:
         with reading(api, body):
-            return decode(memoryview(untagged(body.tobytes(), fields)))
+            return decode(memoryview(without_tags(body.tobytes(), fields)))
 
 
 @contextmanager
@@ -45,10 +45,10 @@ def reading(api: str, body: memoryview) -> Iterator[None]:
         yield
     except UNREADABLE as error:
         why = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
-        raise MalformedAnswerError(f"{api} response of {len(body)} bytes: {why}") from error
+        raise MalformedResponseError(f"{api} response of {len(body)} bytes: {why}") from error
 
 
-def untagged(body: bytes, fields: Fields) -> bytes:
+def without_tags(body: bytes, fields: Fields) -> bytes:
     """The structure of these fields without its tagged fields. Raises one of UNREADABLE if `body` is anything else."""
     kept = bytearray()
     at = _copy(body, 0, fields, kept)

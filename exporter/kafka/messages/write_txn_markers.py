@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.producer.transaction import WriteTxnMarkersRequest
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 
 TRANSACTION_VERSION = 0
 """KIP-1228: version 2 requires an epoch above the open one; an operator's marker has exactly the open epoch."""
@@ -45,5 +45,5 @@ def decode(answer: Any) -> int:
     """Kafka's error code. Raises MalformedAnswerError."""
     codes = [row.error_code for marker in answer.markers for topic in marker.topics for row in topic.partitions]
     if len(codes) != 1:
-        raise MalformedAnswerError(f"it has {len(codes)} partitions, and one was requested")
+        raise MalformedResponseError(f"it has {len(codes)} partitions, and one was requested")
     return int(codes[0])

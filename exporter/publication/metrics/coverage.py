@@ -11,7 +11,7 @@ import numpy as np
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason
 from exporter.publication.metrics.model import CLUSTER, SHOWN, Metric, Sample
 from exporter.publication.metrics.partitions import is_series_limited
-from exporter.snapshot import Answer, BrokerCoverage, ClockSource, CoordinatorCoverage
+from exporter.snapshot import BrokerCoverage, ClockSource, CoordinatorCoverage, PartitionResult
 
 
 def inconclusive_by_reason(evaluation: Evaluation) -> Iterable[Sample]:
@@ -22,8 +22,8 @@ def inconclusive_by_reason(evaluation: Evaluation) -> Iterable[Sample]:
 
 
 def partitions_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
-    counts = np.bincount(evaluation.snapshot.partitions.answer, minlength=len(Answer)).tolist()
-    return tuple(Sample((answer.label,), counts[answer]) for answer in Answer)
+    counts = np.bincount(evaluation.snapshot.partitions.answer, minlength=len(PartitionResult)).tolist()
+    return tuple(Sample((answer.label,), counts[answer]) for answer in PartitionResult)
 
 
 def unread_by_reason(evaluation: Evaluation) -> Sequence[Sample]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from exporter.publication.metrics.model import PROCESS, STATUS, Distribution, Metric, Sample, Source, seconds
+from exporter.publication.metrics.model import PROCESS, STATUS, Distribution, Metric, MetricSource, Sample, seconds
 from exporter.publication.paths import below
 from exporter.publication.publication import Publication
 from exporter.status import LATENCY_BUCKETS_SECONDS, ClusterStatus, ProcessStatus
 
-_PROCESS_BY_CLUSTER: Final[Source[ProcessStatus]] = Source(lambda publication: publication.process)
+_PROCESS_BY_CLUSTER: Final[MetricSource[ProcessStatus]] = MetricSource(lambda publication: publication.process)
 """In a fleet, build information also has the label `cluster`, because panels of a cluster use it."""
 
 
@@ -34,7 +34,7 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_transaction_exporter_page_info",
         help="Value 1, labelled with the address of the status page below publish.external_url; only where that is set.",
         labels=("url",),
-        of=Source(_page_url),
+        of=MetricSource(_page_url),
         values=lambda url: (Sample((url,), 1),),
     ),
     Metric(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from exporter.evaluation.verdicts import BlockedGroup
-from exporter.publication.metrics.model import PARTITION, SHOWN, Metric, Sample, Samples, Shown
+from exporter.publication.metrics.model import PARTITION, SHOWN, LimitedEvaluation, Metric, Sample, Samples
 
 _GROUP: Final = ("group", *PARTITION)
 
@@ -14,19 +14,19 @@ def _labels(blocked: BlockedGroup) -> tuple[str, ...]:
     return blocked.group, blocked.topic, str(blocked.partition)
 
 
-def _shown(shown: Shown) -> tuple[BlockedGroup, ...]:
+def _shown(shown: LimitedEvaluation) -> tuple[BlockedGroup, ...]:
     return shown.evaluation.blocked_groups[: shown.publication.options.blocked_groups_limit]
 
 
-def records(shown: Shown) -> Samples:
+def records(shown: LimitedEvaluation) -> Samples:
     return tuple(Sample(_labels(blocked), blocked.records) for blocked in _shown(shown))
 
 
-def since(shown: Shown) -> Samples:
+def since(shown: LimitedEvaluation) -> Samples:
     return tuple(Sample(_labels(blocked), blocked.since_ms / 1000) for blocked in _shown(shown))
 
 
-def hidden(shown: Shown) -> int:
+def hidden(shown: LimitedEvaluation) -> int:
     return len(shown.evaluation.blocked_groups) - len(_shown(shown))
 
 

@@ -57,7 +57,7 @@ Samples = Iterable[Sample] | Iterable[Distribution] | PartitionSeries
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Generic[Of]):
+class MetricSource(Generic[Of]):
     """The source of a metric's values."""
 
     part: Callable[[Publication], Of | None]
@@ -66,27 +66,31 @@ class Source(Generic[Of]):
     """True for values about the process: published once, without the label `cluster` of a fleet."""
 
 
-class Shown(NamedTuple):
+class LimitedEvaluation(NamedTuple):
     """An evaluation with the limits of its publication."""
 
     evaluation: Evaluation
     publication: Publication
 
 
-def _shown(publication: Publication) -> Shown | None:
-    return None if publication.evaluation is None else Shown(publication.evaluation, publication)
+def _shown(publication: Publication) -> LimitedEvaluation | None:
+    return None if publication.evaluation is None else LimitedEvaluation(publication.evaluation, publication)
 
 
-CLUSTER: Final[Source[Evaluation]] = Source(lambda publication: publication.evaluation)
-SHOWN: Final[Source[Shown]] = Source(_shown)
-STATUS: Final[Source[ClusterStatus]] = Source(lambda publication: publication.status)
-LOG: Final[Source[LogReport]] = Source(lambda publication: publication.status.transaction_log)
-PROTECTION: Final[Source[Protection]] = Source(
+CLUSTER: Final[MetricSource[Evaluation]] = MetricSource(lambda publication: publication.evaluation)
+SHOWN: Final[MetricSource[LimitedEvaluation]] = MetricSource(_shown)
+STATUS: Final[MetricSource[ClusterStatus]] = MetricSource(lambda publication: publication.status)
+LOG: Final[MetricSource[LogReport]] = MetricSource(lambda publication: publication.status.transaction_log)
+PROTECTION: Final[MetricSource[Protection]] = MetricSource(
     lambda publication: None if publication.status.is_stale else publication.status.protection
 )
-PROCESS: Final[Source[ProcessStatus]] = Source(lambda publication: publication.process, is_of_process=True)
-HISTORY: Final[Source[HistoryStatus]] = Source(lambda publication: publication.process.history, is_of_process=True)
-BASELINE: Final[Source[BaselineStatus]] = Source(lambda publication: publication.process.baseline, is_of_process=True)
+PROCESS: Final[MetricSource[ProcessStatus]] = MetricSource(lambda publication: publication.process, is_of_process=True)
+HISTORY: Final[MetricSource[HistoryStatus]] = MetricSource(
+    lambda publication: publication.process.history, is_of_process=True
+)
+BASELINE: Final[MetricSource[BaselineStatus]] = MetricSource(
+    lambda publication: publication.process.baseline, is_of_process=True
+)
 
 PARTITION: Final = ("topic", "partition")
 
@@ -98,7 +102,7 @@ class Metric(Generic[Of]):
     help: str
     kind: Kind = "gauge"
     labels: tuple[str, ...] = ()
-    of: Source[Of]
+    of: MetricSource[Of]
     values: Callable[[Of], Samples | float | None]
     """A number is the only series of a metric without labels; None: no series."""
 

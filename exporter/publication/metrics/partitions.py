@@ -12,10 +12,10 @@ from exporter.publication.metrics.model import (
     CLUSTER,
     PARTITION,
     SHOWN,
+    LimitedEvaluation,
     Metric,
     PartitionSeries,
     Samples,
-    Shown,
 )
 from exporter.publication.publication import PublishOptions
 from exporter.snapshot import Int64Column
@@ -29,7 +29,7 @@ def is_series_limited(evaluation: Evaluation, options: PublishOptions) -> bool:
     return options.partition_series == "all" and read > options.partition_series_limit
 
 
-def partition_durations(shown: Shown) -> Samples:
+def partition_durations(shown: LimitedEvaluation) -> Samples:
     """Longest duration by partition: a 0 only if the leader responded and no transaction is open."""
     evaluation, options = shown.evaluation, shown.publication.options
     if options.partition_series == "open" or is_series_limited(evaluation, options):

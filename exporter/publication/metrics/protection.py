@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from exporter.evaluation.protection import CHECKS, Protected
+from exporter.evaluation.protection import CHECKS, ProtectionState
 from exporter.publication.metrics.model import PROTECTION, Metric, Sample
 from exporter.snapshot.origin import Protection
 
@@ -14,8 +14,8 @@ def by_check(protection: Protection) -> Iterable[Sample]:
     """No series for a check that could not be read."""
     for name, check in CHECKS.items():
         state = check(protection).state
-        if state is not Protected.UNKNOWN:
-            yield Sample((name,), state is Protected.GOOD)
+        if state is not ProtectionState.UNKNOWN:
+            yield Sample((name,), state is ProtectionState.GOOD)
 
 
 METRICS: tuple[Metric[Any], ...] = (

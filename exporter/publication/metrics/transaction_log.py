@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from exporter.publication.metrics.model import LOG, Distribution, Metric, Sample, Samples, Source
+from exporter.publication.metrics.model import LOG, Distribution, Metric, MetricSource, Sample, Samples
 from exporter.publication.publication import Publication
 from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUCKETS_SECONDS, Counted
 from exporter.transaction_log.report import LogReport
@@ -15,7 +15,7 @@ def _counted(publication: Publication) -> Counted | None:
     return None if report is None else report.counted
 
 
-_COUNTED: Final[Source[Counted]] = Source(_counted)
+_COUNTED: Final[MetricSource[Counted]] = MetricSource(_counted)
 
 
 def _durations(counted: Counted) -> Samples:

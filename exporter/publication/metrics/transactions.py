@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
-from exporter.publication.metrics.model import CLUSTER, PARTITION, SHOWN, Metric, Sample, Samples, Shown
+from exporter.publication.metrics.model import CLUSTER, PARTITION, SHOWN, LimitedEvaluation, Metric, Sample, Samples
 
 _SUSPECT: Final = (*PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
 
@@ -19,7 +19,7 @@ def open_by_verdict(evaluation: Evaluation) -> Sequence[Sample]:
     return tuple(Sample((verdict.label,), counts[verdict]) for verdict in Verdict)
 
 
-def suspects(shown: Shown) -> Samples:
+def suspects(shown: LimitedEvaluation) -> Samples:
     """The worst suspects, up to the limit; the value is the start, so that ages also grow without the exporter."""
     rows = shown.publication.suspects[: shown.publication.options.suspects_limit]
     return tuple(Sample(_suspect_labels(row), row.start_timestamp_ms / 1000) for row in rows)
@@ -37,7 +37,7 @@ def _suspect_labels(row: TransactionRow) -> tuple[str, ...]:
     )
 
 
-def starts_by_client_clock(shown: Shown) -> Samples:
+def starts_by_client_clock(shown: LimitedEvaluation) -> Samples:
     """Those of the same suspects whose start is the timestamp of a client."""
     rows = shown.publication.suspects[: shown.publication.options.suspects_limit]
     return tuple(
@@ -47,7 +47,7 @@ def starts_by_client_clock(shown: Shown) -> Samples:
     )
 
 
-def suspects_hidden(shown: Shown) -> int:
+def suspects_hidden(shown: LimitedEvaluation) -> int:
     evaluation = shown.evaluation
     return evaluation.suspect_count - min(len(evaluation.suspects), shown.publication.options.suspects_limit)
 

@@ -9,15 +9,15 @@ from exporter.evaluation.humanize import humanize_count
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, banner, foot, head
 from exporter.publication.page.sections import table
-from exporter.publication.page.summary import Level, Summary, summarize
+from exporter.publication.page.summary import Severity, Summary, summarize
 from exporter.publication.paths import INCIDENTS, below
 from exporter.publication.publication import Publication
 
-_WORST_FIRST = (Level.BAD, Level.UNKNOWN, Level.WARNING, Level.GOOD)
+_WORST_FIRST = (Severity.BAD, Severity.UNKNOWN, Severity.WARNING, Severity.GOOD)
 _COUNTED = {
-    Level.BAD: "with hanging transactions",
-    Level.UNKNOWN: "without a current snapshot",
-    Level.WARNING: "with a suspect, or partly unread",
+    Severity.BAD: "with hanging transactions",
+    Severity.UNKNOWN: "without a current snapshot",
+    Severity.WARNING: "with a suspect, or partly unread",
 }
 _Found = tuple[Summary, Publication]
 
@@ -30,8 +30,8 @@ def render_overview(publications: Sequence[Publication]) -> Page:
     )
     heading = f"Kafka transactions of {humanize_count(len(publications), 'cluster')}"
     interval_ms = max((publication.status.interval_ms for publication in publications), default=0)
-    attention = [line for line in found if line[0].level is not Level.GOOD]
-    healthy = [line for line in found if line[0].level is Level.GOOD]
+    attention = [line for line in found if line[0].level is not Severity.GOOD]
+    healthy = [line for line in found if line[0].level is Severity.GOOD]
     cards = "\n".join(_card(*line) for line in attention)
     body = [
         banner(_state_of_all(found)),
@@ -52,7 +52,9 @@ def _state_of_all(found: Sequence[_Found]) -> Summary:
     if counts:
         title = "; ".join(f"{humanize_count(count, 'cluster')} {_COUNTED[level]}" for level, count in counts)
         return Summary(level=counts[0][0], title=title, notes=())
-    return Summary(level=Level.GOOD, title=f"No suspect in {humanize_count(len(found), 'cluster')}, all read", notes=())
+    return Summary(
+        level=Severity.GOOD, title=f"No suspect in {humanize_count(len(found), 'cluster')}, all read", notes=()
+    )
 
 
 def _card(summary: Summary, publication: Publication) -> str:

@@ -16,7 +16,7 @@ from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot, head
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
-from exporter.publication.page.summary import Level
+from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import all_at_once, next_step
 from exporter.publication.paths import INCIDENTS, below, path_of, url_of
 
@@ -118,8 +118,8 @@ def _row(incident: Incident, cluster: str | None) -> str:
     )
 
 
-def _level(incident: Incident) -> Level:
-    return Level.GOOD if incident.is_over else Level.BAD if incident.worst.is_hanging else Level.WARNING
+def _level(incident: Incident) -> Severity:
+    return Severity.GOOD if incident.is_over else Severity.BAD if incident.worst.is_hanging else Severity.WARNING
 
 
 def _state(incident: Incident) -> str:
@@ -154,7 +154,7 @@ def _page(shown: Incident, bootstrap: str, runbooks: str | None, interval_ms: in
 
 def _suspect(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
     """With the next command while it is open, and a suspect."""
-    level = Level.BAD if suspect.worst.is_hanging else Level.WARNING
+    level = Severity.BAD if suspect.worst.is_hanging else Severity.WARNING
     ended = "open" if suspect.ended_at_ms is None else humanize_instant(suspect.ended_at_ms)
     held_back = "unknown" if suspect.records_held_back is None else f"{suspect.records_held_back:,} at most"
     facts = (

@@ -14,7 +14,7 @@ from typing import Final
 from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
-from exporter.publication.page.summary import Level, Summary, summarize
+from exporter.publication.page.summary import Severity, Summary, summarize
 from exporter.publication.page.suspects import others_section, suspects_section
 from exporter.publication.page.timeouts import timeouts_section
 from exporter.publication.paths import INCIDENTS, below
@@ -105,6 +105,6 @@ def banner(summary: Summary) -> str:
 
 def _alarm(sentence: str) -> str:
     return (
-        f'<div class="banner {Level.BAD.value}" id="alarm" role="alert"><strong>This exporter is not working: '
+        f'<div class="banner {Severity.BAD.value}" id="alarm" role="alert"><strong>This exporter is not working: '
         f"the page below is old</strong><p>{_e(sentence)}</p></div>"
     )

@@ -23,7 +23,7 @@ GAPS_ABOVE_SUSPECTS_MAX = 2
 SUSPECT_MEANS = "an open transaction that needs attention"
 
 
-class Level(Enum):
+class Severity(Enum):
     """Severity of the headline; the values are CSS classes."""
 
     BAD = "bad"
@@ -36,7 +36,7 @@ class Level(Enum):
 class Summary:
     """One title, and sentences that a reader must not miss."""
 
-    level: Level
+    level: Severity
     title: str
     notes: tuple[str, ...]
 
@@ -45,7 +45,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     """Decides the precedence: no snapshot, then proofs, other suspects, gaps, and only then health."""
     failure = _failure_notes(status)
     if evaluation is None:
-        return Summary(level=Level.UNKNOWN, title=_no_rows_title(status), notes=failure)
+        return Summary(level=Severity.UNKNOWN, title=_no_rows_title(status), notes=failure)
     unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
     notes = (*unread, *_lateness_notes(evaluation), *failure, *_proof_notes(status.proof, is_complete=not unread))
     hanging = [row for row in evaluation.suspects if row.verdict.is_hanging]
@@ -55,24 +55,24 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         more = (f"{humanize_count(others, 'more suspect transaction')}.",) if others else ()
         hang = "1 transaction hangs" if len(hanging) == 1 else f"{len(hanging):,} transactions hang"
         title = f"{_blocked(hanging) or _stopped(hanging)}: {hang}"
-        return Summary(level=Level.BAD, title=title, notes=(proved, *more, *notes))
+        return Summary(level=Severity.BAD, title=title, notes=(proved, *more, *notes))
     if others:
         title = ": ".join(filter(None, (_blocked(evaluation.suspects), humanize_count(others, "suspect transaction"))))
-        return Summary(level=Level.WARNING, title=title, notes=notes)
+        return Summary(level=Severity.WARNING, title=title, notes=notes)
     if unread:
-        return Summary(level=Level.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
+        return Summary(level=Severity.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
     if failure:
-        return Summary(level=Level.WARNING, title="No suspect in the last snapshot, but it is old", notes=notes)
+        return Summary(level=Severity.WARNING, title="No suspect in the last snapshot, but it is old", notes=notes)
     if status.proof is not None and status.proof.provable is not Provable.ALL:
         which = "no hang" if status.proof.provable is Provable.NONE else "not every hang"
-        return Summary(level=Level.WARNING, title=f"No suspect, but {which} could be proved", notes=notes)
+        return Summary(level=Severity.WARNING, title=f"No suspect, but {which} could be proved", notes=notes)
     partitions = evaluation.snapshot.partitions
     excluded = partitions.excluded_count
     read = humanize_count(partitions.included_count, "partition")
     aside = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found."
     notes = (*notes, aside) if excluded else notes
     notes = (f"A suspect is {SUSPECT_MEANS}.", *notes)
-    return Summary(level=Level.GOOD, title=f"No suspect in {read}, all read", notes=notes)
+    return Summary(level=Severity.GOOD, title=f"No suspect in {read}, all read", notes=notes)
 
 
 def _blocked(suspects: Iterable[TransactionRow]) -> str:

@@ -13,7 +13,7 @@ from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
 from exporter.publication.page.advice import Suspected, advice_of, next_command, plan_commands, runbook_url
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.sections import breakable, table
-from exporter.publication.page.summary import SUSPECT_MEANS, Level
+from exporter.publication.page.summary import SUSPECT_MEANS, Severity
 from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
@@ -60,7 +60,7 @@ def all_at_once(suspects: Iterable[Suspected], bootstrap: str) -> str:
 
 def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     """First what an operator decides by, then the evidence."""
-    level = Level.BAD if row.verdict.is_hanging else Level.WARNING
+    level = Severity.BAD if row.verdict.is_hanging else Severity.WARNING
     late = ", late" if row.is_late else ""
     first = [("age", f"{humanize_duration(row.duration_ms)} ({_START_SOURCE[row.start_source]}{late})"), *_unusual(row)]
     groups = [humanize_group(group, now_ms) for group in row.groups]

@@ -20,9 +20,9 @@ from kafka.protocol.metadata import MetadataRequest
 
 from exporter.kafka.client.connections import Address
 from exporter.kafka.client.fault_text import describe_error, reason_of
-from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS, Parser
-from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
-from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS, ResponseParser
+from exporter.kafka.errors import BrokerFault, FaultReason, MalformedResponseError
+from exporter.kafka.messages.raw_request import RawResponse
 from tests.kafka.loopback import HOST, framed
 from tests.kafka.talking import (
     METADATA,
@@ -86,8 +86,8 @@ def test_a_fault_says_what_happened_and_not_which_class(error: Exception, words:
     assert describe_error(error) == words
 
 
-def parser_with_one_request() -> tuple[Parser, int]:
-    parser = Parser(PROCESS.share(), client_id="contract", receive_message_max_bytes=1000)
+def parser_with_one_request() -> tuple[ResponseParser, int]:
+    parser = ResponseParser(PROCESS.share(), client_id="contract", receive_message_max_bytes=1000)
     correlation_id = parser.send_request(raw_request(b"body"))
     return parser, correlation_id
 
@@ -110,14 +110,14 @@ def test_the_parser_hands_the_body_over_however_it_is_cut() -> None:
 
         ((answered_id, answer),) = answers
         assert answered_id == correlation_id
-        assert isinstance(answer, RawAnswer)
+        assert isinstance(answer, RawResponse)
         assert (answer.throttle_time_ms, bytes(answer.body)) == (5, struct.pack(">i", 5) + b"columns")
 
 
 def test_a_response_has_the_version_that_its_request_was_sent_at() -> None:
     """A connection sets it for each request: brokers of one cluster may differ during an upgrade."""
     for version in (3, 7):
-        parser = Parser(PROCESS.share(), client_id="contract", receive_message_max_bytes=1000)
+        parser = ResponseParser(PROCESS.share(), client_id="contract", receive_message_max_bytes=1000)
         request = raw_request(b"body")
         request.API_VERSION = version
         parser.send_request(request)
@@ -285,8 +285,8 @@ def test_throttling_by_a_response_that_cannot_be_decoded_is_ignored() -> None:
     def serve(connection: socket.socket, correlation_id: int, _frame: bytes) -> None:
         connection.sendall(raw_answer(correlation_id, throttle_time_ms=2**31 - 1))
 
-    def refuse(_answer: RawAnswer) -> None:
-        raise MalformedAnswerError("nonsense")
+    def refuse(_answer: RawResponse) -> None:
+        raise MalformedResponseError("nonsense")
 
     with broker(serve) as listener, client() as connections:
         fault = fault_of(connections, listener, read=refuse)

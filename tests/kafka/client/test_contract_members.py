@@ -40,7 +40,7 @@ from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 from exporter.config.kafka_section import OauthSettings
 from exporter.kafka.client import transport
 from exporter.kafka.client.oauth import ClientCredentials
-from exporter.kafka.client.receiving import GrowingBuffer, Parser
+from exporter.kafka.client.receiving import GrowingBuffer, ResponseParser
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
 from exporter.kafka.errors import BrokerFault
 from tests.kafka.talking import SASL_AUTHENTICATE, SASL_HANDSHAKE, ask, broker, client, echo, raw_request
@@ -49,7 +49,7 @@ REPLACED: dict[type, tuple[type, set[str]]] = {
     Connection: (KafkaConnection, {"data_received", "connection_made", "connection_lost", "_sasl_authenticate"}),
     PlainTransport: (KafkaTCPTransport, {"write", "_sock_recv"}),
     TlsTransport: (KafkaSSLTransport, {"write", "_sock_recv"}),
-    Parser: (KafkaProtocol, {"receive_bytes"}),
+    ResponseParser: (KafkaProtocol, {"receive_bytes"}),
     GrowingBuffer: (KafkaBytes, set()),
     Selector: (selectors.DefaultSelector, {"get_key", "register", "unregister", "modify"}),
     ClientCredentials: (AbstractTokenProvider, {"token", "extensions"}),
@@ -219,7 +219,7 @@ def test_members_that_are_read_are_there() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "make"),
-    list(zip((Connection, PlainTransport, Parser, GrowingBuffer), READ, strict=False)),
+    list(zip((Connection, PlainTransport, ResponseParser, GrowingBuffer), READ, strict=False)),
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_no_member_is_read_that_is_not_in_the_table(kind: type, make: Callable[[], Any]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from exporter.evaluation.gaps import gaps
-from exporter.kafka.client.receiving import PROCESS, STEP_BYTES, Parser, ReceiveBudget, ReceiveLimitError, Share
+from exporter.kafka.client.receiving import PROCESS, STEP_BYTES, ReceiveBudget, ReceiveLimitError, ResponseParser, Share
 from exporter.kafka.errors import FaultReason
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer
@@ -31,8 +31,8 @@ def announce(connection: socket.socket, _correlation_id: int, _frame: bytes) -> 
     wait_for_end(connection)
 
 
-def parser(budget: ReceiveBudget) -> Parser:
-    made = Parser(budget.share(), client_id="test", receive_message_max_bytes=ANNOUNCED)
+def parser(budget: ReceiveBudget) -> ResponseParser:
+    made = ResponseParser(budget.share(), client_id="test", receive_message_max_bytes=ANNOUNCED)
     made.send_request(raw_request())
     return made
 

@@ -14,7 +14,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import RememberedTransactions
 from exporter.evaluation.verdicts import InconclusiveReason
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.errors import ErrorCode, MalformedAnswerError
+from exporter.kafka.errors import ErrorCode, MalformedResponseError
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES
 from exporter.kafka.visibility import ids, topics
 from exporter.snapshot import STATE_TOPIC, Snapshot
@@ -202,7 +202,7 @@ def acl(name: str | None, pattern: int) -> SimpleNamespace:
 @pytest.mark.parametrize("read", [ids._patterns, topics._names])
 def test_an_acl_without_a_name_is_malformed(read: Callable[[Any], object], pattern: int) -> None:
     """Null for a name is the broker's fault, and no exception of the exporter."""
-    with pytest.raises(MalformedAnswerError):
+    with pytest.raises(MalformedResponseError):
         read(SimpleNamespace(error_code=0, resources=[acl(None, pattern)]))
 
 

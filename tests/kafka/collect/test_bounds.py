@@ -13,10 +13,10 @@ import pytest
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan import LeaderScan, ask_again_where_moved
 from exporter.kafka.errors import ErrorCode, error_name
-from exporter.kafka.messages.describe_producers import ProducersAnswer, decode
-from exporter.kafka.messages.metadata import MetadataAnswer
+from exporter.kafka.messages.describe_producers import ProducersResponse, decode
+from exporter.kafka.messages.metadata import MetadataColumns
 from exporter.kafka.topology import GAPS_MAX, Topology, topology_of
-from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, Answer
+from exporter.snapshot import ENTRY_FIELDS, NO_LEADER, PartitionResult
 from tests.kafka.counting import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster, Received
 from tests.kafka.fake_model import Model, Partition
@@ -62,7 +62,7 @@ class AnsweredAtOnce:
         return []
 
 
-def led_by_one(partitions: int) -> MetadataAnswer:
+def led_by_one(partitions: int) -> MetadataColumns:
     return answer({"t": dict.fromkeys(range(partitions), (1, 0))})
 
 
@@ -102,7 +102,7 @@ def test_error_codes_that_are_made_up_are_one_reason() -> None:
     scan = LeaderScan.unasked(topology_of(led_by_one(MANY)))
     rows = np.arange(MANY)
     partitions = np.arange(MANY, dtype=np.int32)
-    response = ProducersAnswer(
+    response = ProducersResponse(
         topics=("t",),
         topic=np.zeros(MANY, dtype=np.int32),
         partition=partitions,
@@ -115,7 +115,7 @@ def test_error_codes_that_are_made_up_are_one_reason() -> None:
 
     assert calls(lambda: scan.add(rows, response)) < CALLS_MAX
     assert len(set(scan.reason)) == 51
-    assert np.all(scan.answer == Answer.UNAVAILABLE)
+    assert np.all(scan.answer == PartitionResult.UNAVAILABLE)
 
 
 def test_partitions_are_found_again_in_other_metadata() -> None:

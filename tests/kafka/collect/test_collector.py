@@ -11,7 +11,7 @@ from kafka.protocol.admin.transactions import DescribeProducersResponse
 
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClientClosedError, ClusterUnavailableError, ErrorCode
-from exporter.snapshot import STATE_TOPIC, Answer, MaxTimeout, TransactionKey, TransactionKeys
+from exporter.snapshot import STATE_TOPIC, MaxTimeout, PartitionResult, TransactionKey, TransactionKeys
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.scene import (
     ALIVE,
@@ -36,7 +36,7 @@ def test_a_partition_whose_leader_has_moved_is_requested_again_within_the_cycle(
 
     snapshot = collected(model, on_request=nth(1, "DescribeProducers", move))
 
-    assert answers(snapshot)["mixed", 0] is Answer.READ
+    assert answers(snapshot)["mixed", 0] is PartitionResult.READ
     assert snapshot.is_complete
     assert verdicts(evaluated(snapshot)) == HANGING | ALIVE
 
@@ -113,7 +113,7 @@ def test_metadata_that_lag_do_not_make_an_unread_partition_vanish() -> None:
     snapshot = collected(model, on_request=silence, on_response=lag)
 
     assert metadata_asked > 1
-    assert answers(snapshot)["hung", 1] is Answer.UNAVAILABLE
+    assert answers(snapshot)["hung", 1] is PartitionResult.UNAVAILABLE
     assert not snapshot.is_complete
 
 
@@ -177,7 +177,7 @@ def test_a_partition_left_out_of_the_response_is_unread() -> None:
     snapshot = collected(scene(), on_response=leave_out)
 
     assert reasons(snapshot) == {("lively", 2): "left_out_of_the_answer"}
-    assert answers(snapshot)["lively", 2] is Answer.UNAVAILABLE
+    assert answers(snapshot)["lively", 2] is PartitionResult.UNAVAILABLE
     assert not snapshot.is_complete
 
 
@@ -194,8 +194,8 @@ def test_partitions_without_leader_and_without_permission_are_unread_for_differe
         ("mixed", 1): "TOPIC_AUTHORIZATION_FAILED",
     }
     results = answers(snapshot)
-    assert results["lively", 2] is Answer.UNAVAILABLE
-    assert results["mixed", 0] is results["mixed", 1] is Answer.UNAUTHORIZED
+    assert results["lively", 2] is PartitionResult.UNAVAILABLE
+    assert results["mixed", 0] is results["mixed", 1] is PartitionResult.UNAUTHORIZED
 
 
 def test_a_dead_broker_costs_only_what_it_leads() -> None:
@@ -206,7 +206,7 @@ def test_a_dead_broker_costs_only_what_it_leads() -> None:
         snapshot = collector.collect(seen_before=None)
 
     results = answers(snapshot)
-    unread = {partition for partition, answer in results.items() if answer is not Answer.READ}
+    unread = {partition for partition, answer in results.items() if answer is not PartitionResult.READ}
     assert unread == {(topic, i) for topic, all_ in model.topics.items() for i, p in enumerate(all_) if p.leader == 2}
     assert not any(verdict.is_hanging for verdict in verdicts(evaluated(snapshot)).values())
 

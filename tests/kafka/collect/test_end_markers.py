@@ -9,7 +9,7 @@ import pytest
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.kafka.collect import end_markers
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.kafka.messages.fetch import fetched
 from exporter.kafka.messages.log_batches import Stretch
 from exporter.snapshot import EndMarker
@@ -102,7 +102,7 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
 
 def test_a_response_about_more_than_was_requested_is_ignored() -> None:
     """One partition was requested; without records it is at its end."""
-    with pytest.raises(MalformedAnswerError):
+    with pytest.raises(MalformedResponseError):
         fetched(SimpleNamespace(responses=[]))
     for records in (b"", None):
         partition = SimpleNamespace(error_code=6, records=records, high_watermark=10)
@@ -118,7 +118,7 @@ def test_every_flipped_bit_is_a_response_or_a_fault() -> None:
         damaged[bit // 8] ^= 1 << bit % 8
         try:
             stretch(bytes(damaged))
-        except MalformedAnswerError:
+        except MalformedResponseError:
             refused += 1
 
     assert 0 < refused < len(LOG) * 8
@@ -131,7 +131,7 @@ UNCLEAR = [(3, None), (3, 2), (4, 4), (9, None)]
 @pytest.mark.parametrize(("epoch", "ended"), [*SETTLING, *UNCLEAR])
 def test_only_a_commit_that_is_surely_its_own_ends_the_search(epoch: int, ended: int | None) -> None:
     """A commit at the very epoch may be that of the epoch before, until the records that it ended are seen."""
-    place = end_markers.Place(
+    place = end_markers.MarkerPlace(
         topic="orders", partition=1, leader=1, producer_id=7, epochs=frozenset({3}), newest=(3, 0), times_ms=()
     )
 

@@ -15,7 +15,7 @@ from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy,
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.publication.metrics.coverage import inconclusive_by_reason
-from exporter.publication.metrics.model import Shown
+from exporter.publication.metrics.model import LimitedEvaluation
 from exporter.publication.metrics.transactions import open_by_verdict, suspects_hidden
 from exporter.publication.page.summary import summarize
 from exporter.publication.publication import PublishOptions
@@ -92,7 +92,7 @@ def test_what_was_not_examined_is_reported_wherever_an_operator_looks() -> None:
     assert gaps(evaluation.snapshot) == (sentence,)
     assert f"{sentence}." in summarize(evaluation, status()).notes
     publication = published(evaluation, options=PublishOptions(suspects_limit=3))
-    assert suspects_hidden(Shown(evaluation, publication)) == 7
+    assert suspects_hidden(LimitedEvaluation(evaluation, publication)) == 7
 
 
 def test_up_to_the_limit_nothing_is_set_aside() -> None:

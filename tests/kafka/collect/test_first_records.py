@@ -8,7 +8,7 @@ from kafka.record import default_records
 from exporter.daemon.incidents_file import in_words
 from exporter.kafka.collect import first_records
 from exporter.kafka.collect.first_records import FirstRecord, of_records
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.snapshot import TransactionKey
 from tests.kafka.log_batch import GZIP, batch, log_batch
 
@@ -73,7 +73,7 @@ def test_every_flipped_bit_is_a_record_or_a_fault(compression: int) -> None:
         damaged[bit // 8] ^= 1 << bit % 8
         try:
             of_records(bytes(damaged), OPENED)
-        except MalformedAnswerError:
+        except MalformedResponseError:
             continue
 
 

@@ -10,7 +10,7 @@ import pytest
 from exporter.kafka.collect import origin, state_history
 from exporter.kafka.collect.origin import ProducerTrace
 from exporter.kafka.collect.state_history import StatePartition
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.snapshot import TransactionKey, TransactionState
 from exporter.snapshot.origin import PartitionLog
 from exporter.transaction_log.records import Tombstone, TransactionRecord
@@ -53,7 +53,7 @@ def test_many_batches_markers_and_producers_take_no_more_room(monkeypatch: pytes
     assert trace.before[0].offset == 10
     assert (len(trace.others), len(trace.gaps)) == (3, 3)
     end = reader.next_offset
-    with pytest.raises(MalformedAnswerError, match="more than 3 markers"):
+    with pytest.raises(MalformedResponseError, match="more than 3 markers"):
         reader.take(b"".join(batch(end + number, control=ABORT) for number in range(4)))
 
 

@@ -13,9 +13,9 @@ from exporter.kafka import offsets
 from exporter.kafka.collect import scan_requests
 from exporter.kafka.collect.scan_requests import CHUNK_BYTES_MAX, CHUNK_PARTITIONS_MAX, chunks
 from exporter.kafka.messages import describe_producers
-from exporter.kafka.messages.describe_producers import ProducersAnswer
+from exporter.kafka.messages.describe_producers import ProducersResponse
 from exporter.kafka.messages.producers_layout import ENTRY_BYTES, PARTITION_BYTES
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition, Producer
 from tests.kafka.scene import answers, collector_of, reasons
@@ -73,7 +73,7 @@ def test_many_chunks_read_every_partition_and_progress_is_reported() -> None:
         first_reads = [request for request in cluster.received if request.api == "DescribeProducers"][:8]
 
     assert {len(topic.partition_indexes) for request in first_reads for topic in request.request.topics} == {3, 1}
-    assert set(answers(snapshot).values()) == {Answer.READ}
+    assert set(answers(snapshot).values()) == {PartitionResult.READ}
     open_ = snapshot.open_transactions
     assert sorted(open_.current_txn_start_offset.tolist()) == list(range(20))
     assert open_.last_stable_offset.tolist() == open_.current_txn_start_offset.tolist()
@@ -99,7 +99,9 @@ def test_after_a_failed_chunk_the_rest_is_not_requested() -> None:
 
     unread = {("t", i) for i in range(20) if i % 2} - {("t", 1), ("t", 3), ("t", 5)}
     assert reasons(snapshot) == dict.fromkeys(unread, "connection_lost")
-    assert {partition for partition, answer in answers(snapshot).items() if answer is Answer.READ}.isdisjoint(unread)
+    assert {partition for partition, answer in answers(snapshot).items() if answer is PartitionResult.READ}.isdisjoint(
+        unread
+    )
     (failed,) = [broker for broker in snapshot.brokers if broker.failure is not None]
     assert (failed.broker, failed.partitions) == (2, 10)
 
@@ -111,7 +113,7 @@ def test_the_next_request_is_out_before_a_response_is_decoded_and_never_two(monk
     asked_when_decoding: list[int] = []
     decode = describe_producers.decode
 
-    def patient(*arguments: Any, **more: Any) -> ProducersAnswer:
+    def patient(*arguments: Any, **more: Any) -> ProducersResponse:
         ours = len(asked_when_decoding) + 1
         until(lambda: producers_requests() > min(ours, count - 1))
         asked_when_decoding.append(producers_requests())
@@ -125,7 +127,7 @@ def test_the_next_request_is_out_before_a_response_is_decoded_and_never_two(monk
     with FakeCluster(model) as cluster, collector_of(cluster) as collector:
         snapshot = collector.collect()
 
-    assert set(answers(snapshot).values()) == {Answer.READ}
+    assert set(answers(snapshot).values()) == {PartitionResult.READ}
     assert asked_when_decoding[:count] == [*range(2, count + 1), count]
 
 

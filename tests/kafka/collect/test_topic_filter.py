@@ -11,7 +11,7 @@ from exporter.config.loading import load
 from exporter.evaluation.gaps import gaps
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
-from exporter.snapshot import STATE_TOPIC, Answer, Snapshot
+from exporter.snapshot import STATE_TOPIC, PartitionResult, Snapshot
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import answers, evaluated, scene, verdicts
@@ -34,7 +34,7 @@ def collector(cluster: FakeCluster, *, include: str = "", exclude: str = "") -> 
 
 
 def read_topics(snapshot: Snapshot) -> set[str]:
-    return {topic for (topic, _), answer in answers(snapshot).items() if answer is Answer.READ}
+    return {topic for (topic, _), answer in answers(snapshot).items() if answer is PartitionResult.READ}
 
 
 def requested(cluster: FakeCluster) -> set[str]:
@@ -60,7 +60,9 @@ def test_patterns_match_whole_names_and_exclude_wins(include: str, exclude: str,
 
         assert read_topics(snapshot) == set(expected)
         assert requested(cluster) == set(expected)
-        assert snapshot.partitions.excluded_count == sum(each is Answer.EXCLUDED for each in answers(snapshot).values())
+        assert snapshot.partitions.excluded_count == sum(
+            each is PartitionResult.EXCLUDED for each in answers(snapshot).values()
+        )
         assert len(answers(snapshot)) == 15
 
 
@@ -84,7 +86,7 @@ def test_a_topic_that_an_operator_names_is_read() -> None:
     with FakeCluster(scene(), nodes=2) as cluster, collector(cluster, exclude="hung") as made:
         snapshot = made.collect(scope=Scope(topic="hung"))
 
-    assert set(answers(snapshot).values()) == {Answer.READ}
+    assert set(answers(snapshot).values()) == {PartitionResult.READ}
     assert {topic for topic, _ in answers(snapshot)} == {"hung"}
 
 

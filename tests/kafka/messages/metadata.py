@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kafka.protocol.metadata import MetadataResponse
 
 from exporter.kafka.messages import metadata
-from exporter.kafka.messages.metadata import MetadataAnswer
+from exporter.kafka.messages.metadata import MetadataColumns
 from exporter.kafka.messages.versions import METADATA
 
 VERSION = METADATA.highest
@@ -15,7 +15,7 @@ Topics = list[tuple[str, int, list[tuple[int, int, int, list[int], list[int], li
 """(name, error, partitions as (index, leader, leader epoch, replicas, in sync, offline))."""
 
 
-def columns(answer: MetadataAnswer) -> Topics:
+def columns(answer: MetadataColumns) -> Topics:
     """The same, from the columns of a response, without offline replicas, which the exporter does not read."""
     partitions = []
     replicas, in_sync = iter(answer.replicas.tolist()), iter(answer.in_sync.tolist())
@@ -37,7 +37,7 @@ Leaders = dict[int, tuple[int, int]]
 """Partition -> (leader, leader epoch)."""
 
 
-def answer(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> MetadataAnswer:
+def answer(topics: Mapping[str, Leaders], *, errors: dict[str, int] | None = None, brokers: int = 2) -> MetadataColumns:
     """A Metadata response as on the wire: encoded by kafka-python and decoded by the exporter."""
     return metadata.decode(memoryview(body(topics, errors=errors, brokers=brokers)))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka.protocol.admin.transactions import DescribeProducersResponse
 
-from exporter.kafka.messages.describe_producers import ProducersAnswer
+from exporter.kafka.messages.describe_producers import ProducersResponse
 from exporter.primitives import compact, uvarint
 
 Entry = tuple[int, int, int, int, int, int]
@@ -57,7 +57,7 @@ def by_kafka_python(topics: Topics, throttle_time_ms: int) -> bytes:
     return bytes(answer.encode())
 
 
-def columns(answer: ProducersAnswer) -> tuple[Any, ...]:
+def columns(answer: ProducersResponse) -> tuple[Any, ...]:
     """The same, from a response's columns."""
     partitions = (answer.topic, answer.partition, answer.error, answer.producers)
     entries = answer.columns().values()

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from kafka.protocol.admin.transactions import DescribeProducersRequest, DescribeProducersResponse
 
 from exporter.kafka.messages import describe_producers, producers_layout
-from exporter.kafka.messages.describe_producers import FIELDS, ProducersAnswer, decode
+from exporter.kafka.messages.describe_producers import FIELDS, ProducersResponse, decode
 from exporter.kafka.messages.producers_layout import ENTRY_BYTES
-from exporter.kafka.messages.response import untagged
+from exporter.kafka.messages.response import without_tags
 from exporter.primitives import compact, uvarint
 from exporter.snapshot import ENTRY_FIELDS
 from tests.kafka.messages.producers import Row, Topics, by_hand, by_kafka_python, columns, no_tags
@@ -94,12 +94,12 @@ def by_oracle(body: bytes) -> tuple[Any, ...]:
 DECODERS = TwoDecoders(lambda body: columns(decode(body)), by_oracle)
 
 
-def all_columns(answer: ProducersAnswer) -> list[tuple[str, object]]:
+def all_columns(answer: ProducersResponse) -> list[tuple[str, object]]:
     """Everything but the layout."""
     return [(f.name, np.asarray(getattr(answer, f.name)).tolist()) for f in fields(answer) if f.name != "layout"]
 
 
-def twice(body: bytes, producer_ids: set[int] | None = None, *, every: bool = False) -> ProducersAnswer:
+def twice(body: bytes, producer_ids: set[int] | None = None, *, every: bool = False) -> ProducersResponse:
     """The columns of `body`, which must be the same where it is laid out as the last response."""
     answer = decode(memoryview(body), producer_ids, every=every)
     assert all_columns(decode(memoryview(body), producer_ids, every=every, like=answer.layout)) == all_columns(answer)
@@ -192,7 +192,7 @@ def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataOb
         return data.draw(TAGS)
 
     body = by_hand(topics, 7, tags)
-    assert untagged(body, FIELDS[0]) == by_hand(topics, 7, no_tags)
+    assert without_tags(body, FIELDS[0]) == by_hand(topics, 7, no_tags)
     assert columns(twice(body)) == expected(topics, 7)
 
 

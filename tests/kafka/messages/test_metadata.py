@@ -14,7 +14,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from exporter.kafka.messages import metadata
 from exporter.kafka.messages.metadata import FIELDS, decode
-from exporter.kafka.messages.response import untagged
+from exporter.kafka.messages.response import without_tags
 from exporter.kafka.messages.versions import METADATA
 from exporter.primitives import compact, uvarint
 from tests.kafka.messages.metadata import Topics, columns
@@ -153,7 +153,7 @@ TAGS = st.sampled_from([b"\0", b"\1\0\1x", b"\2\0\0\x81\1\3abc"])
 def test_tagged_fields_anywhere_are_stepped_over(topics: Topics, data: st.DataObject) -> None:
     """Additions of a later Kafka change nothing of what is read."""
     body = by_hand(topics, lambda: data.draw(TAGS))
-    assert untagged(body, FIELDS) == by_hand(topics, lambda: b"\0")
+    assert without_tags(body, FIELDS) == by_hand(topics, lambda: b"\0")
     assert columns(decode(memoryview(body))) == online(topics)
 
 

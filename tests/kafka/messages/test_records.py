@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
-from exporter.kafka.errors import MalformedAnswerError
+from exporter.kafka.errors import MalformedResponseError
 from exporter.kafka.messages.log_batches import Record, batches, records_in
 from tests.kafka.log_batch import GZIP, log_batch
 
@@ -48,7 +48,7 @@ def test_a_damaged_record_is_decoded_or_refused(
     """Never another error, and never bytes of outside of the batch."""
     data = bytearray(built(records))
     data[at % (len(data) - 61) + 61] = byte
-    with contextlib.suppress(MalformedAnswerError):
+    with contextlib.suppress(MalformedResponseError):
         assert all(len(record.key or b"") + len(record.value or b"") < len(data) for record in decoded(bytes(data)))
 
 
@@ -56,7 +56,7 @@ def test_a_damaged_record_is_decoded_or_refused(
 def test_more_records_than_bytes_are_refused(count: int) -> None:
     data = bytearray(built([(0, b"k", b"v")]))
     data[57:61] = count.to_bytes(4, "big")
-    with pytest.raises(MalformedAnswerError):
+    with pytest.raises(MalformedResponseError):
         decoded(bytes(data))
 
 
@@ -69,7 +69,7 @@ def test_a_compressed_batch_is_not_unpacked() -> None:
     whole = bytes(data + bomb)
     tracemalloc.start()
     try:
-        with pytest.raises(MalformedAnswerError, match="compressed"):
+        with pytest.raises(MalformedResponseError, match="compressed"):
             decoded(whole)
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:

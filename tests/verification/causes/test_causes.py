@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from examples.workload.wire import BrokerRefused
-from exporter.evaluation.protection import Protected
+from exporter.evaluation.protection import ProtectionState
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.causes import Cause
 from exporter.explain.timeline import Clock
@@ -54,7 +54,9 @@ def test_the_schema_has_the_names_of_the_code() -> None:
     assert properties["cause"]["enum"] == [*(cause.value for cause in Cause), None]
     assert properties["possible_causes"]["items"]["enum"] == [cause.value for cause in Cause]
     assert properties["timeline"]["items"]["properties"]["clock"]["enum"] == [clock.value for clock in Clock]
-    assert properties["prevention"]["items"]["properties"]["state"]["enum"] == [state.value for state in Protected]
+    assert properties["prevention"]["items"]["properties"]["state"]["enum"] == [
+        state.value for state in ProtectionState
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileDamagedError
-from exporter.evaluation.fields import Kind
+from exporter.evaluation.fields import ColumnType
 from exporter.history.schema import TABLES, file_name
 from exporter.history.writer import arrow_schema
 from exporter.pipeline.files import HistoryFile, batch_of, damage_of
@@ -153,12 +153,12 @@ _BASELINE: Final = {
     "thresholds": {"transactional_ids": [], "groups": [], "topics": []},
 }
 _OF_KIND: Final = {
-    Kind.TEXT: "t",
-    Kind.INTEGER: 1,
-    Kind.LONG: 2,
-    Kind.FLAG: True,
-    Kind.INSTANT: 3,
-    Kind.TEXTS: ["g"],
+    ColumnType.TEXT: "t",
+    ColumnType.INTEGER: 1,
+    ColumnType.LONG: 2,
+    ColumnType.FLAG: True,
+    ColumnType.INSTANT: 3,
+    ColumnType.TEXTS: ["g"],
 }
 _HASH: Final = b"$2y$10$" + b"a" * 53
 
@@ -206,6 +206,6 @@ TARGETS: Final[dict[str, Target]] = {
     "state file": Target((json.dumps(_STATE).encode(),), _state),
     "file of the history": Target(tuple(map(_parquet, TABLES)), _history),
     "plan of many aborts": Target(
-        (plan_file.written("id", 5, ()).encode(),), _refused_by(plan_file.PlanFileError, plan_file.parsed)
+        (plan_file.render_plan_file("id", 5, ()).encode(),), _refused_by(plan_file.PlanFileError, plan_file.parse)
     ),
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from tests.verification.model import rights
 from tests.verification.model.cluster import Cluster
 from tests.verification.model.drive import POLICY, is_complete, rows_of
@@ -256,7 +256,7 @@ def _is_older(standing: Standing, now_ms: int, slack_ms: int) -> bool:
 def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
     """I4 and I7: complete only where all was seen."""
     world, partitions = cycle.world, cycle.evaluation.snapshot.partitions
-    read = {partitions.name(row) for row in range(len(partitions)) if partitions.answer[row] == Answer.READ}
+    read = {partitions.name(row) for row in range(len(partitions)) if partitions.answer[row] == PartitionResult.READ}
     shown = {topic for topic, _ in read} - {STATE_TOPIC}
     shown |= _visible_topics(world.moments[world.metadata_at])
     lasting = frozenset.intersection(*(moment.topics for moment in cycle.moments))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import Any, TypeVar
 
-from exporter.kafka.client.connections import Address, Received
-from exporter.kafka.errors import BrokerFault, FaultReason, MalformedAnswerError
+from exporter.kafka.client.connections import Address, ReceivedResponse
+from exporter.kafka.errors import BrokerFault, FaultReason, MalformedResponseError
 from exporter.status import ApiStatistics
 from tests.verification.model.world import World
 
@@ -91,16 +91,16 @@ class SimConnections:
         timeout_s: float,
         once: bool = False,  # noqa: ARG002 - nothing is ever sent twice here
         sent: Any = None,  # noqa: ARG002 - nothing is sent ahead
-    ) -> Received:
+    ) -> ReceivedResponse:
         """The response, still to be decoded. Raises BrokerFault."""
         await _STEP
-        return Received(address, api, self._world.answer(address.port, request, timeout_s), 0.0)
+        return ReceivedResponse(address, api, self._world.answer(address.port, request, timeout_s), 0.0)
 
-    def decode(self, received: Received, read: Callable[[Any], Any]) -> Any:
+    def decode(self, received: ReceivedResponse, read: Callable[[Any], Any]) -> Any:
         """What `read` makes of the response. Raises BrokerFault."""
         try:
             return read(received.answer)
-        except (MalformedAnswerError, TypeError) as error:
+        except (MalformedResponseError, TypeError) as error:
             raise BrokerFault(
                 FaultReason.MALFORMED_ANSWER,
                 f"broker at {received.address} sent a response to {received.api} that cannot be decoded: {error}",

@@ -74,7 +74,7 @@ def _keys_without_topic_ids(partitions: Partitions, open_: OpenTransactions) -> 
     return keys_of(replace(partitions, topic_ids=()), open_)
 
 
-def _done_as_shown(_options: Any, means: recover.Means, shown: Plan, _forced: Any, audit: AuditLog) -> int:
+def _done_as_shown(_options: Any, means: recover.ClusterAccess, shown: Plan, _forced: Any, audit: AuditLog) -> int:
     partition = means.partition(shown.row.topic, shown.row.partition)
     return recover.reported(carry_out.carry_out(shown, partition, audit))
 

@@ -20,7 +20,7 @@ from typing import Any
 from exporter.commands import abort_planned, consent, force_terminate
 from exporter.commands import recover as recover_command
 from exporter.commands.context import Context
-from exporter.commands.examine import Judge
+from exporter.commands.examine import Examiner
 from exporter.daemon import state_file
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
@@ -79,7 +79,7 @@ class Exporter:
         """What the state file does not keep is gone, and so is what the collector knew."""
         self.world.is_restart_due = False
         self.collector = self._collector()
-        kept = json.loads(json.dumps(state_file.document_of(state_file.State(self.memory))))
+        kept = json.loads(json.dumps(state_file.document_of(state_file.SavedState(self.memory))))
         self.memory = state_file.state_of(kept).memory
         self.collector.recall(self.cluster)
 
@@ -117,7 +117,9 @@ class Exporter:
 
     def abort_planned(self, rows: tuple[TransactionRow, ...]) -> int:
         """`abort --plan-file`, of a plan that was written of these rows."""
-        plan = plan_file.parsed(plan_file.written(CLUSTER_ID, self.world.cluster.now_ms, [(row, {}) for row in rows]))
+        plan = plan_file.parse(
+            plan_file.render_plan_file(CLUSTER_ID, self.world.cluster.now_ms, [(row, {}) for row in rows])
+        )
 
         def command() -> int:
             with replaced(abort_planned, "load", lambda _path: plan):
@@ -125,11 +127,11 @@ class Exporter:
 
         return self._run(command)
 
-    def _means(self, policy: Policy) -> recover_command.Means:
+    def _means(self, policy: Policy) -> recover_command.ClusterAccess:
         """Those of a new process."""
         collector = self._collector()
-        judge = Judge(collector, policy, sleep=self.world.sleep, clock=self.world.clock)
-        return recover_command.Means(
+        judge = Examiner(collector, policy, sleep=self.world.sleep, clock=self.world.clock)
+        return recover_command.ClusterAccess(
             judge=judge.judge, partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition)
         )
 

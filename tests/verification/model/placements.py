@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from exporter.kafka.errors import BrokerFault
-from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.kafka.messages.raw_request import RawResponse
 from tests.verification.model.answers import Answers
 from tests.verification.model.cluster import Cluster
 from tests.verification.model.directors import Played, Schedule
@@ -134,7 +134,7 @@ def _response(world: World) -> tuple[Any, ...]:
     assert world.next_request is not None
     try:
         answer = world.answer(*world.next_request)
-        response = bytes(answer.body) if isinstance(answer, RawAnswer) else pickle.dumps(answer, -1)
+        response = bytes(answer.body) if isinstance(answer, RawResponse) else pickle.dumps(answer, -1)
     except BrokerFault as fault:
         response = str((fault.reason, fault)).encode()
     moments = world.moments

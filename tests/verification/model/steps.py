@@ -19,7 +19,7 @@ from exporter.kafka.leadership.confirm import Claim
 from exporter.kafka.leadership.quorum import quorum_through
 from exporter.kafka.state_partitions import StateLeaders
 from exporter.recovery import carry_out
-from exporter.recovery.partition import Look
+from exporter.recovery.partition import PartitionState
 from exporter.recovery.plan import Plan
 from exporter.snapshot import CoordinatorProof, Snapshot, StatePartitionProof
 from tests.verification.model.defects import Defect
@@ -66,7 +66,7 @@ def _claims_of_owners(proof: CoordinatorProof, producer_ids: Collection[int]) ->
     return _state_claims(proof, [producer_id for producer_id in producer_ids if producer_id in listed])
 
 
-def _is_same_start(plan: Plan, look: Look) -> bool:
+def _is_same_start(plan: Plan, look: PartitionState) -> bool:
     """The last look, by start offset alone."""
     return any(entry.current_txn_start_offset == plan.row.start_offset for entry in look.entries)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from exporter.kafka.messages.raw_request import RawAnswer
+from exporter.kafka.messages.raw_request import RawResponse
 from tests.verification.model.image import TopicPartition
 from tests.verification.model.logs import Entry
 
@@ -21,9 +21,9 @@ _OFFSET = struct.Struct(">ihqqiB")
 _ASKED = struct.Struct(">iiqB")
 
 
-def answer(body: bytes) -> RawAnswer:
+def answer(body: bytes) -> RawResponse:
     """As the client hands it to the reader."""
-    return RawAnswer(body=memoryview(body), throttle_time_ms=0, version=0)
+    return RawResponse(body=memoryview(body), throttle_time_ms=0, version=0)
 
 
 def body_of(request: Any) -> bytes:

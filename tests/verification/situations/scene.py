@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from examples.workload.planting import PlantedTransaction
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Verdict
-from exporter.snapshot import Answer
+from exporter.snapshot import PartitionResult
 from tests.brokers.cluster import KafkaCluster
 from tests.verification.situations import ground
 from tests.verification.situations.java_tool import JavaAnswer
@@ -137,7 +137,7 @@ class Scene:
                 unread={
                     partitions.name(row): partitions.reasons[int(partitions.reason[row])]
                     for row in mine
-                    if partitions.answer[row] != Answer.READ
+                    if partitions.answer[row] != PartitionResult.READ
                 },
                 topics=frozenset(partitions.name(row)[0] for row in mine),
                 is_complete=evaluation.snapshot.is_complete,
