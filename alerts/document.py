@@ -25,9 +25,10 @@ def table() -> str:
 def first_block() -> str:
     """Where the command is and with which login it runs, so that a page's commands run as they stand; a fence for each way.
 
-    The exporter's own login can only read. In a container HOME is the mounted folder, which keeps audit log and plan files.
+    The exporter's own login can only read. In a container HOME and working directory are the mounted folder, which has the
+    login and keeps audit log and plan files.
     """
-    in_container = f'docker run -it --rm --network host --user "$(id -u)" -e HOME=/tmp -v "$PWD:/tmp" {PROGRAM}'
+    in_container = f'docker run -it --rm --network host --user "$(id -u)" -e HOME=/tmp -v "$PWD:/tmp" -w /tmp {PROGRAM}'
     own = '"$@" --command-config client.properties; }'
     bootstrap = """export BOOTSTRAP="$(sed -n 's/^bootstrap.servers *[=:] *//p' client.properties)\""""
     return f"""\

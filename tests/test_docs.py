@@ -235,7 +235,8 @@ def test_code_that_exists_is_not_reported(tmp_path: Path) -> None:
     """Inherited members, fields, constants, modules, imported packages, and what is Kafka's or a file."""
     document = tmp_path / "page.md"
     document.write_text(
-        "`WatchedCluster.cycle` and `DaemonServices` in `exporter/daemon/watched_cluster.py`, `EmbeddedReader.close`, `Utils.abs`, "
+        "`WatchedCluster.cycle` and `DaemonServices` in `exporter/daemon/watched_cluster.py`, `EmbeddedReader.close`, "
+        "`Utils.abs`, "
         "`LIVENESS_CYCLES` (`daemon/scheduler.py`), `DaemonServices.publish`, `exporter.cycle.Reader`, `Chart.yaml`, "
         "`python -m tests.verification.model`, `tests/test_docs.py::test_code_that_exists_is_not_reported`."
     )

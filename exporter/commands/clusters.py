@@ -29,15 +29,19 @@ class ClusterResult(Generic[T]):
 
 def on_each(settings: Settings, read: Callable[[ClusterSettings, Collector], T]) -> tuple[ClusterResult[T], ...]:
     """The results of `read`, in the order of the clusters. A failure is printed, with the name of its cluster."""
-    if not settings.clusters:  # in this thread, which Ctrl-C interrupts
-        results: tuple[ClusterResult[T], ...] = (_result(settings.watched[0], read),)
-    else:
-        with ThreadPoolExecutor(min(len(settings.watched), CLUSTERS_MAX)) as pool:
-            results = tuple(pool.map(lambda cluster: _result(cluster, read), settings.watched))
+    results = at_the_same_time(lambda cluster: _result(cluster, read), settings.watched)
     for result in results:
         if result.failure:
             complain(f"{cluster_prefix(result.cluster)}{result.failure}")
     return results
+
+
+def at_the_same_time(do: Callable[[ClusterSettings], T], clusters: Sequence[ClusterSettings]) -> tuple[T, ...]:
+    """The results of `do`, in the order of `clusters`. One cluster alone runs in this thread, which Ctrl-C interrupts."""
+    if len(clusters) == 1:
+        return (do(clusters[0]),)
+    with ThreadPoolExecutor(min(len(clusters), CLUSTERS_MAX)) as pool:
+        return tuple(pool.map(do, clusters))
 
 
 def cluster_prefix(cluster: ClusterSettings) -> str:

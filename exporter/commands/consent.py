@@ -58,6 +58,7 @@ def agrees(options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any
         answer = _asked(question)
     except KeyboardInterrupt:
         audit.step("declined", by="Ctrl-C", **about)
+        complain("declined, nothing is written")
         raise
     is_agreed = answer.strip() == "yes"
     audit.step("confirmed" if is_agreed else "declined", by="terminal", **about)

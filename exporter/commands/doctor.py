@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from exporter.commands.clusters import CLUSTERS_MAX
+from exporter.commands.clusters import at_the_same_time
 from exporter.commands.context import Context
 from exporter.commands.lines import fit, say, terminal_width
 from exporter.commands.report import opened_collector
@@ -51,8 +50,7 @@ class Examination:
 def run(context: Context, settings: Settings) -> int:
     """Print the diagnosis of each cluster; returns the exit status."""
     options = context.options
-    with ThreadPoolExecutor(min(len(settings.watched), CLUSTERS_MAX)) as pool:
-        found = tuple(pool.map(partial(_examined, context, settings), settings.watched))
+    found = at_the_same_time(partial(_examined, context, settings), settings.watched)
     if options.format == "json":
         documents = [_document(examined) for examined in found]
         names = [cluster.name for cluster in settings.clusters]

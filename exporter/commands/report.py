@@ -87,7 +87,7 @@ def opened_collector(kafka: KafkaSettings, scan: ScanSettings) -> Iterator[Colle
     """A collector of one command, which says on a terminal that no broker has responded yet. Raises CredentialsError."""
     with closing(Collector.opened(kafka, scan)) as collector:
         wait = f"no response from {kafka.bootstrap} yet; waiting for up to {humanize_duration(scan.deadline_ms)}"
-        with waiting_notice(wait, lambda: not collector.has_metadata):
+        with waiting_notice(wait, lambda: not collector.has_response):
             yield collector
 
 

@@ -29,10 +29,6 @@ class LatestMetadata:
         self.cluster = UNKNOWN_CLUSTER
         """The cluster that is read: brokers of another one are refused."""
 
-    @property
-    def is_known(self) -> bool:
-        return self._topology is not None
-
     def topology_of(self, answer: RawResponse) -> Topology:
         """The topology of this response; the same object as before if nothing has changed."""
         content = answer.body[_THROTTLE_TIME_BYTES:].tobytes()

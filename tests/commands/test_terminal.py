@@ -10,6 +10,7 @@ from socket import socket
 import pytest
 
 from exporter.commands import report
+from exporter.commands.clusters import at_the_same_time
 from exporter.commands.progress import Progress
 from exporter.commands.report import opened_collector, waiting_notice
 from exporter.commands.transactions_table import rendered
@@ -153,3 +154,12 @@ def test_a_command_that_has_its_response_says_nothing() -> None:
         pass
 
     assert (screen.getvalue(), file.getvalue()) == ("", "")
+
+
+def test_one_cluster_is_read_in_the_thread_that_ctrl_c_interrupts() -> None:
+    """And several at the same time: each waits for the other."""
+    one = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings.watched
+    together = threading.Barrier(2, timeout=10)
+
+    assert at_the_same_time(lambda _: threading.current_thread(), one) == (threading.current_thread(),)
+    assert sorted(at_the_same_time(lambda _: together.wait(), (*one, *one))) == [0, 1]

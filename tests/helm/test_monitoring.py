@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.helm.chart import NAMESPACE, RELEASE, Refused, render, render_values
 from tests.helm.manifests import of_kind, only
 
 POD: Final = f"-n {NAMESPACE} deploy/{RELEASE}-{PROGRAM}"
-IN_POD: Final = f'{PROGRAM}() {{ kubectl exec -i$([ -t 1 ] && echo t) {POD} -- {PROGRAM} "$@"; }}'
+IN_POD: Final = f'{PROGRAM}() {{ local t=-i; [ -t 1 ] && t=-it; kubectl exec $t {POD} -- {PROGRAM} "$@"; }}'
 """Without a terminal where the output goes to another program: a terminal would end its lines with CR, too."""
 ENABLED: Final = "--set=prometheusRule.enabled=true"
 ALERTS: Final = sorted({rule["alert"] for rule in rules_of(groups_of()) if "alert" in rule})
@@ -95,6 +96,29 @@ def test_durations_and_runbooks_are_values(tmp_path: Path) -> None:
     choices = Choices(durations=durations, runbook_base="https://wiki/runbooks", grafana_url="https://grafana")
 
     assert groups({"durations": durations, **urls}, tmp_path) == rule_groups(choices)
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_command_in_the_pod_has_a_terminal_where_the_output_is_one(*, is_terminal: bool, tmp_path: Path) -> None:
+    """On a terminal it prints a table, and in a pipe lines without CR."""
+    stub = tmp_path / "kubectl"
+    stub.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/asked\n')
+    stub.chmod(0o755)
+    master, slave = os.openpty()
+    try:
+        subprocess.run(
+            ["bash", "-uc", f"{IN_POD}\n{PROGRAM} list"],
+            stdout=slave if is_terminal else subprocess.PIPE,
+            check=True,
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        )
+    finally:
+        os.close(master)
+        os.close(slave)
+
+    words = (tmp_path / "asked").read_text().split()
+    assert words == ["exec", "-it" if is_terminal else "-i", *POD.split(), "--", PROGRAM, "list"]
 
 
 @pytest.mark.programs

@@ -188,7 +188,7 @@ def test_everything_s_values_arrive() -> None:
     assert template["metadata"]["annotations"]["example.org/pod"] == "yes"
     assert pod["imagePullSecrets"] == [{"name": "mirror-login"}, {"name": "other-login"}]
     assert exporter["image"].startswith("mirror.example.org/kafka-transaction-exporter@sha256:")
-    assert (exporter["env"][2:], neighbour["name"]) == ([{"name": "TZ", "value": "UTC"}], "neighbour")
+    assert (exporter["env"][3:], neighbour["name"]) == ([{"name": "TZ", "value": "UTC"}], "neighbour")
     assert exporter["args"][-1] == "--log.level=debug"
     assert exporter["resources"] == {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
     assert exporter["envFrom"] == [{"configMapRef": {"name": "proxy-settings"}}]

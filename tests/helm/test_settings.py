@@ -21,7 +21,8 @@ from tests.runbooks.desk import LISTENS
 
 pytestmark = pytest.mark.programs
 
-OF_WEB_SERVER: Final = {LISTENS, "KAFKA_TRANSACTION_EXPORTER__PUBLISH__WEB_CONFIG_FILE"}
+STATE_FILE: Final = "KAFKA_TRANSACTION_EXPORTER__STATE__FILE"
+OF_SERVE: Final = {LISTENS, "KAFKA_TRANSACTION_EXPORTER__PUBLISH__WEB_CONFIG_FILE", STATE_FILE}
 SECRETS: Final = {setting.name for setting in SETTINGS if setting.is_secret}
 
 
@@ -70,7 +71,7 @@ def test_the_test_pod_sees_what_the_exporter_sees(name: str) -> None:
     assert tested["volumeMounts"] == [mount for mount in serve["volumeMounts"] if mount["name"] not in own]
     for key in ("image", "securityContext", "envFrom"):
         assert tested.get(key) == serve.get(key)
-    assert tested["env"] == [variable for variable in serve["env"] if variable["name"] not in OF_WEB_SERVER]
+    assert tested["env"] == [variable for variable in serve["env"] if variable["name"] not in OF_SERVE]
     places = [argument for argument in serve["args"] if argument.startswith(("--config.file=", "--clusters="))]
     assert tested["args"] == ["doctor", *places, "--state.file=none", "--require=all"]
     assert build_parser().parse_args(tested["args"]).command == "doctor"
@@ -161,9 +162,21 @@ def test_no_secret_is_rendered(name: str) -> None:
             assert not any("password" in word.lower() for word in container.get("args", []))
             assert all(
                 variable["name"]
-                in {"TZ", "AWS_DEFAULT_REGION", "STATE_DIRECTORY", CONFIG_FILE, CLUSTERS_FILE, *OF_WEB_SERVER}
+                in {"TZ", "AWS_DEFAULT_REGION", "STATE_DIRECTORY", CONFIG_FILE, CLUSTERS_FILE, *OF_SERVE}
                 for variable in container.get("env", [])
             )
+
+
+def test_a_command_in_the_pod_finds_the_state_of_the_exporter() -> None:
+    """`incident` and `doctor` read it from a variable, where the exporter has an argument; a fleet has a folder."""
+    for name in ("minimal", "fleet"):
+        container = container_of(only(render(name), "Deployment")["spec"]["template"]["spec"])
+        environment = {variable["name"]: variable["value"] for variable in container["env"]}
+        (argument,) = (word for word in container["args"] if word.startswith("--state.file="))
+        expected = "auto" if name == "fleet" else environment[STATE_FILE]
+        assert argument == f"--state.file={expected}"
+        assert (STATE_FILE in environment) is (name != "fleet")
+        assert ("STATE_DIRECTORY" in environment) is (name == "fleet")
 
 
 def test_a_command_in_the_pod_finds_the_web_server() -> None:

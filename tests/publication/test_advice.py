@@ -42,11 +42,14 @@ def test_no_name_is_executed_by_a_shell(topic: str, bootstrap: str) -> None:
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_the_variables_are_those_of_the_runbooks_and_nothing_is_executed(topic: str, bootstrap: str) -> None:
     """A line for a shell, with every value as it is."""
-    export, *words = shlex.split(variables(transaction(topic=topic, partition=3, start_offset=1234), bootstrap))
+    row = transaction(topic=topic, partition=3, start_offset=1234, transactional_id=f"{topic} 7")
+    export, *words = shlex.split(variables(row, bootstrap))
     expected = {"BOOTSTRAP": bootstrap, "TOPIC": topic, "PARTITION": "3", "START_OFFSET": "1234"}
+    expected["TRANSACTIONAL_ID"] = f"{topic} 7"
 
     assert (export, dict(word.split("=", 1) for word in words)) == ("export", expected)
     assert "BOOTSTRAP" not in variables(hanging(), "")
+    assert "TRANSACTIONAL_ID" not in variables(transaction(transactional_id=None), bootstrap)
 
 
 def test_without_brokers_the_command_has_the_variable_of_the_runbooks() -> None:

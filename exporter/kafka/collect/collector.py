@@ -193,9 +193,9 @@ class Collector:
         return self.query(question)
 
     @property
-    def has_metadata(self) -> bool:
-        """True once a broker has returned metadata. May be read from any thread."""
-        return self._metadata.is_known
+    def has_response(self) -> bool:
+        """True once a broker has returned a usable response. May be read from any thread."""
+        return any(sum(api.latency_counts) for api in self.statistics())
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""

@@ -82,4 +82,5 @@ def variables(row: Suspected, bootstrap: str) -> str:
     """The line to paste before the commands of a runbook."""
     server = [f"BOOTSTRAP={shlex.quote(bootstrap)}"] if bootstrap else []
     place = [f"TOPIC={shlex.quote(row.topic)}", f"PARTITION={row.partition}", f"START_OFFSET={row.start_offset}"]
-    return " ".join(["export", *server, *place])
+    name = [] if row.transactional_id is None else [f"TRANSACTIONAL_ID={shlex.quote(row.transactional_id)}"]
+    return " ".join(["export", *server, *place, *name])

@@ -33,7 +33,7 @@ securityContext:
 {{- end }}
 
 {{/* Of the container: program and rights. `include` it with a mapping: root and image; with `hasSettings` the program finds its
-settings, with `isServing` the command `get` finds the web server, both without an option. */}}
+settings, with `isServing` the command `get` finds the web server and `incident` the state, all without an option. */}}
 {{- define "kafka-transaction-exporter.container" -}}
 image: {{ include "kafka-transaction-exporter.image" . | quote }}
 imagePullPolicy: {{ .image.pullPolicy | toJson }}
@@ -52,6 +52,9 @@ securityContext:
 {{- if .isServing }}
 {{- $address := printf "%s:%v" .root.Values.listenHost .root.Values.containerPort }}
 {{- $environment = append $environment (dict "name" "KAFKA_TRANSACTION_EXPORTER__PUBLISH__LISTEN_ADDRESS" "value" $address) }}
+{{- if not (include "kafka-transaction-exporter.isFleet" .root) }}
+{{- $environment = append $environment (dict "name" "KAFKA_TRANSACTION_EXPORTER__STATE__FILE" "value" "/var/lib/kafka-transaction-exporter/state.json") }}
+{{- end }}
 {{- if .root.Values.webConfig.existingSecret }}
 {{- $file := printf "/etc/kafka-transaction-exporter/web/%s" .root.Values.webConfig.key }}
 {{- $environment = append $environment (dict "name" "KAFKA_TRANSACTION_EXPORTER__PUBLISH__WEB_CONFIG_FILE" "value" $file) }}
