@@ -43,6 +43,17 @@ def exporter(kafka_4_3_1: KafkaCluster, tmp_path: Path) -> Iterator[Exporter]:
 
 
 @pytest.fixture
+def late_topic(kafka_4_3_1: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName) -> str:
+    """Two hangs of an hour ago; an exporter that has read the partitions before would know that they are younger."""
+    topic = make_topic(kafka_4_3_1, partitions=2)
+    long_ago = int(time.time() * 1000) - HOUR_MS
+    for partition in (0, 1):
+        plant_hang(kafka_4_3_1.bootstrap, topic, partition, fresh_name("billing"), timestamp_ms=long_ago)
+        run_transaction(kafka_4_3_1.bootstrap, fresh_name("behind"), [(topic, partition)], records=5)
+    return topic
+
+
+@pytest.fixture
 def hurried(exporter: Exporter, tmp_path: Path) -> Iterator[Monitoring]:
     """Everything within seconds."""
     times = {"group_wait": "1s", "group_interval": "1s"}
@@ -136,16 +147,9 @@ def test_doctor_finds_the_exporter_and_its_alerts_in_prometheus(
 
 
 @pytest.mark.slow
-def test_one_page_for_a_topic_and_none_for_what_a_hang_explains(
-    kafka_4_3_1: KafkaCluster, hurried: Monitoring, make_topic: MakeTopic, fresh_name: FreshName
-) -> None:
+def test_one_page_for_a_topic_and_none_for_what_a_hang_explains(late_topic: str, hurried: Monitoring) -> None:
     """Hangs of one topic come together; that they are late and block consumers says no other alert; lag is muted."""
-    topic = make_topic(kafka_4_3_1, partitions=2)
-    long_ago = int(time.time() * 1000) - HOUR_MS
-    for partition in (0, 1):
-        plant_hang(kafka_4_3_1.bootstrap, topic, partition, fresh_name("billing"), timestamp_ms=long_ago)
-        run_transaction(kafka_4_3_1.bootstrap, fresh_name("behind"), [(topic, partition)], records=5)
-
+    topic = late_topic
     both = hurried.receiver.until(
         lambda notification: len(notification.alerts("firing", alertname="KafkaTransactionHanging", topic=topic)) == 2
     )
