@@ -306,3 +306,14 @@ def test_the_alert_in_the_documents_is_the_one_that_prometheus_makes() -> None:
     quoted = [line.removeprefix("> ").strip("`*") for line in lines if line.startswith("> ")]
 
     assert quoted == [page[name].strip() for name in ("summary", "description", "blocked_groups", "variables")]
+
+
+def test_the_glossary_has_each_term_once_and_terms_that_a_reader_meets() -> None:
+    """In order, and each is used on another page."""
+    rows = re.findall(r"^\| (.+?)(?: \(K\))? \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.M)[1:]
+    terms = [term for term, _ in rows]
+    others = "\n".join(page.read_text().lower() for page in (ROOT / "docs").glob("*.md") if page.name != "glossary.md")
+
+    assert len(terms) > 20
+    assert terms == sorted(set(terms), key=str.lower)
+    assert [term for term in terms if term.lower() not in others] == []
