@@ -310,7 +310,8 @@ def test_the_alert_in_the_documents_is_the_one_that_prometheus_makes() -> None:
 
 def test_the_glossary_has_each_term_once_and_terms_that_a_reader_meets() -> None:
     """In order, and each is used on another page."""
-    rows = re.findall(r"^\| (.+?)(?: \(K\))? \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.M)[1:]
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    rows = re.findall(r"^\| (.+?)(?: \(K\))? \| (.+) \|$", page, re.MULTILINE)[1:]
     terms = [term for term, _ in rows]
     others = "\n".join(page.read_text().lower() for page in (ROOT / "docs").glob("*.md") if page.name != "glossary.md")
 
