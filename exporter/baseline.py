@@ -33,7 +33,7 @@ class UsualDuration:
     """The usual duration of one kind of transaction, and the threshold of an unusual one."""
 
     of: str
-    """For operators: `transactional id 'billing-7'`, `group billing`, `topic orders`."""
+    """Description for operators: `transactional id 'billing-7'`, `group billing`, `topic orders`."""
     threshold_ms: int
     p99_ms: int
     samples: int

@@ -37,7 +37,7 @@ def contents(path: Path, *, bytes_max: int = MEGABYTE) -> bytes:
 
 
 def ending(path: Path, *, bytes_max: int) -> str:
-    """At most the last bytes of a text file that grows. Raises OSError, also for another kind of file."""
+    """Returns the last `bytes_max` bytes of a text file that grows. Raises OSError, also for another kind of file."""
     with _opened(path) as file:
         file.seek(max(os.fstat(file.fileno()).st_size - bytes_max, 0))
         return file.read(bytes_max).decode("utf-8", "replace")
@@ -49,7 +49,7 @@ def read_text(path: Path, *, bytes_max: int = MEGABYTE) -> str:
 
 
 def check_regular(path: str | Path) -> None:
-    """For files that a library opens. Raises OSError."""
+    """Checks a file before a library opens it. Raises OSError."""
     _check(path, os.stat(path).st_mode)  # noqa: PTH116 - it takes both
 
 

@@ -62,7 +62,7 @@ class StructuredFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """For a terminal; a record stays one line, and cannot contain control characters."""
+    """Formatter for a terminal; a record stays one line, and cannot contain control characters."""
 
     def __init__(self, cluster: str | None = None) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")

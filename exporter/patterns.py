@@ -26,7 +26,7 @@ GroupRules = Sequence[tuple[str, re.Pattern[str]]]
 """(group, pattern), in order."""
 
 OTHER_GROUP: Final = "other"
-"""Of ids that no rule matches."""
+"""Group of ids that no rule matches."""
 PREFIXES_MAX: Final = 20
 """Groups by prefix, where no group is configured."""
 _SEPARATORS: Final = "-_.:/"
@@ -74,7 +74,7 @@ def group_of(rules: GroupRules, transactional_id: str) -> str:
 
 
 def _ways(tokens: Iterable[tuple[Any, Any]]) -> int:
-    """In how many ways a name may be divided among the parts of a pattern, at most."""
+    """Counts the ways in which a name may be divided among the parts of a pattern, at most."""
     ways = 1
     for operation, given in tokens:
         ways = min(ways * _ways_of(operation, given), WAYS_MAX + 1)

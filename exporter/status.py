@@ -29,7 +29,7 @@ class ApiStatistics:
     seconds_total: float = 0.0
     """Sum of the latencies of requests with a response."""
     latency_counts: tuple[int, ...] = (0,) * (len(LATENCY_BUCKETS_SECONDS) + 1)
-    """Those requests by latency: one more than LATENCY_BUCKETS_SECONDS, not cumulative, the last is +Inf."""
+    """Requests by latency: one more than LATENCY_BUCKETS_SECONDS, not cumulative, the last is +Inf."""
 
 
 def total(parts: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
@@ -69,9 +69,9 @@ class ReloadStatus:
 @dataclass(frozen=True, slots=True)
 class BaselineStatus:
     made_at_ms: int | None
-    """None if it could not be read."""
+    """Time at which the baseline was made; None if the file could not be read."""
     failure: str | None
-    """Why it is not used, in one sentence; None while it is."""
+    """Reason why the baseline is not used, in one sentence; None while it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +81,15 @@ class HistoryStatus:
     rows: int = 0
     """Observations written since the start."""
     rows_waiting: int = 0
-    """In memory, to be written with the next file: a kill would lose them."""
+    """Rows in memory, to be written with the next file: a kill would lose them."""
     rows_lost: int = 0
     """Dropped because too many waited; a cycle without observations counts as one."""
     size_bytes: int = 0
-    """Of all files in the directory, written by all processes."""
+    """Size of all files in the directory, written by all processes."""
     newest_ms: int | None = None
     """The newest cycle that is on disk; None before the first file."""
     failure: str | None = None
-    """Why nothing is written, in one sentence; None while it is."""
+    """Reason why nothing is written, in one sentence; None while it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,22 +102,22 @@ class ProcessStatus:
     settings_reloaded: bool = True
     """False when the latest attempt to read the settings failed, and older ones are in use."""
     settings_loaded_at_ms: int | None = None
-    """When the settings in use were read."""
+    """Time at which the settings in use were read."""
     baseline: BaselineStatus | None = None
-    """None if no baseline file is configured."""
+    """Status of the baseline; None if no baseline file is configured."""
     history: HistoryStatus | None = None
-    """None if no history is recorded."""
+    """Status of the history; None if no history is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofStatus:
-    """Whether hangs could be proved."""
+    """Result of the last check whether hangs could be proved."""
 
     provable: Provable
     sentence: str
-    """On which topics, with its full stop."""
+    """Sentence, with its full stop, about the topics on which hangs can be proved."""
     checked_at_ms: int
-    """When brokers were last asked: they are not asked in every cycle."""
+    """Time of the last requests for this: they are not sent in every cycle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class ClusterStatus:
     """Status of the cycles of one cluster, up to the publication."""
 
     interval_ms: int
-    """From the start of one cycle to the start of the next."""
+    """Time from the start of one cycle to the start of the next."""
     stale_after_cycles: int
     """Missed or failed cycles after which the rows of the cluster are dropped."""
     cycles: int = 0
@@ -137,21 +137,21 @@ class ClusterStatus:
     """None before the first cycle has ended, as the next three."""
     last_cycle_succeeded: bool | None = None
     last_failure: str | None = None
-    """Why the last cycle failed, in one sentence; None if it did not."""
+    """Reason why the last cycle failed, in one sentence; None if it did not."""
     last_success_at_ms: int | None = None
     snapshot_taken_at_ms: int | None = None
-    """Of the newest snapshot, also if it is stale; None before the first."""
+    """Time of the newest snapshot, also if it is stale; None before the first."""
     is_stale: bool = False
     """True if a snapshot existed and is too old to be shown."""
     api_statistics: tuple[ApiStatistics, ...] = ()
     phase_durations: tuple[tuple[str, float], ...] = ()
     """(phase, seconds) of the last cycle, in order."""
     transaction_log: LogReport | None = None
-    """None if the transaction log is not read."""
+    """Report of the transaction log; None if it is not read."""
     proof: ProofStatus | None = None
     """None before the first check."""
     protection: Protection | None = None
-    """None until it was read."""
+    """Measures against hangs; None until they were read."""
 
     @property
     def has_succeeded(self) -> bool:

@@ -28,12 +28,14 @@ Rule = dict[str, Any]
 Group = dict[str, Any]
 
 THRESHOLD: Final = re.compile(r"(?P<value>\S+) # threshold: (?P<name>\w+)")
-"""How an expression marks a number that may be chosen: PromQL has comments, so the mark costs nothing."""
+"""Mark of a number in an expression that may be chosen: PromQL has comments, so the mark costs nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What may differ from the files. Everything is text that ends up in a rule, so a template may stand in its place."""
+    """Values that may differ from the files. Everything is text that ends up in a rule, so a template may stand in its
+    place.
+    """
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """Added to each alert; its own labels stay."""
@@ -44,9 +46,9 @@ class Choices:
     durations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """`alert.severity` -> `for` and `keep_firing_for`, or one of them."""
     runbook_base: str = RUNBOOK_BASE
-    """Where the runbooks are: a page for each alert, or for the two forms of one."""
+    """Address of the runbooks: a page for each alert, or for the two forms of one."""
     grafana_url: str = ""
-    """Where Grafana has the dashboards, for the annotation dashboard_url; empty: none."""
+    """Grafana's address of the dashboards, for the annotation dashboard_url; empty: none."""
     function: str = ""
     """Defines the command in a shell where the exporter runs in a pod; `variables` begins with it. Empty: none."""
 

@@ -30,7 +30,7 @@ class Standing(Enum):
 
     HANGS = "hangs"
     REFUSED = "refused"
-    """It has changed, or is no longer proved to hang."""
+    """The partition has changed since the plan, or its transaction is no longer proved to hang."""
     GONE = "gone"
     UNREAD = "unread"
 
@@ -43,7 +43,7 @@ class AbortReview:
     evaluation: Evaluation
     plan: Plan | None = None
     against: str = ""
-    """Why no marker will be written, in a sentence."""
+    """Reason why no marker will be written, in a sentence."""
 
 
 def abort_planned(context: Context, means: ClusterAccess) -> int:

@@ -17,7 +17,7 @@ from exporter.config.settings import SETTINGS
 
 PROGRAM: Final = "kafka-transaction-exporter"
 SHORT: Final = "ktx"
-"""The same program under a name to type."""
+"""Short name of the same program."""
 WHERE_MORE_IS: Final = f"More: {PROJECT}/blob/main/docs/commands.md"
 SETTINGS_HELP: Final = "--help-settings shows the settings that are options too"
 
@@ -131,7 +131,7 @@ class Group(Enum):
 @dataclass(frozen=True, slots=True)
 class Command:
     module: str
-    """In exporter/commands, imported when it runs: `once` must not pay for the web server."""
+    """Module in exporter/commands, imported when the command runs: `once` must not pay for the web server."""
     group: Group
     help: str
     add_options: Callable[[argparse.ArgumentParser], None]
@@ -341,4 +341,4 @@ _COMMANDS: Final = {
     ),
 }
 COMMANDS: Final = {name: command for main, command in _COMMANDS.items() for name in (main, *command.aliases)}
-"""By name and by alias."""
+"""The commands by name and by alias."""

@@ -20,7 +20,7 @@ CLUSTERS_MAX: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class ClusterResult(Generic[T]):
-    """What a cluster has returned, or why there is nothing."""
+    """Result of one cluster, or the reason why there is none."""
 
     cluster: ClusterSettings
     value: T | None = None
@@ -45,12 +45,12 @@ def at_the_same_time(do: Callable[[ClusterSettings], T], clusters: Sequence[Clus
 
 
 def cluster_prefix(cluster: ClusterSettings) -> str:
-    """Before a sentence about one cluster of several."""
+    """Returns the words before a sentence about one cluster of several."""
     return "" if cluster.name is None else f"{cluster.name}: "
 
 
 def status_of(results: Sequence[ClusterResult[T]], *, is_incomplete: bool) -> ExitStatus:
-    """Of a command that has printed what it got."""
+    """Returns the exit status of a command that has printed its results."""
     if all(result.failure for result in results):
         return ExitStatus.COULD_NOT_RUN
     return ExitStatus.INCOMPLETE if is_incomplete or any(result.failure for result in results) else ExitStatus.ANSWERED

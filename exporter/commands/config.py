@@ -20,7 +20,7 @@ REDACTED = "<secret>"
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Only valid settings get here; returns the exit status."""
+    """Returns the exit status; only valid settings get here."""
     options = context.options
     try:
         web_server(settings)
@@ -67,5 +67,5 @@ def _line(setting: Setting, loaded: LoadedSettings) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """On one line."""
+    """Formats a value on one line."""
     return yaml.safe_dump(value, default_flow_style=True, width=10**9).removesuffix("\n...\n").strip()

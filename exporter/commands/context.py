@@ -20,7 +20,7 @@ class Configuration:
     load: Callable[[], LoadedSettings]
     """Raises ConfigurationError."""
     files: tuple[Path, ...] = ()
-    """Those that the command line names."""
+    """Settings files that the command line names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ def _certificate(publish: PublishSettings) -> Path | None:
 
 
 def address_of(publish: PublishSettings, *, is_tls: bool) -> str:
-    """Where a process on the same machine reaches the exporter."""
+    """Returns the address at which a process on the same machine reaches the exporter."""
     host, port = split_listen_address(publish.listen_address)
     host = EVERY_ADDRESS.get(host, host)
     return f"{'https' if is_tls else 'http'}://{host_and_port(host, port)}"

@@ -53,7 +53,7 @@ def _exposition(found: Mapping[ClusterSettings, Evaluation | None]) -> str:
 
 
 def _publication(cluster: ClusterSettings, evaluation: Evaluation | None) -> Publication:
-    """Of one cycle; without an evaluation it has failed."""
+    """Returns the publication of one cycle; the cycle has failed if there is no evaluation."""
     settings = cluster.settings
     snapshot = None if evaluation is None else evaluation.snapshot
     status = ClusterStatus(

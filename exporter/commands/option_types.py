@@ -38,13 +38,13 @@ def number(minimum: int, maximum: int) -> Callable[[str], Any]:
 
 
 duration = argument(values.duration_ms)
-"""In milliseconds."""
+"""Parses a duration to milliseconds."""
 web_address = argument(values.page_url)
 """A URL of http or https, without user and password: other users see the command line."""
 
 
 def interval(text: str) -> int:
-    """In milliseconds; shorter intervals would load the brokers too much."""
+    """Parses an interval to milliseconds; shorter intervals would load the brokers too much."""
     milliseconds = duration(text)
     if milliseconds < INTERVAL_MS_MIN:
         raise argparse.ArgumentTypeError(f"must be {INTERVAL_MS_MIN} ms at least")
@@ -66,7 +66,7 @@ def states(*known: str) -> Callable[[str], tuple[str, ...]]:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """Of whole ids; an empty one matches all of them."""
+    """Parses a pattern of whole ids; an empty one matches all of them."""
     try:
         return re.compile(text or ".*", re.DOTALL)
     except re.error as error:

@@ -54,7 +54,7 @@ def add_spark_engine(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fleet(parser: argparse.ArgumentParser) -> None:
-    """Which clusters a command is about."""
+    """Declares the options that choose clusters."""
     add_clusters(parser)
     parser.add_argument("--cluster", metavar="NAME", help="only the cluster of this name in that file")
 
@@ -159,7 +159,7 @@ def add_once(parser: argparse.ArgumentParser) -> None:
 
 
 def add_doctor(parser: argparse.ArgumentParser) -> None:
-    """Its `--cluster` is older than fleets, and works without a name."""
+    """Declares the options of `doctor`: its `--cluster` is older than fleets, and works without a name."""
     add_clusters(parser)
     add_format(parser, "text", "json")
     parser.add_argument(

@@ -14,7 +14,7 @@ from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 
 WIDTH_MAX: Final = 110
-"""Of help texts: longer lines are hard to read."""
+"""Maximum width of help texts: longer lines are hard to read."""
 _SECRET_FLAGS: Final = frozenset(flag_name(setting.name) for setting in SETTINGS if setting.is_secret)
 _INVALID_CHOICE: Final = re.compile(
     r"(?P<what>.*): invalid choice: '(?P<given>.*?)' \(choose from (?P<known>.*)\)", re.DOTALL

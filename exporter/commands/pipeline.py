@@ -121,7 +121,7 @@ def _work(context: Context, groups: GroupRules, history: Place, tables: Any) -> 
     options = context.options
 
     def is_short() -> bool:
-        """What came since the run before is expected to be little; it was everything for the first one."""
+        """Returns whether few files are expected since the run before; the first run reads everything."""
         takes_files = options.job in {"run", "transactions"} and options.every is None
         return takes_files and not context.is_submitted and bool(tables.current().state.taken)
 

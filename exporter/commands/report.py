@@ -21,7 +21,7 @@ from exporter.kafka.lookups import KafkaRequestError
 SILENT_SECONDS: Final = 1.0
 """A command that has printed nothing for so long says on a terminal what it waits for."""
 NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
-"""What a cluster or broker that does not respond, or refuses, raises."""
+"""Exceptions for a cluster or broker that does not respond, or refuses."""
 
 
 def complain(sentence: str, status: ExitStatus = ExitStatus.COULD_NOT_RUN) -> ExitStatus:
@@ -47,7 +47,7 @@ def complain_of_gaps(gaps: Iterable[str]) -> bool:
 
 
 def visible_topics(collector: Collector) -> tuple[str, ...]:
-    """Which topic may have been meant. Raises BrokerFault and ClusterUnavailableError."""
+    """Returns the topics that may have been meant. Raises BrokerFault and ClusterUnavailableError."""
     return tuple(collector.query(lambda client: client.topology()).topics)
 
 

@@ -37,7 +37,7 @@ def plain(_: Row, line: str) -> str:
 
 
 def paint_for(context: Context) -> Paint:
-    """By verdict if standard output is a terminal with colour, otherwise none."""
+    """Returns colours by verdict if standard output is a terminal with colour, otherwise none."""
     return by_verdict if context.may_colour and sys.stdout.isatty() else plain
 
 
@@ -120,7 +120,7 @@ def as_table(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = pl
 
 
 def _shortened(cell: str) -> str:
-    """At most CELL_MAX characters, the beginning and the end of a longer one."""
+    """Shortens a cell to CELL_MAX characters: the beginning and the end."""
     if len(cell) <= CELL_MAX:
         return cell
     half = (CELL_MAX - 1) // 2

@@ -151,7 +151,7 @@ def serve(daemon: Daemon, server_of: Callable[[Routes], WebServer]) -> int:
 
 
 def _impossible(context: Context, settings: Settings) -> str | None:
-    """Why these options and settings cannot be served, in a sentence."""
+    """Returns why these options and settings cannot be served, in a sentence."""
     options = context.options
     if options.engine != "spark" and options.master is not None:
         return "--master needs --engine=spark"

@@ -70,7 +70,7 @@ class _LogContents:
 
 
 def _read(settings: Settings, from_ms: int, *, until: float) -> _LogContents:
-    """From the first record written at `from_ms` to the present end of the log. Raises LogUnreadableError."""
+    """Reads from the first record written at `from_ms` to the present end of the log. Raises LogUnreadableError."""
     log = StateLog(settings.kafka, since_ms=from_ms, positions={})
     ledger, found = Ledger(), _LogContents()
     ends: dict[int, int] = {}
@@ -122,7 +122,7 @@ def _take(record: LogRecord, ledger: Ledger, found: _LogContents) -> None:
 
 
 def row(transaction: EndedByCoordinator) -> Row:
-    """Under the documented names; instants and durations in milliseconds."""
+    """Returns the documented columns of a timeout; instants and durations are in milliseconds."""
     return {
         "at_ms": transaction.at_ms,
         "transactional_id": transaction.transactional_id,
@@ -134,13 +134,13 @@ def row(transaction: EndedByCoordinator) -> Row:
 
 
 def table(words: list[Row], nothing: str) -> str:
-    """With spaces between the partitions, so that they can go on in the next line."""
+    """Formats the table with spaces between the partitions, so that they can go on in the next line."""
     spaced = [{**entry, "partitions": entry["partitions"].replace(",", ", ")} for entry in words]
     return for_people(FOR_PEOPLE, spaced, nothing)
 
 
 def in_words(rows: list[Row]) -> list[Row]:
-    """For people."""
+    """Formats rows for operators."""
     return [
         {
             "at": humanize_instant(entry["at_ms"]),

@@ -26,7 +26,7 @@ HEADINGS = {
     "verdict": "VERDICT",
 }
 GROUPS_MAX = 5
-"""Of each suspect; it prints the number of the others."""
+"""Maximum of groups printed per suspect; the number of the others is printed."""
 
 
 def rendered(
@@ -66,7 +66,7 @@ def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> s
 
 
 def summary(evaluation: Evaluation) -> str:
-    """What was read, and what is open, in a sentence."""
+    """Returns a sentence about the partitions read, and the open transactions."""
     snapshot = evaluation.snapshot
     partitions = snapshot.partitions
     read = int(np.count_nonzero(partitions.was_read))

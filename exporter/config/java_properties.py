@@ -87,7 +87,7 @@ HARMLESS_BEGINNINGS = (
     "sasl.login.retry.",
     "sasl.login.connect.",
 )
-"""Of other servers that vendors put into one file, and of the Java client's pace."""
+"""Properties of other servers that vendors put into one file, and of the Java client's pace."""
 _TLS_VERSIONS = frozenset({"TLSV1.2", "TLSV1.3", "TLS"})
 _INLINE_PEM = {
     "ssl.truststore.certificates": "ssl.truststore.location",

@@ -120,7 +120,7 @@ class TlsSettings:
 
     @property
     def check_hostname(self) -> bool:
-        """Whether a broker's certificate must match its host name."""
+        """True if a broker's certificate must match its host name."""
         return self.endpoint_identification_algorithm == "https"
 
 

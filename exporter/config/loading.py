@@ -55,7 +55,7 @@ class LoadedSettings:
 
     settings: Settings
     written: Mapping[str, SettingSource] = field(repr=False)
-    """By setting; those with their default are not included. References are resolved, so this contains secrets."""
+    """Source of each setting without its default. References are resolved, so this contains secrets."""
     files: tuple[Path, ...]
     """A change of these files changes the settings, or the certificates that they name."""
 
@@ -194,7 +194,7 @@ def _parse(written: Mapping[str, SettingSource], problems: list[str]) -> dict[st
 
 
 def _place(written: Mapping[str, SettingSource], name: str) -> str:
-    """Where the value was written, to begin a sentence about it; empty for a default."""
+    """Returns the place of a written value, to begin a sentence about it; empty for a default."""
     return f"{written[name].place}: " if name in written else ""
 
 

@@ -25,7 +25,7 @@ class SaslMechanism:
     login_options: Mapping[str, str] = field(default_factory=dict)
     """The class' options and the corresponding settings."""
     is_for_spark: bool = False
-    """Whether Spark's Kafka source, a Java client, supports it."""
+    """True if Spark's Kafka source, a Java client, supports the mechanism."""
 
 
 MECHANISMS = {
@@ -68,7 +68,7 @@ MECHANISMS = {
         ),
     )
 }
-"""By name."""
+"""The mechanisms by name."""
 
 SETTINGS_OF_MECHANISMS = tuple(
     dict.fromkeys(name for mechanism in MECHANISMS.values() for name in (*mechanism.needs, *mechanism.takes))

@@ -177,7 +177,7 @@ class PublishSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLogSettings:
-    """Whether and how the transaction log is read."""
+    """Settings of the transaction log: if and how it is read."""
 
     enabled: bool = setting(
         "transaction_log.enabled",
@@ -206,7 +206,7 @@ class TransactionLogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
-    """Where and for how long cycles are recorded."""
+    """Settings of the history: its directory and retention."""
 
     directory: str | None = setting(
         "history.directory",
@@ -305,7 +305,7 @@ class Settings:
         needs_restart=True,
     )
     clusters: tuple[ClusterSettings, ...] = ()
-    """Of a fleet; the other settings are then those of the first cluster."""
+    """Clusters of a fleet; the other settings are then those of the first cluster."""
     fleet_name: str | None = None
     """The cluster's name, if these are the settings of one cluster of a fleet."""
     has_namesakes: bool = False
@@ -327,7 +327,7 @@ class ClusterSettings:
     files: tuple[Path, ...] | None = None
     """Files that its settings refer to: secrets, certificates; None where the settings have no other cluster."""
     written: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What `exporter.config.loading.Loaded` has of it."""
+    """Sources of its settings, as in `exporter.config.loading.Loaded`."""
 
 
 SETTINGS = tuple(settings_in(Settings))
@@ -336,7 +336,7 @@ BY_NAME: Mapping[str, Setting] = {declared.name: declared for declared in SETTIN
 
 
 def complete_values(value: Values) -> Values:
-    """With those that follow another setting where they are not set."""
+    """Adds the settings that follow another setting where they are not set."""
     if value["scan.deadline"] is None:
         return {**value, "scan.deadline": max(value["scan.interval"] * 5 // 6, 1)}
     return value

@@ -26,7 +26,7 @@ class Setting:
     """`section.key`; keys of the kafka section contain dots themselves."""
     kind: SettingType
     default: Any
-    """As a user would write it; None if there is no default."""
+    """Default as a user would write it; None if there is no default."""
     help: str
     is_secret: bool = False
     """Never accepted on a command line, never shown."""

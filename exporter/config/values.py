@@ -53,7 +53,7 @@ def _whole(number: float) -> int:
 
 
 def positive_duration_ms(value: Any) -> int:
-    """Like `duration_ms`, but not zero."""
+    """Parses a duration above zero to milliseconds."""
     milliseconds = duration_ms(value)
     if milliseconds <= 0:
         raise ValueError("must be longer than 0")
@@ -132,7 +132,7 @@ def url(value: Any) -> str:
 
 
 def page_url(value: Any) -> str | None:
-    """Where a browser finds a page, without the last slash; an empty one is none, as for `name`."""
+    """Parses the address of a page, without the last slash; an empty one is none, as for `name`."""
     written = url(value).rstrip("/")
     if urlsplit(written).query or urlsplit(written).fragment:
         raise ValueError("must be a URL without a query: pages and alerts show it, and a token in it")

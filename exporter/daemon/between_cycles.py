@@ -29,7 +29,7 @@ PROTECTION_EVERY_S_WHILE_UNREAD = 300.0
 
 
 class _Seldom:
-    """What is asked of the cluster once in a while."""
+    """Request that is sent to the cluster once in a while."""
 
     def __init__(self, reader: Reader, clock: Callable[[], float]) -> None:
         self._reader = reader
@@ -47,7 +47,7 @@ class _Seldom:
         return self._due_at is None or self._clock() >= self._due_at
 
     def _ask(self, question: Question[T], deadline_s: float) -> T | None:
-        """None if the cluster does not respond, or not within that time."""
+        """Returns the result; None if the cluster does not respond, or not within that time."""
         try:
             return self._reader.query(_in_time(question), deadline_s=deadline_s)
         except (ClusterUnavailableError, ClientClosedError):
@@ -70,7 +70,7 @@ class ProofCheck(_Seldom):
 
     _read: Preconditions | None = None
     read_at_ms: int = 0
-    """When the preconditions were read, by the exporter's clock."""
+    """Time at which the preconditions were read, by the exporter's clock."""
     _principal: str | None = None
 
     def forget(self) -> None:
@@ -103,7 +103,7 @@ class ProtectionWatch(_Seldom):
     """The protection, read once an hour."""
 
     def news(self, scan: ScanSettings) -> Protection | None:
-        """What was read just now, in half of the time that a cycle leaves after its deadline; None if nothing was."""
+        """Returns the protection read just now, in half of the time after a cycle's deadline; None if nothing was read."""
         if not self.is_due:
             return None
         found = self._ask(read_protection, (scan.interval_ms - scan.deadline_ms) / 2000)

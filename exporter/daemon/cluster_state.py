@@ -31,7 +31,7 @@ class ClusterState:
         """`state_path` is the state file, None for no file; `bootstrap` has the servers of the settings."""
         self._lock = threading.Lock()
         self._status = ClusterStatus(interval_ms=0, stale_after_cycles=0)
-        """Without what the settings and other parts add."""
+        """Status without the parts that the settings and other threads add."""
         self._missed_in_a_row = 0
         """Cycles since the last snapshot that gave none: failed, or missed because the previous one was still running."""
         self._said: dict[str, str] = {}
@@ -46,7 +46,7 @@ class ClusterState:
         )
         self.memory: Memory = state.memory
         self.log_position: LogPosition = state.log_position
-        """Up to where the published counts include the transaction log."""
+        """Position up to which the published counts include the transaction log."""
         self.cluster: ClusterIdentity = state.cluster
         """The cluster of the memory, with topics that are missing now."""
         self.is_behind_same_servers = state.bootstrap in {"", bootstrap}
@@ -78,9 +78,9 @@ class ClusterState:
         )
 
     def diagnosed(self, diagnosis: Diagnosis, checked_at_ms: int) -> bool:
-        """Whether hangs could be proved at that time; logged when something else is missing, not with every new topic.
+        """Records if hangs could be proved at that time; returns True if the diagnosis has changed.
 
-        True if it is not as before.
+        A log line follows when something else is missing, not with every new topic.
         """
         with self._lock:
             before = self._status

@@ -140,7 +140,7 @@ class Daemon:
         self._publisher.put(cluster.name, cluster.render(self._process_status(), partitions_elsewhere=elsewhere))
 
     def _namesake_of(self, cluster: WatchedCluster, snapshot: Snapshot) -> str | None:
-        """Only of those before it in the settings: the first of several with one id keeps the id."""
+        """Returns the earlier cluster in the settings with the same id: the first of several keeps the id."""
         if self._history is None and self._baseline is None:  # nothing is kept by id
             return None
         for other in takewhile(lambda other: other is not cluster, self._clusters.values()):

@@ -14,7 +14,7 @@ from typing import Final
 log = logging.getLogger("exporter")
 
 END_SECONDS: Final = 0.8
-"""From the order to stop to the end of the process; an orderly end takes a tenth of it."""
+"""Seconds from the order to stop to the end of the process; an orderly end takes a tenth of it."""
 STATUS: Final = 0
 """Files are complete at any instant, so this end is as good as the other one."""
 

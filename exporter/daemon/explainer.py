@@ -21,11 +21,11 @@ log = logging.getLogger("exporter")
 
 NO_CAUSE = "none"
 READ_MAX_BYTES = 16 * MEGABYTE
-"""Of the logs, for one transaction."""
+"""Bytes read of the logs for one transaction."""
 
 
 TRIES_MAX = 5
-"""In as many cycles, while something could not be read; then the cause stays unknown."""
+"""Number of tries, each in a cycle of its own, while something cannot be read; then the cause stays unknown."""
 
 
 class Explainer:
@@ -36,7 +36,9 @@ class Explainer:
         self._tries: Counter[TransactionKey] = Counter()
 
     def causes(self, incidents: Incidents, scan: ScanSettings) -> Mapping[TransactionKey, Conclusion]:
-        """Of one transaction at most, in half of the time between a cycle's deadline and the next cycle."""
+        """Finds the cause of one transaction at most, in half of the time between a cycle's deadline and the next
+        cycle.
+        """
         waiting = unexplained(incidents)
         self._tries = Counter({suspect.key: self._tries[suspect.key] for suspect in waiting})
         suspect = min(waiting, key=lambda one: self._tries[one.key], default=None)

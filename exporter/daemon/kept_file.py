@@ -84,7 +84,7 @@ def set_aside(path: Path, mark: str = "damaged") -> Path:
 
 
 def made_free(path: Path | None, mark: str, *, contents: str, why: str, warn: Callable[[str], None]) -> Path | None:
-    """Where this run saves `contents` after the file there was moved aside; None if it could not be moved."""
+    """Moves the file aside and returns where this run saves `contents`; None if it could not be moved."""
     if path is None or not path.exists():
         warn(f"{contents} start from now: {why}")
         return path

@@ -32,7 +32,7 @@ OPEN_AGAIN_SECONDS = 5.0
 END_SECONDS = 0.5
 LOGGED_OF_A_BATCH_MAX = 5
 TIMEOUTS_MAX = 100
-"""The last that are kept for the page."""
+"""Maximum of timeouts that are cached for the page; older ones are dropped."""
 NOT_YET = "it was not read yet"
 
 OpenLog = Callable[..., StateLog]
@@ -204,7 +204,7 @@ class LogFollower:
             self._is_caught_up = self._reached_end >= self._ends.keys()
 
     def _take_record(self, record: LogRecord) -> Iterable[EndedByCoordinator]:
-        """What their coordinators ended."""
+        """Returns the transactions that their coordinators ended."""
         self._records += 1
         try:
             decoded = decode(record.key, record.value)

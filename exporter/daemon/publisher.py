@@ -110,7 +110,7 @@ class Publisher:
 
 
 def _pages(parts: Mapping[str | None, ClusterPublication]) -> dict[str, Page]:
-    """Of all clusters, by path; of a fleet also the overview, and the incidents of all."""
+    """Renders the pages of all clusters by path; those of a fleet include the overview and the incidents of all."""
     pages = {
         (requested_below(name) + path) or "/": page for name, part in parts.items() for path, page in part.pages.items()
     }

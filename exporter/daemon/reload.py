@@ -85,7 +85,7 @@ class Reloader:
         return Reloaded(loaded.settings, changed)
 
     def _digest_all(self, known: Digests = MappingProxyType({})) -> Digests:
-        """Of all files; `known` ones are not read again."""
+        """Computes the digests of all files; `known` ones are not read again."""
         # By contents: Kubernetes swaps a symbolic link, and a copy may keep an old time.
         files = (*self._sources, *self._current.files, *self._refused)
         return {path: known[path] if path in known else _digest(path) for path in files}
@@ -95,7 +95,7 @@ class Reloader:
 
 
 def _restart_needed_by_cluster(old: LoadedSettings, new: LoadedSettings) -> Iterable[str]:
-    """Of a fleet, those of each cluster that was there before."""
+    """Returns the changed settings that need a restart, for each cluster of a fleet that was there before."""
     if not new.settings.clusters:
         return restart_needed(old.written, new.written)
     before = {cluster.name: cluster.written for cluster in old.settings.clusters}
@@ -126,7 +126,7 @@ def restart_needed(old: Mapping[str, SettingSource], new: Mapping[str, SettingSo
 
 
 def _digest(path: Path) -> bytes | None:
-    """None if it cannot be read."""
+    """Returns the digest of a file; None if it cannot be read."""
     try:
         return hashlib.sha256(contents(path, bytes_max=_BYTES_MAX)).digest()
     except OSError:

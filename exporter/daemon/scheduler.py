@@ -27,7 +27,8 @@ class Order(Enum):
 
 
 Orders = queue.SimpleQueue[Order]
-"""From signal handlers and other threads: unlike an Event, a handler that interrupts the reader can add to it."""
+"""Orders from signal handlers and other threads: unlike an Event, a handler that interrupts the reader can add to it.
+"""
 
 LIVENESS_CYCLES = 3
 """The loop is dead if no cycle has ended for this many intervals and deadlines."""
@@ -69,7 +70,7 @@ class Scheduler:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
-        """As they were read last."""
+        """Settings from the latest load."""
         self.reloader = reloader
         self.orders = Orders() if orders is None else orders
         self._work = work
@@ -97,7 +98,10 @@ class Scheduler:
             self._last_beat = self._clock()
 
     def _next_order(self) -> Order | None:
-        """None if it is time to check whether a file has changed. Reloads that wait are one, and an end comes first."""
+        """Returns the next order; None if it is time to check whether a file has changed.
+
+        Reloads that wait are one, and an end comes first.
+        """
         watch_ms = self.settings.watch_interval_ms
         try:
             order = self.orders.get(timeout=watch_ms / 1000 if watch_ms else None)

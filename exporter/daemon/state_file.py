@@ -23,9 +23,9 @@ INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 _NUMBERED = 4
 """Topic, partition, producer id and start offset; the topic id comes last: files of versions before 0.3 have none."""
 _STARTS = ("start_ms", "start_source", "not_open_at_ms", "clock_offset_ms")
-"""In a list of their own: older versions do not read it."""
+"""Names of fields in a list of their own: older versions do not read it."""
 _NOTHING = -1
-"""In the file, where nothing is known."""
+"""Value in the file for an unknown instant."""
 _OPTIONAL = frozenset({"coordinator_start_ms", "completing_since_ms", "start_ms", "start_source", "not_open_at_ms"})
 _REMEMBERED = ("first_seen_ms", "last_seen_ms", "producer_epoch", "coordinator_start_ms", "completing_since_ms")
 
@@ -37,7 +37,7 @@ class SavedState:
     memory: Memory = field(default_factory=Memory)
     log_position: LogPosition = field(default_factory=LogPosition)
     cluster: ClusterIdentity = UNKNOWN_CLUSTER
-    """That of the memory. A topic of it that is hidden after the restart is reported."""
+    """Cluster of the memory. A topic of it that is hidden after the restart is reported."""
     bootstrap: str = ""
     """The servers behind which this cluster was found; empty if unknown."""
 
@@ -138,7 +138,7 @@ def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
 
 
 def _reading_in(state: SavedState) -> dict[str, Any] | None:
-    """The last reading, by the topics of the file."""
+    """Returns the last reading, by the topics of the file."""
     reading = state.memory.last_reading
     if reading is None:
         return None

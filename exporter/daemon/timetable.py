@@ -12,7 +12,7 @@ from typing import Final, Protocol
 log = logging.getLogger("exporter")
 
 BEGIN_SECONDS: Final = 0.05
-"""Between the first cycles of two clusters: later ones are then spread as well, and never all at once."""
+"""Seconds between the first cycles of two clusters: later ones are then spread as well, and never all at once."""
 IDLE_SECONDS: Final = 1.0
 """The longest sleep of the thread."""
 
@@ -22,7 +22,7 @@ class Job(Protocol):
 
     @property
     def interval_ms(self) -> int:
-        """From the start of one cycle to the start of the next."""
+        """Returns the time from the start of one cycle to the start of the next."""
 
     def cycle(self) -> None:
         """One cycle, in a thread of its own."""

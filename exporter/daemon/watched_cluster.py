@@ -60,7 +60,7 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonServices:
-    """What all clusters of a daemon use."""
+    """Services that all clusters of a daemon share."""
 
     wall_clock: Callable[[], float]
     clock: Callable[[], float]
@@ -77,11 +77,11 @@ class DaemonServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPublication:
-    """What one cluster adds to a publication."""
+    """Part of a publication from one cluster."""
 
     families: Families
     pages: Mapping[str, Page]
-    """By path below the page of the cluster, which is at the empty path."""
+    """Pages by their path below the page of the cluster, which is at the empty path."""
     incidents: Incidents
 
 
@@ -93,7 +93,7 @@ class WatchedCluster:
     ) -> None:
         self.name = cluster.name
         self.settings = cluster.settings
-        """Of the current cycle, or of the last one."""
+        """Settings of the current cycle, or of the last one."""
         self._shared = shared
         self._lock = threading.Lock()
         self._rendering = threading.Lock()
@@ -202,18 +202,18 @@ class WatchedCluster:
 
     @property
     def interval_ms(self) -> int:
-        """From the start of one cycle to the start of the next, by the settings of the next one."""
+        """Returns the time from the start of one cycle to the start of the next, by the settings of the next one."""
         with self._lock:
             return (self.settings if self._new is None else self._new[0]).scan.interval_ms
 
     @property
     def cluster_id(self) -> str:
-        """As it was read last; empty before."""
+        """Id of the cluster from the last successful read; empty before."""
         return self._record.memory.cluster_id
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest one."""
+        """Snapshot of the newest evaluation."""
         evaluation = self._record.evaluation
         return None if evaluation is None else evaluation.snapshot
 
@@ -245,7 +245,10 @@ class WatchedCluster:
         return NO_JOURNAL if self._log_reader is None else self._log_reader.journal(producer_ids)
 
     def _look_further(self, snapshot: Snapshot, new: Sequence[TransactionKey]) -> bool:
-        """What is not of every cycle, after the publication because it may take a while; True if there is news."""
+        """Does the work that is not of every cycle; returns True if there is news.
+
+        This follows the publication because it may take a while.
+        """
         news = self._look_at(new[:LOOKED_AT_MAX], snapshot.taken_at_ms) if self.settings.show_records else False
         is_due = self._proof_check.is_due
         diagnosis = self._proof_check.diagnosis(snapshot, self.settings)
@@ -283,7 +286,10 @@ class WatchedCluster:
         self._shared.publish(self)
 
     def render(self, process: ProcessStatus, *, partitions_elsewhere: int) -> ClusterPublication:
-        """Its lines and pages as of now. `partitions_elsewhere` are those of the other clusters, for the common limit."""
+        """Renders the lines and pages of this cluster now.
+
+        `partitions_elsewhere`: partitions of the other clusters, for the common limit.
+        """
         with self._rendering:
             report = None if self._log_reader is None else self._log_reader.report()
             publication = self._publication(process, report, partitions_elsewhere)

@@ -48,7 +48,7 @@ def denials(pre: Preconditions, resource: Resource, name: str) -> tuple[DenyRule
 
 
 def hiding(denied: Iterable[DenyRule], resource: Resource) -> tuple[DenyRule, ...]:
-    """Those that hide resources of this type: with a DENY on READ alone a topic is visible."""
+    """Returns the rules that hide resources of this type: with a DENY on READ alone a topic is visible."""
     return tuple(rule for rule in denied if rule.resource is resource and rule.operation != "Read")
 
 

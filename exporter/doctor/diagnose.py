@@ -69,7 +69,7 @@ def nothing_provable(why: str, findings: tuple[Finding, ...], *, topics_visible:
 
 
 def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: int) -> str | None:
-    """Why nothing can be proved; None if something can."""
+    """Returns why nothing can be proved; None if something can."""
     if all(contact.failure for contact in pre.contacts):
         return "no broker responds"
     brokers = {contact.broker for contact in pre.contacts if contact.broker is not None}

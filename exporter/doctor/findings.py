@@ -14,7 +14,7 @@ NOT_AUTHORIZED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 
 
 class FindingLevel(Enum):
-    """What a finding means for proofs."""
+    """Meaning of a finding for proofs."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -28,7 +28,7 @@ class Grant:
     """An ALLOW rule that the exporter's principal lacks."""
 
     operation: str
-    """As kafka-acls.sh names it."""
+    """Name of the operation for kafka-acls.sh."""
     resource: Resource
     names: tuple[str, ...] = ()
     """Literal names, or `*`; empty for the cluster."""
@@ -39,13 +39,13 @@ class Finding:
     """One check."""
 
     check: str
-    """What was checked, two words at most."""
+    """Name of the check, two words at most."""
     level: FindingLevel
     result: str
     consequence: str = ""
-    """What follows for transactions, a sentence; empty where nothing does."""
+    """Consequence for transactions, a sentence; empty if there is none."""
     advice: str = ""
-    """What mends it, where a grant does not."""
+    """Remedy if no grant mends it."""
     grants: tuple[Grant, ...] = ()
     denied_by: tuple[DenyRule, ...] = ()
     """Rules whose removal mends it."""
@@ -69,7 +69,7 @@ class Diagnosis:
     provable: Provable
     """The one value behind the sentence, the exit status and the page."""
     sentence: str
-    """On which topics hangs can be proved, with its full stop."""
+    """Sentence, with its full stop, about the topics on which hangs can be proved."""
     topics_provable: int
     """Visible topics on which a hang would be seen and proved."""
     topics_visible: int

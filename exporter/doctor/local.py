@@ -73,7 +73,7 @@ def _is_readable(place: Place) -> bool:
 
 
 def _unwritable(folder: Place) -> str | None:
-    """Why no file can be made in the directory, which is created if it is missing; None if one can be."""
+    """Returns why no file can be made in the directory, which is created if it is missing; None if one can be."""
     try:
         probe = folder / f".doctor-{os.getpid()}"
         if isinstance(probe, Path):

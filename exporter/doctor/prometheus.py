@@ -22,11 +22,11 @@ _RULE: Final = "KafkaTransactionHanging"
 
 
 class PrometheusError(Exception):
-    """It did not respond, or not usably; the text is a sentence without its full stop."""
+    """Prometheus did not respond, or not usably; the text is a sentence without its full stop."""
 
 
 def prometheus_findings(url: str | None, cluster_id: str | None) -> Iterator[Finding]:
-    """What it has of the exporter of this cluster, and whether the rules are loaded; nothing without a URL."""
+    """Yields findings about the series of this cluster and the rules in Prometheus; nothing without a URL."""
     if url is None:
         return
     try:

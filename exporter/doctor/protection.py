@@ -12,7 +12,7 @@ _CHECK = "protection"
 
 
 def of_protection(protection: Protection) -> Iterable[Finding]:
-    """At most `limited`: hangs can be proved whatever lets them happen."""
+    """Yields findings of level `limited` at most: hangs can be proved even if nothing prevents them."""
     for check in CHECKS.values():
         measure = check(protection)
         yield Finding(

@@ -27,7 +27,9 @@ class Unread:
 
 
 def topics_of(snapshot: Snapshot) -> tuple[int, tuple[Unread, ...]]:
-    """How many topics were read in full, and the others, each with its first reason. `serve` calls it in every cycle."""
+    """Returns the number of topics read in full, and the others, each with its first reason. `serve` calls it in every
+    cycle.
+    """
     partitions = snapshot.partitions
     rows = np.flatnonzero(partitions.is_unread)
     index, first, count = np.unique(partitions.topic[rows], return_index=True, return_counts=True)

@@ -42,7 +42,7 @@ def blocked_groups(snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memo
 def remembered_groups(
     snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
 ) -> Mapping[GroupKey, int]:
-    """Since when each group is blocked; also of groups whose broker did not respond in this cycle."""
+    """Returns the start of each group's block; groups whose broker did not respond in this cycle are included."""
     kept = {GroupKey(group.group, group.topic, group.partition): group.since_ms for group in blocked}
     is_partial = snapshot.impact is None or snapshot.impact.failures
     if is_partial and memory.cluster_id == snapshot.cluster_id:

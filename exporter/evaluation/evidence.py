@@ -56,13 +56,13 @@ class Evidence:
     """True if it was unverified, and the coordinators were queried about its producer id between the probes."""
     second_read: SecondRead
     proof_failure: str | None
-    """Why this cycle's responses of the coordinators prove nothing; None if they do."""
+    """Reason why this cycle's responses of the coordinators prove nothing; None if they do."""
     is_unclear: bool
-    """Its transactional id changed during the requests."""
+    """True if the transactional id changed during the requests."""
     is_topic_hidden: bool
     """A coordinator may omit this partition's topic from its descriptions."""
     id_visibility: IdVisibility
-    """Whether a transactional id may be hidden although the probe ids are visible."""
+    """Visibility of transactional ids: one may be hidden although the probe ids are visible."""
     diverged_replicas: tuple[int, ...]
     """Followers with a marker of the transaction, which is open on the leader."""
     silent_replicas: tuple[int, ...]
@@ -70,7 +70,9 @@ class Evidence:
     unaware_replicas: tuple[int, ...]
     """In-sync followers that do not know the producer."""
     unconfirmed: str | None
-    """Why the leader of its partition, or of its state partition, is not confirmed; None if it is, or was not checked."""
+    """Reason why the leader of the partition, or of its state partition, is not confirmed; None if it is, or was not
+    checked.
+    """
     last_timestamp_ms: int
     """Timestamp of the producer's last write on this partition, by the client's clock."""
     end_markers: tuple[EndMarker, ...]
@@ -251,7 +253,7 @@ def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTrans
 def _unconfirmed(
     proof: CoordinatorProof | None, key: TransactionKey, transaction: CoordinatorTransaction | None
 ) -> str | None:
-    """For the partition itself, or the state partition of its id, or any state partition if the id is unknown."""
+    """Returns the reason of the partition itself, or of the state partition of its id, or of any if the id is unknown."""
     if proof is None:
         return None
     here = proof.why_unconfirmed(key.topic, key.partition)
@@ -265,7 +267,7 @@ def _of(producer_id: int, sentences: Iterable[tuple[int, str]]) -> Iterator[str]
 
 
 def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) -> tuple[str, ...]:
-    """Why partitions may have forgotten the producer, and so are not searched; empty if none has."""
+    """Returns why partitions may have forgotten the producer, and so are not searched; empty if none has."""
     if kept_ms is None:
         return ("how long partitions remember producers is unknown: needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+",)
     if now_ms is None:
@@ -307,7 +309,7 @@ def _completing_ms(
 
 
 def _prepared_ms(transaction: CoordinatorTransaction | None, logged: LoggedProducer | None) -> int | None:
-    """When this transaction was decided, by the transaction log, if log and coordinator have the same start."""
+    """Returns the time of the decision by the transaction log, if log and coordinator have the same start."""
     if transaction is None or logged is None or logged.latest is None or logged.prepared_ms < 0:
         return None
     is_same = transaction.start_time_ms is not None and transaction.start_time_ms == logged.latest.start_ms

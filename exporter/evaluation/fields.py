@@ -24,7 +24,7 @@ from exporter.evaluation.verdicts import (
 
 
 class Output(Enum):
-    """Where a field may appear."""
+    """Output in which a field may appear."""
 
     JSON = "`find-hanging` and `once`, as JSON and CSV"
     HISTORY = "the history's table `observations`"
@@ -63,7 +63,7 @@ class Field:
     kind: ColumnType
     meaning: str
     null: str = ""
-    """What null means; empty if it never is null."""
+    """Meaning of null; empty if the field never is null."""
     labels: tuple[str, ...] = ()
     """All values that a text can have; empty if there is no such list."""
     minimum: int | None = 0
@@ -75,7 +75,7 @@ class Field:
     names: Mapping[Output, str] = field(default_factory=lambda: MappingProxyType({}))
     """Output -> its name there, where that is promised and another one."""
     of_suspects_only: bool = False
-    """In the history others than suspects have null, or no text."""
+    """True if the field of other transactions than suspects is null, or empty text, in the history."""
     is_new_in_history: bool = False
     """Files of 0.1.0 lack it."""
     greatest: Greatest = Greatest.NOT_KEPT
@@ -336,7 +336,7 @@ FIELDS: Final = (
         left_out=_SENTENCES,
     ),
 )
-"""In the order of the outputs."""
+"""The fields in the order of the outputs."""
 
 
 def _conversion(of: Field, output: Output) -> Callable[[Any], Any]:

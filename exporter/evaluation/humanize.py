@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|#]")
 _QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
-"""What repr() makes of a text. An apostrophe after a letter begins none."""
+"""Texts as repr() quotes them. An apostrophe after a letter begins none."""
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 

@@ -48,7 +48,7 @@ class RememberedTransaction:
     not_open_at_ms: int | None = None
     """The latest instant, by a broker's clock, at which it is known not to have been open yet."""
     completing_since_ms: int | None = None
-    """When it was first seen in PrepareCommit or PrepareAbort."""
+    """Time at which the transaction was first seen in PrepareCommit or PrepareAbort."""
     clock_offset_ms: int = 0
     """The cluster's clock minus this machine's when it was first seen: either may be set afterwards."""
     open_at_ms: int | None = None
@@ -56,9 +56,9 @@ class RememberedTransaction:
     superseded_epoch: int | None = None
     """The epoch of its records, if a proof found its id at a newer epoch without a transaction; not kept on disk."""
     completing_from_ms: int | None = None
-    """The same instant as `completing_since_ms` by this machine's monotonic clock; never carried over a restart."""
+    """Instant of `completing_since_ms` by this machine's monotonic clock; never carried over a restart."""
     watched_from_ms: int | None = None
-    """When this process first saw it, by that clock; never carried over a restart."""
+    """Time at which this process first saw the transaction, by that clock; never carried over a restart."""
 
 
 Facts = Mapping[str, npt.NDArray[np.signedinteger[Any]]]
@@ -89,7 +89,7 @@ class RememberedTransactions(Mapping[TransactionKey, RememberedTransaction]):
 
     @classmethod
     def of(cls, rows: Mapping[TransactionKey, RememberedTransaction]) -> RememberedTransactions:
-        """The same; all are examined."""
+        """Returns the memory of these transactions; all are examined."""
         return cls(TransactionKeys.of(rows), tuple(rows.values()), NO_FACTS)
 
     @classmethod
@@ -112,7 +112,7 @@ class RememberedTransactions(Mapping[TransactionKey, RememberedTransaction]):
         return len(self.examined)
 
     def those(self, rows: BoolColumn) -> RememberedTransactions:
-        """Some of them."""
+        """Returns the transactions of these rows."""
         count = self.examined_count
         return RememberedTransactions(
             self.identity.those(rows),
@@ -147,7 +147,7 @@ class RememberedTransactions(Mapping[TransactionKey, RememberedTransaction]):
         return np.concatenate((of_examined, self.others["last_seen_ms"]))
 
     def without_monotonic(self) -> RememberedTransactions:
-        """The same for another machine, whose monotonic clock has another beginning."""
+        """Removes monotonic instants, for another machine, whose monotonic clock has another beginning."""
         rows = tuple(replace(row, completing_from_ms=None, watched_from_ms=None) for row in self.examined)
         return RememberedTransactions(self.identity, rows, self.others)
 
@@ -183,12 +183,12 @@ class LastReading:
     """The partitions that a cycle has read, with all transactions that were open there in the memory."""
 
     at_ms: int
-    """When reading began, by the cluster's clock."""
+    """Time at which reading began, by the cluster's clock."""
     topics: tuple[str, ...]
     topic_ids: tuple[str, ...]
     """"" if unknown."""
     partitions: tuple[int, ...]
-    """How many each topic had."""
+    """Number of partitions of each topic."""
     unread: frozenset[TopicPartition] = frozenset()
 
     def has_read(self, key: TransactionKey) -> bool:
@@ -221,7 +221,7 @@ class Memory:
     """Empty before the first cycle."""
     transactions: RememberedTransactions = field(default_factory=lambda: NO_TRANSACTIONS)
     blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Since when a suspect blocks each group, by the cluster's clock."""
+    """Start of each group's block by a suspect, by the cluster's clock."""
 
     last_reading: LastReading | None = None
     """None before the first complete view of the cluster's topics."""

@@ -32,14 +32,14 @@ def is_commit_seen(evidence: Evidence) -> bool:
 
 
 def is_abort_seen(evidence: Evidence) -> bool:
-    """The same for an abort."""
+    """True if an abort of this transaction is proved."""
     return OutcomeEvidence.ABORTED in {decided_by_coordinator(evidence), decided_in_log(evidence)} or any(
         not marker.commit for marker in ends(evidence)
     )
 
 
 def what_hides_a_commit(evidence: Evidence) -> tuple[str, ...]:
-    """Why an abort proves nothing, one sentence each; empty if it is proved to be this transaction's."""
+    """Returns why an abort proves nothing, one sentence each; empty if it is proved to be this transaction's."""
     if not evidence.was_searched:
         return ("the logs were not searched for the transaction's marker",)
     if not has_its_own_epoch(evidence):

@@ -18,12 +18,12 @@ _NAMED_MAX = 3
 
 
 class ProtectionState(Enum):
-    """Whether a measure is in place."""
+    """State of a protective measure."""
 
     GOOD = "good"
     EXPOSED = "exposed"
     UNKNOWN = "unknown"
-    """It could not be read, or is not a setting of the cluster."""
+    """The measure could not be read, or is not a setting of the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class Measure:
     name: str
     state: ProtectionState = ProtectionState.UNKNOWN
     found: str
-    """What is set now, as a phrase."""
+    """Present setting, as a phrase."""
     advice: str
-    """What to do, and why it helps."""
+    """Action to take, and why it helps."""
 
 
 def _state(*, is_good: bool | None) -> ProtectionState:
@@ -155,7 +155,7 @@ CHECKS: Mapping[str, Callable[[Protection], Measure]] = {
     "unclean_election": _unclean_of_brokers,
     "broker_versions": _releases,
 }
-"""By the value of the label `check`, in order of effect."""
+"""The checks by the value of the label `check`, in order of effect."""
 
 
 def _of_brokers(protection: Protection, name: str, is_good: Callable[[str], bool]) -> ProtectionState:

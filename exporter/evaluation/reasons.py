@@ -124,7 +124,7 @@ def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
 
 
 def outcome_in_words(row: TransactionRow) -> str:
-    """What happened to the transaction on other partitions, and then the evidence or the gaps, a sentence each."""
+    """Returns the outcome on other partitions, and then the evidence or the gaps, a sentence each."""
     outcome = "unknown" if row.outcome_evidence is OutcomeEvidence.NONE else row.outcome_evidence.value
     return " ".join([f"{outcome}.", *map(as_sentence, row.outcome_seen)])
 

@@ -39,7 +39,7 @@ REMEMBERED_UNREAD_MAX = 50_000
 """Transactions on unread partitions that the memory keeps, of those that were examined and of the others, as many as a
 cycle examines: a broker that shows other topics in every cycle must not fill it."""
 _KEPT = ("start_ms", "start_source", "not_open_at_ms")
-"""From the time when it was examined, whatever its epoch is now."""
+"""Fields from the time when the transaction was examined, whatever its epoch is now."""
 
 
 def remember(
@@ -84,7 +84,7 @@ def facts_of_others(snapshot: Snapshot, join: MemoryJoin) -> Facts:
 
 
 def deleted_topics(snapshot: Snapshot, topics: Iterable[str]) -> frozenset[str]:
-    """Those of `topics` that are deleted: a complete cycle does not have them, and no broker refuses to show them."""
+    """Returns the `topics` that are deleted: a complete cycle lacks them, and no broker refuses to show them."""
     if not snapshot.is_complete:
         return frozenset()
     return frozenset(topics) - {*snapshot.partitions.topics, *snapshot.visibility.hidden_topics}
@@ -186,7 +186,9 @@ def _superseded_epoch(evidence: Evidence, verdict: Verdict) -> int | None:
 
 
 def _watched_from_ms(evidence: Evidence, monotonic_ms: int | None) -> int | None:
-    """Since when this transaction is watched: a producer that continues takes old records into its next transaction."""
+    """Returns the instant from which this transaction is watched: a producer that continues takes old records into its
+    next one.
+    """
     before, transaction = evidence.remembered, evidence.transaction
     if before is None or before.watched_from_ms is None:
         return monotonic_ms

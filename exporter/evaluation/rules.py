@@ -73,12 +73,12 @@ def is_overdue_at_coordinator(evidence: Evidence, policy: Policy) -> bool:
 
 
 def is_owner_unconfirmed(evidence: Evidence, policy: Policy) -> bool:
-    """It seems overdue, but the responding broker may not be its coordinator any more."""
+    """True if the transaction seems overdue, but the responding broker may not be its coordinator any more."""
     return _seems_overdue(evidence, policy) and evidence.unconfirmed is not None
 
 
 def _seems_overdue(evidence: Evidence, policy: Policy) -> bool:
-    """By the cluster's clock; without it, by the time that this process has watched it."""
+    """Compares by the cluster's clock; without it, by the time that this process has watched the transaction."""
     return _is_past_timeout(
         evidence, policy, evidence.coordinator_age_ms if evidence.is_clock_sure else evidence.watched_ms
     )
@@ -116,13 +116,13 @@ def is_just_listed(evidence: Evidence) -> bool:
 
 
 def is_stuck_completing(evidence: Evidence, policy: Policy) -> bool:
-    """Its outcome was decided some time ago, this partition's marker is missing, and its coordinator is confirmed."""
+    """True if the outcome is decided, its marker is missing here for some time, and the coordinator is confirmed."""
     is_kept_too_long = evidence.ownership is Ownership.COMPLETING and evidence.completing_ms > policy.stuck_after_ms
     return is_kept_too_long and evidence.unconfirmed is None
 
 
 def is_completing(evidence: Evidence) -> bool:
-    """Its outcome is decided, and this partition's marker is not written yet."""
+    """True if the outcome is decided, and this partition's marker is not written yet."""
     if evidence.ownership is Ownership.COMPLETING:
         return True
     return is_just_listed(evidence) and evidence.state in COMPLETING_STATES
@@ -212,7 +212,10 @@ def _missing_on_partition(evidence: Evidence) -> InconclusiveReason | None:
 
 
 def _missing_on_ids(evidence: Evidence) -> InconclusiveReason | None:
-    """Why the id of an unlisted producer may be hidden. Age does not help: a completing transaction has no timeout."""
+    """Returns why the id of an unlisted producer may be hidden.
+
+    Age does not help: a completing transaction has no timeout.
+    """
     if evidence.ownership is not Ownership.UNLISTED:
         return None
     return _HIDDEN_IDS[evidence.id_visibility]

@@ -19,7 +19,7 @@ class VerdictKind(Enum):
     HANGING = "hanging"
     """A proof: no coordinator will write the transaction's marker."""
     SUSPECT = "suspect"
-    """It needs attention."""
+    """The transaction needs attention."""
     ORDINARY = "ordinary"
 
 
@@ -84,7 +84,7 @@ class StartSource(IntEnum):
     LAST_WRITE = 2
     TRANSACTION_LOG = 3
     NOT_OPEN_BEFORE = 4
-    """By a broker's clock it was not open before, although its last write, by the client's clock, is older."""
+    """A broker's clock shows it not open before, although its last write, by the client's clock, is older."""
 
     @property
     def label(self) -> str:
@@ -129,7 +129,7 @@ class OutcomeEvidence(Enum):
     """The outcome of this producer's transaction on other partitions, by the evidence."""
 
     COMMITTED = "committed"
-    """There is evidence of a commit that may be this transaction's."""
+    """Evidence shows a commit that may be this transaction's."""
     ABORTED = "aborted"
     """Proved: every possible place of a commit was read to its end."""
     NONE = "none"
@@ -205,7 +205,7 @@ class BlockedGroup:
     topic: str
     partition: int
     records: int
-    """Between the last stable offset and the high watermark."""
+    """Records between the last stable offset and the high watermark."""
     since_ms: int
     """The first cycle in which it stood there, by the cluster's clock."""
 
@@ -248,7 +248,7 @@ class TransactionRow:
     outcome_seen: tuple[str, ...] = ()
     """The sources of the outcome, and what may hide a commit, one phrase each."""
     outcome_unsearched: tuple[str, ...] = ()
-    """Those of them that a later search may find."""
+    """Phrases of `outcome_seen` that a later search may find."""
     verdict: Verdict
     inconclusive_reason: InconclusiveReason | None
     reason: str
@@ -256,7 +256,7 @@ class TransactionRow:
 
     @property
     def key(self) -> TransactionKey:
-        """Its identity over cycles."""
+        """Identity of the transaction over cycles."""
         return TransactionKey(self.topic, self.partition, self.producer_id, self.start_offset, self.topic_id)
 
 
@@ -284,7 +284,7 @@ class Evaluation:
     has_baseline: bool
     """False without a baseline."""
     memory: Memory
-    """For the next cycle, and for the state file."""
+    """Memory for the next cycle, and for the state file."""
     policy: Policy = Policy()
     """The settings of this evaluation."""
 

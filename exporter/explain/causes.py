@@ -19,7 +19,7 @@ from exporter.transaction_log.past import PastTransaction
 
 
 class Cause(Enum):
-    """Why a transaction hangs. The values are published."""
+    """Cause of a transaction that hangs. The values are published."""
 
     LATE_WRITE = "late_write"
     NOT_ADDED = "not_added"
@@ -33,7 +33,7 @@ class Cause(Enum):
 
     @property
     def sentence(self) -> str:
-        """What happened, in a sentence without its full stop; empty for `unknown`."""
+        """Description of the cause, without its full stop; empty for `unknown`."""
         return _SENTENCES.get(self, "")
 
 
@@ -54,13 +54,13 @@ class Conclusion:
     """The cause, or why there is none."""
 
     cause: Cause | None
-    """None if the transaction needs none: it does not hang."""
+    """Cause of the hang; None if the transaction does not hang."""
     evidence: tuple[str, ...] = ()
-    """What shows it, a sentence each without its full stop."""
+    """Evidence of the cause, a sentence each without its full stop."""
     possible: tuple[Cause, ...] = ()
-    """For `unknown`: the causes that are not excluded."""
+    """Causes that are not excluded, for `unknown`."""
     missing: tuple[str, ...] = ()
-    """For `unknown`: why the evidence does not decide, a sentence each without its full stop."""
+    """Reasons why the evidence does not decide, for `unknown`: a sentence each without its full stop."""
 
 
 def cause_of(facts: Facts) -> Conclusion:
@@ -167,7 +167,7 @@ def _after_expiry(facts: Facts, first: LoggedBatch) -> Conclusion | None:
 
 
 def _in_a_transaction(facts: Facts, first: LoggedBatch) -> Conclusion | None:
-    """If the record belongs, by its time, to a transaction that includes the partition."""
+    """Returns a conclusion if the record belongs, by its time, to a transaction that includes the partition."""
     written_ms = first.first_timestamp_ms
     candidates = [
         one
@@ -264,7 +264,7 @@ def _lost_marker(facts: Facts, first: LoggedBatch, transaction: PastTransaction)
 
 
 def _outside_of_transactions(facts: Facts, first: LoggedBatch) -> Conclusion:
-    """If no transaction in the coordinator's log can have the record."""
+    """Returns the conclusion for a record that no transaction in the coordinator's log can have."""
     state = facts.state
     lost = _lost_log(facts)
     if lost is not None:
@@ -299,7 +299,7 @@ def _outside_of_transactions(facts: Facts, first: LoggedBatch) -> Conclusion:
 
 
 def _lost_log(facts: Facts) -> Conclusion | None:
-    """If markers show what the coordinator's log does not have."""
+    """Returns a conclusion if markers show what the coordinator's log does not have."""
     state, producer_id = facts.state, facts.opened.producer_id
     if state.unread or not state.is_whole:
         return None
@@ -353,7 +353,7 @@ def _is_accounted_for(facts: Facts, marker: LoggedMarker) -> bool:
 
 
 def _why_log_may_be_shorter(facts: Facts) -> str | None:
-    """Why the coordinator's log may have lost records unseen; None if it cannot."""
+    """Returns why the coordinator's log may have lost records unseen; None if it cannot."""
     epochs = [state.leader_epoch for state in facts.state.states if state.leader_epoch >= 0]
     if epochs and facts.state.owner_leader_epoch == epochs[-1]:
         return None

@@ -28,7 +28,7 @@ class Stamps:
     lag_ms: int = 0
     """The most that an earlier record's time was before the begin of its transaction."""
     doubt: str = ""
-    """Why the time of a record shows nothing, a sentence without its full stop; empty if it can be used."""
+    """Reason why the time of a record shows nothing, a sentence without its full stop; empty if it can be used."""
 
     def is_before(self, batch: LoggedBatch, instant_ms: int) -> bool:
         """True if the record was made clearly before an instant of the coordinator's clock."""
@@ -36,7 +36,7 @@ class Stamps:
 
 
 def stamps_of(facts: Facts, first: LoggedBatch) -> Stamps:
-    """From the producer's records before the first one of the open transaction."""
+    """Compares clocks by the producer's records before the first one of the open transaction."""
     if first.has_log_append_time:
         return Stamps(
             doubt="the topic has message.timestamp.type=LogAppendTime, so when the client made the record is unknown"

@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The whole answer of `explain`."""
+    """Result of `explain`."""
 
     facts: Facts
     conclusion: Conclusion
@@ -31,7 +31,7 @@ class Explanation:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What could not be read, a sentence each."""
+        """Sentences about what could not be read."""
         logs, state = self.facts.logs, self.facts.state
         gaps = (logs.own.unread, state.unread, *logs.unread, *self.facts.protection.unread)
         return tuple(dict.fromkeys(gap for gap in gaps if gap))

@@ -11,16 +11,16 @@ from exporter.snapshot.origin import LoggedBatch, LoggedMarker, PartitionLogs, P
 from exporter.transaction_log.past import Past, PastTransaction, StateRead, past_of
 
 CLOCKS_APART_MS = 1000
-"""Up to this, two clocks of the cluster, or of its clients, are taken to be the same."""
+"""Difference up to which two clocks of the cluster, or of its clients, count as the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What was read. Instants in milliseconds."""
+    """Facts about the logs. Instants are in milliseconds."""
 
     opened: TransactionKey
     verdict: Verdict | None
-    """None if the transaction is not open any more."""
+    """Verdict; None if the transaction is not open any more."""
     logs: PartitionLogs
     state: StateRead
     protection: Protection
@@ -51,7 +51,7 @@ class Facts:
 
     @cached_property
     def markers(self) -> tuple[LoggedMarker, ...]:
-        """Of the producer, on every partition that was searched, by time."""
+        """Markers of the producer on every partition that was searched, by time."""
         return tuple(sorted((*self.logs.own.markers, *self.logs.markers), key=lambda marker: marker.timestamp_ms))
 
     @property
@@ -64,7 +64,7 @@ class Facts:
 
     @cached_property
     def with_partition(self) -> tuple[PastTransaction, ...]:
-        """Those of them that include the partition."""
+        """Returns the past transactions that include the partition."""
         return tuple(one for one in self.of_producer if self.partition in one.partitions)
 
     @cached_property

@@ -11,7 +11,7 @@ from exporter.snapshot.origin import Protection
 
 
 def prevention(protection: Protection, cause: Cause | None) -> tuple[Measure, ...]:
-    """Of the cause; the general ones if it is unknown, and none if nothing hangs."""
+    """Returns the measures against the cause; the general ones if it is unknown, and none if nothing hangs."""
     if cause is None:
         return ()
     checks = {**CHECKS, _EXPIRATION: _expiration}

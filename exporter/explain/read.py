@@ -22,7 +22,7 @@ class TransactionToExplain:
 
     opened: TransactionKey
     verdict: Verdict | None
-    """None if it is not open any more."""
+    """Verdict; None if the transaction is not open any more."""
     transactional_id: str | None = None
     is_remembered: bool = False
     """True if an incident, not a coordinator, names the transactional id."""

@@ -16,7 +16,7 @@ from exporter.transaction_log.events import Event, Happening
 NAMED_MAX = 4
 HEADERS_MAX = 20
 BATCHES_MAX = 8
-"""Of the producer, before and from the start offset on; a last line counts the others."""
+"""Maximum of the producer's batches, before and from the start offset on; a last line counts the others."""
 
 
 class Clock(Enum):
@@ -34,7 +34,7 @@ class Moment:
     at_ms: int
     clock: Clock
     source: str
-    """Where it is written: a partition and an offset, or the coordinator's log."""
+    """Source of the line: a partition and an offset, or the coordinator's log."""
     sentence: str
 
 

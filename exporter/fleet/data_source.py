@@ -76,7 +76,7 @@ class _Partition(InputPartition):
 
 
 class _TableReading:
-    """What a batch and a stream have in common."""
+    """Common part of a batch and a stream."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -43,8 +43,9 @@ PROTECTED: Final = ("spark.authenticate", "spark.network.crypto.enabled")
 _CALLS: Final = re.compile(r"An error occurred while calling \S+$")
 _TASKS: Final = re.compile(r".* \(TID \d+\) \([^)]*\): (.+)")
 FIRST_EXECUTOR_WITHIN_S: Final = 180.0
-"""So long a new application may wait for its first executor: others may have the workers, and on a busy one Java starts
-slowly. To give it up earlier would put the next one at the end of the queue again, for ever."""
+"""Seconds that a new application may wait for its first executor: others may have the workers, and on a busy one Java
+starts slowly. To give it up earlier would put the next one at the end of the queue again, for ever.
+"""
 INSTALL: Final = "executors need kafka-transaction-exporter[spark]: examples/spark/submit.sh sends it with the job"
 
 
@@ -70,7 +71,7 @@ class SparkEngine:
         self._has_had_executors = False
 
     def context(self) -> SparkContext:
-        """That of the application that runs. Raises ClientClosedError after `close`, and Spark's exceptions."""
+        """Context of the running application. Raises ClientClosedError after `close`, and Spark's exceptions."""
         with self._lock:
             if self._is_closed:
                 raise ClientClosedError
@@ -140,7 +141,7 @@ class SparkReader:
         self._home: RDD[int] | None = None
         """One element in the memory of the executor that had the cluster last: Spark prefers that one."""
         self._boot_id = ""
-        """Of the machine whose monotonic clock the memory has."""
+        """Boot id of the machine whose monotonic clock the memory has."""
         self.phases: tuple[tuple[str, float], ...] = ()
 
     def cycle(self, known: EvaluationInput, journal_of: JournalOf) -> Evaluation:
@@ -186,7 +187,7 @@ class SparkReader:
         return done
 
     def _ran(self, context: SparkContext, task: bytes) -> bytes:
-        """What the task returns. A job that is still there after an interval has no executor, or one that is stuck."""
+        """Returns the task's result. A job that is still there after an interval has no executor, or one that is stuck."""
         tag = uuid.uuid4().hex
         context.addJobTag(tag)
         too_long = threading.Timer(self._scan.interval_ms / 1000, _cancel, (context, tag))
@@ -227,7 +228,9 @@ def _cancel(context: SparkContext, tag: str) -> None:
 
 
 def _has_ended(context: SparkContext) -> bool:
-    """By itself, by `stop`, or because the master has removed it: PySpark does not say it."""
+    """True if the application has ended by itself, by `stop`, or because the master has removed it: PySpark does not
+    report it.
+    """
     return context._jsc is None or bool(context._jsc.sc().isStopped())  # noqa: SLF001
 
 

@@ -31,7 +31,7 @@ copyreg.pickle(MappingProxyType, lambda proxy: (MappingProxyType, (dict(proxy),)
 
 
 def _boot_id() -> str:
-    """Of the machine's running system: processes with the same one have one monotonic clock."""
+    """Returns the id of the machine's running system: processes with the same one have one monotonic clock."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:  # not Linux
@@ -81,7 +81,7 @@ CLIENTS = Clients()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What an executor does with one cluster."""
+    """Work of an executor for one cluster."""
 
     kafka: KafkaSettings
     scan: ScanSettings
@@ -102,13 +102,13 @@ class TaskResult:
 
 
 def pack(content: Task | TaskResult) -> bytes:
-    """For the way between processes of one Spark application, pickled as Spark pickles its own functions."""
+    """Pickles content between processes of one Spark application, as Spark pickles its own functions."""
     data: bytes = cloudpickle.dumps(content)  # type: ignore[no-untyped-call]
     return data
 
 
 def unpack(data: bytes) -> Any:
-    """Only for bytes of this application: unpickling runs code."""
+    """Unpickles bytes of this application, and no others: unpickling runs code."""
     return pickle.loads(data)  # noqa: S301
 
 

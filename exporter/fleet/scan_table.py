@@ -62,13 +62,13 @@ SCAN: Final = pa.schema(
 
 
 class ClusterRow(NamedTuple):
-    """What the row of the cluster says."""
+    """Content of the cluster's row."""
 
     taken_at_ms: int
     seconds: float
     requests: tuple[ApiStatistics, ...]
     failure: str | None
-    """Why the table has no other row."""
+    """Reason why the table has no other row."""
 
 
 def scan_table(cluster: str, about: ClusterRow, found: tuple[LeaderScan, MetadataSource] | None) -> pa.Table:

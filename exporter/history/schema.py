@@ -27,7 +27,7 @@ CYCLES = "cycles"
 
 
 def day_of(instant_ms: int) -> str:
-    """In UTC; not before 1970."""
+    """Returns the day of an instant in UTC; not before 1970."""
     return datetime.fromtimestamp(max(instant_ms, 0) / 1000, timezone.utc).strftime("%Y-%m-%d")
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 LASTS_MS: Final = 24 * 60 * 60 * 1000
 SAME_MS: Final = 60 * 60 * 1000
-"""Of two readings: a clock that is adjusted, or slow, is the same clock."""
+"""Largest difference of two readings of one clock, which may be adjusted, or slow."""
 
 
 class TrustedClock:

@@ -47,9 +47,9 @@ from exporter.storage.places import Place, atomic_write, place_of
 log = logging.getLogger("exporter")
 
 WAITING_BYTES_MAX = 256_000_000
-"""In memory. Beyond that the oldest cycles are dropped, and counted."""
+"""Maximum in memory. Beyond that the oldest cycles are dropped, and counted."""
 CYCLE_BYTES = 25_000
-"""That two tables take without rows."""
+"""Bytes of two tables without rows."""
 ROTATE_ROWS = 100_000
 """A file is written before its time when this many observations wait, or half of the bytes."""
 WRITE_AGAIN_SECONDS = 60.0
@@ -207,7 +207,7 @@ class History:
             self._writes_since = self._clock()
 
     def _parts(self, cycles: Iterable[_Cycle]) -> Iterable[list[_Cycle]]:
-        """Those of one file each."""
+        """Returns the cycles of each file."""
         unsure = {id(cycle) for cycle in self._unsure}
         parts: dict[tuple[bool, str, str], list[_Cycle]] = defaultdict(list)
         for cycle in cycles:

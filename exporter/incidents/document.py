@@ -17,7 +17,7 @@ _BY_LABEL: Final = {verdict.label: verdict for verdict in Verdict}
 
 
 def document(incidents: Incidents) -> dict[str, Any]:
-    """All of them, with the format's name."""
+    """Returns the document of all incidents, with the format's name."""
     return {
         "format": FORMAT,
         "version": VERSION,

@@ -61,7 +61,7 @@ def new_suspects(before: Incidents, after: Incidents) -> list[TransactionKey]:
 
 
 def with_sentences(incidents: Incidents, sentences: Mapping[TransactionKey, str], now_ms: int) -> Incidents:
-    """With a line about the first record of each of these transactions."""
+    """Adds a line about the first record of each of these transactions."""
     if not sentences:
         return incidents
 
@@ -83,7 +83,7 @@ def unexplained(incidents: Incidents) -> list[Suspect]:
 
 
 def with_causes(incidents: Incidents, causes: Mapping[TransactionKey, tuple[str, str]], now_ms: int) -> Incidents:
-    """With (cause, evidence) of each of these transactions."""
+    """Adds (cause, evidence) of each of these transactions."""
     return replace(incidents, all=tuple(_with_causes(incident, causes, now_ms) for incident in incidents.all))
 
 
@@ -136,7 +136,7 @@ def _after(
 
 
 def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[IncidentEvent]]:
-    """It is still a suspect."""
+    """Updates a suspect that is still open."""
     now_ms = evaluation.snapshot.taken_at_ms
     after = replace(
         before,
@@ -174,7 +174,7 @@ def _no_suspect(before: Suspect, verdict: Verdict, evaluation: Evaluation) -> tu
 
 
 def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[IncidentEvent]]:
-    """It is not open where its partition was read; otherwise nothing is known."""
+    """Handles a suspect that is not open: ended if its partition was read; otherwise nothing is known."""
     key, now_ms = before.key, evaluation.snapshot.finished_at_ms  # its marker may have come during the cycle
     partitions = evaluation.snapshot.partitions
     if key.topic not in partitions.topics:
@@ -292,7 +292,7 @@ def _began(row: TransactionRow, start_ms: int) -> list[IncidentEvent]:
 
 
 def _blocked(row: TransactionRow) -> Mapping[str, int]:
-    """Since when each group is blocked, by the cluster's clock."""
+    """Returns the start of each group's block, by the cluster's clock."""
     return {group.group: group.blocked_since_ms for group in row.groups if group.blocked_since_ms is not None}
 
 
@@ -327,7 +327,7 @@ def _with_events(incident: Incident, events: list[IncidentEvent]) -> Incident:
 
 
 def _newest(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:
-    """At most INCIDENTS_MAX: those that are not over, and of the others the newest."""
+    """Returns at most INCIDENTS_MAX: those that are not over, and of the others the newest."""
     too_many = len(incidents) - INCIDENTS_MAX
     if too_many <= 0:
         return incidents

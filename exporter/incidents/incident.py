@@ -24,14 +24,14 @@ SUSPECTS: Final = tuple(verdict.label for verdict in Verdict if verdict.is_suspe
 """Worst first."""
 HANGING: Final = tuple(verdict.label for verdict in Verdict if verdict.is_hanging)
 ID_FORMAT: Final = "%Y%m%dT%H%M%S"
-"""Of its start in UTC; milliseconds and `Z` follow: `20270115T080000123Z`."""
+"""Format of the start in UTC; milliseconds and `Z` follow: `20270115T080000123Z`."""
 
 INCIDENTS_MAX: Final = 100
 """Kept; those that ended longest ago are dropped first."""
 SUSPECTS_MAX: Final = 100
 """Followed in one incident; the others are counted."""
 EVENTS_MAX: Final = 500
-"""In the time line of one incident; the later ones are counted."""
+"""Maximum of events in the time line of one incident; later ones are counted."""
 
 
 class EventKind(Enum):
@@ -72,7 +72,7 @@ class Suspect:
     suspect_at_ms: int
     """The first cycle in which it was a suspect."""
     start_ms: int
-    """By the source that its duration is measured from."""
+    """Start by the source that the duration is measured from."""
     verdict: Verdict
     worst: Verdict
     reason: str
@@ -92,7 +92,7 @@ class Suspect:
 
     @property
     def name(self) -> str:
-        """Its partition."""
+        """Name of the partition."""
         return f"{self.topic}-{self.partition}"
 
     @property
@@ -113,15 +113,15 @@ class Incident:
     """Suspects that began together."""
 
     started_ms: int
-    """When its first suspect became one."""
+    """Time at which the first suspect became one."""
     suspects: tuple[Suspect, ...]
-    """In the order in which they became suspects."""
+    """Suspects in the order in which they became suspects."""
     more_suspects: int = 0
-    """Not followed, beyond SUSPECTS_MAX."""
+    """Number of suspects beyond SUSPECTS_MAX, which are not followed."""
     events: tuple[IncidentEvent, ...] = ()
-    """By time."""
+    """Events by time."""
     more_events: int = 0
-    """Not kept, beyond EVENTS_MAX."""
+    """Number of events beyond EVENTS_MAX, which are dropped."""
 
     @property
     def id(self) -> str:
@@ -136,13 +136,13 @@ class Incident:
 
     @property
     def ended_ms(self) -> int | None:
-        """When the last of its suspects ended; None while one is open."""
+        """Time at which the last suspect ended; None while one is open."""
         ends = [suspect.ended_at_ms for suspect in self.suspects if suspect.ended_at_ms is not None]
         return max(ends) if len(ends) == len(self.suspects) else None
 
     @property
     def last_suspect_ms(self) -> int:
-        """When its newest suspect became one."""
+        """Time at which the newest suspect became one."""
         return max(suspect.suspect_at_ms for suspect in self.suspects)
 
     @property

@@ -29,7 +29,7 @@ _Step = tuple[str, str, IncidentEvent]
 version 0.1.0.
 """
 Steps = Mapping[tuple[str, str, str], tuple[_Step, ...]]
-"""By topic, partition and start offset, as text: a foreign file may hold anything there."""
+"""Steps by topic, partition and start offset, as text: a foreign file may hold anything there."""
 
 
 def steps_of(lines: Iterable[str]) -> Steps:

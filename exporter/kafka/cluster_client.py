@@ -69,7 +69,7 @@ class ClusterClient:
     out_of_touch: set[Address] = field(default_factory=set)
     """Brokers that are cut off from their controller: they are the last to be queried for metadata."""
     transactions_limit: int = TRANSACTIONS_LIMIT
-    """How many open transactions are examined one by one."""
+    """Maximum of open transactions that are examined one by one."""
     silent: set[Address] = field(default_factory=set)
     """Brokers that let a request time out in this cycle: they get no further request."""
 
@@ -91,10 +91,11 @@ class ClusterClient:
         once: bool = False,
         patience_s: float | None = None,
     ) -> T:
-        """What `read` makes of the response of `broker`. Raises BrokerFault, also for a response that `read` cannot decode.
+        """Returns what `read` makes of the response of `broker`. Raises BrokerFault, also if `read` cannot decode the
+        response.
 
-        `once`: never sent again, not even over a new connection; for requests that write. `patience_s`: a shorter time-out,
-        for requests that the broker forwards to another broker, which may not respond.
+        `once`: never sent again, not even over a new connection; for requests that write. `patience_s`: a shorter
+        time-out, for requests that the broker forwards to another broker, which may not respond.
         """
         address = self._address_of(broker)
         if patience_s is None:

@@ -13,7 +13,7 @@ from exporter.snapshot import ClockSource
 
 
 class ClusterClock:
-    """Until a controller's clock is read, the exporter's wall clock as it was at the start."""
+    """Clock of the cluster: until a controller's clock is read, the exporter's wall clock as it was at the start."""
 
     def __init__(self, wall_clock: Callable[[], float], clock: Callable[[], float]) -> None:
         self._clock = clock

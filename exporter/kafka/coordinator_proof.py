@@ -98,7 +98,7 @@ def _state_partition_proofs(
 
 
 async def _hidden_topics(client: ClusterClient, brokers: Iterable[int], topics: Collection[str]) -> frozenset[str]:
-    """Those of `topics` that some describing coordinator cannot show: it omits them from descriptions silently.
+    """Returns the `topics` that some describing coordinator cannot show: it omits them from descriptions silently.
 
     A coordinator that does not respond hides them all.
     """

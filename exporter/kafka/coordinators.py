@@ -26,7 +26,7 @@ from exporter.snapshot import (
 )
 
 NOT_OFFERED = "transactions_not_offered"
-"""In place of a description, from a broker older than Kafka 3.0."""
+"""Reason for a missing description from a broker older than Kafka 3.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Listing:
         return tuple(self._transaction(index) for index in range(len(self.listed)))
 
     def of_producers(self, producer_ids: Collection[int]) -> Iterator[CoordinatorTransaction]:
-        """Those of these producers, as objects: a coordinator may list a million others."""
+        """Yields the transactions of these producers, as objects: a coordinator may list a million others."""
         wanted = np.fromiter(producer_ids, dtype=np.int64, count=len(producer_ids))
         for index in np.flatnonzero(np.isin(self.listed.producer_id, wanted)).tolist():
             yield self._transaction(index)
@@ -90,9 +90,9 @@ def _listing(broker: int, answer: RawResponse) -> Listing:
 async def describe(
     client: ClusterClient, listed: Iterable[CoordinatorTransaction]
 ) -> tuple[tuple[CoordinatorTransaction, ...], frozenset[int]]:
-    """The same transactions with epoch, timeout, start and partitions, from the coordinator that listed each.
+    """Adds epoch, timeout, start and partitions, from the coordinator that listed each transaction.
 
-    Also the producer ids for which this failed, or whose id now names another producer: those stay as listed.
+    Returns also the producer ids for which this failed, or whose id now names another producer: those stay as listed.
     """
     by_broker: dict[int, dict[str, CoordinatorTransaction]] = defaultdict(dict)
     for transaction in listed:

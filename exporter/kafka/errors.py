@@ -55,7 +55,7 @@ def error_name(code: int) -> str:
 
 
 class FaultReason(Enum):
-    """Why a broker gave no usable response. The values are published."""
+    """Reason why a broker gave no usable response. The values are published."""
 
     UNREACHABLE = "unreachable"
     TIMED_OUT = "timed_out"
@@ -76,7 +76,7 @@ class BrokerFault(Exception):
 
     reason: FaultReason
     sentence: str
-    """For the operator: which broker, what is wrong, what to do."""
+    """Sentence for the operator: which broker, what is wrong, what to do."""
 
     def __str__(self) -> str:
         return self.sentence

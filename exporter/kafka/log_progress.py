@@ -26,11 +26,11 @@ class LogProgress:
 
     def __init__(self, positions: Mapping[int, int]) -> None:
         self.positions = dict(positions)
-        """By partition: the offset to be read next."""
+        """Offset to be read next, by partition."""
         self.failures: dict[int, str] = {}
-        """Why a partition is not read, a sentence without its full stop."""
+        """Reason why a partition is not read, a sentence without its full stop."""
         self._epochs: dict[int, int] = {}
-        """By partition: the leader epoch of the last batch before its position."""
+        """Leader epoch of the last batch before the position, by partition."""
         self._compressed: set[int] = set()
         """Partitions whose last batch was compressed."""
         self._gaps: list[int] = []

@@ -22,7 +22,7 @@ UNCLEAR_FAULTS = frozenset(
         FaultReason.RECEIVE_LIMIT,
     }
 )
-"""After these errors the marker may have been written or not: only a read shows it."""
+"""Errors after which the marker may have been written or not: only a read shows it."""
 REFUSALS = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -40,7 +40,7 @@ REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND, and NOT_LEADER_OR_FOLLOWER 
 
 
 class MarkerOutcome(Enum):
-    """Whether a marker was written. A marker is never sent twice: an abort is not idempotent in the log."""
+    """Outcome of writing a marker. A marker is never sent twice: an abort is not idempotent in the log."""
 
     WRITTEN = "written"
     REFUSED = "refused"

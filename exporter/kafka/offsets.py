@@ -14,9 +14,9 @@ from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, TopicPartition
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 LOG_START = -2
-"""As a timestamp: the log's first offset."""
+"""Timestamp that requests the log's first offset."""
 LATEST = -1
-"""As a timestamp: the offset of the next record."""
+"""Timestamp that requests the offset of the next record."""
 _REQUEST_PARTITIONS_MAX = 2000
 
 

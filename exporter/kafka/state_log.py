@@ -37,7 +37,7 @@ from exporter.snapshot import NO_LEADER, STATE_TOPIC
 
 BATCH_RECORDS_MAX: Final = 2000
 WAIT_MS: Final = 500
-"""How long a leader waits for new records before its response is empty."""
+"""Time that a leader waits for new records before its response is empty."""
 HEARD_WITHIN_SECONDS: Final = 5.0
 """A leader responds within half a second: after a longer silence the end of its log is unknown."""
 PAUSE_SECONDS: Final = 0.02
@@ -75,7 +75,7 @@ class LogPart:
 
 @dataclass(slots=True)
 class _Piece:
-    """What a leader returned of a partition, while its records are taken."""
+    """Records of a partition that a leader returned, while they are taken."""
 
     leader: int
     partition: int
@@ -93,7 +93,7 @@ class StateLog:
         positions: Mapping[int, int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """From `positions` on, and without a position from the first record written at `since_ms` or later.
+        """Starts reading at `positions`; without a position at the first record written at `since_ms` or later.
 
         Raises LogUnreadableError.
         """
@@ -105,7 +105,7 @@ class StateLog:
         self._ends: dict[int, tuple[int, float]] = {}
         self._failure: str | None = None
         self._pending: dict[int, Any] = {}
-        """By leader: the future of its response."""
+        """Future of the response, by leader."""
         self._again_at: dict[int, float] = {}
         self._pieces: deque[_Piece] = deque()
         self._moves: dict[int, int] = {}
@@ -113,9 +113,9 @@ class StateLog:
         self._is_stale = False
         self._progress = LogProgress(positions)
         self.positions = self._progress.positions
-        """By partition: the offset to be read next."""
+        """Offset to be read next, by partition."""
         self.failures = self._progress.failures
-        """Why a partition is not read, a sentence without its full stop."""
+        """Reason why a partition is not read, a sentence without its full stop."""
         try:
             options = client_options(kafka)
         except ClusterUnavailableError as error:
@@ -168,7 +168,7 @@ class StateLog:
 
     @property
     def ends(self) -> Mapping[int, int]:
-        """By partition: the offset of the next record to be written, if the partition is read and its leader responds."""
+        """Returns, by partition, the next record's offset, if the partition is read and its leader responds."""
         heard_since = self._clock() - HEARD_WITHIN_SECONDS
         return {
             partition: end

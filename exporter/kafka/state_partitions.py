@@ -106,7 +106,7 @@ class StateLeaders:
 
     @property
     def brokers(self) -> tuple[int, ...]:
-        """Those of partitions that have a leader."""
+        """Returns the leaders of the partitions that have one."""
         return tuple(sorted({leader for leader, _ in self.leaders} - {NO_LEADER}))
 
 

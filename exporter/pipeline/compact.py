@@ -57,7 +57,7 @@ def compact_history(history: Place, tables: Tables, *, now_ms: int) -> int:
 
 
 def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Iterable[list[HistoryFile]]:
-    """Of each cluster, the files of each day that is settled; without observations whose cycles may still come."""
+    """Returns the settled files of each day and cluster, without observations whose cycles may still come."""
     files = tuple(files)
     cycles = {file.observations_key for file in files if file.table == CYCLES and file.key in taken}
     newest_ms = by_cluster(max, ((file.cluster_id, file.last_ms) for file in files))
@@ -95,7 +95,7 @@ def compact_tables(tables: Tables, *, retention_ms: int) -> int:
 
 
 def compact_log(table: Table, *, retention_ms: int) -> int:
-    """The same for the transaction log, whose files Delta joins by their size."""
+    """Compacts the transaction log, whose files Delta joins by their size."""
     if not table.exists:
         return 0
     table.delete(_obsolete("written_at", logs_read_to_ms(table), retention_ms))

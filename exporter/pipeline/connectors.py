@@ -15,7 +15,9 @@ from exporter.storage.s3 import s3_settings
 KAFKA: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 HADOOP_AWS: Final = "org.apache.hadoop:hadoop-aws"
 AWS_SDK_VERSION: Final = "2.35.4"
-"""As in constraints/spark-jars.xml: of its modules the few that the connector uses, in place of all of AWS' (686 MB)."""
+"""Version in constraints/spark-jars.xml: of its modules the few that the connector uses, in place of all of AWS' (686
+MB).
+"""
 AWS_MODULES: Final = ("s3-transfer-manager", "sts", "apache-client")
 NOT_NEEDED: Final = "software.amazon.awssdk:bundle,io.netty:*,org.slf4j:*,commons-logging:*,org.wildfly.openssl:*"
 """Spark has them, or nothing uses them."""
@@ -32,7 +34,7 @@ _REQUEST_LIMITS: Final = {"connect_timeout": "5s", "timeout": "60s", "max_retrie
 
 
 class JarsError(Exception):
-    """There are no jars where they must be; the message is the reason."""
+    """Jars are missing where they must be; the message is the reason."""
 
 
 def spark_path(place: Place) -> str:
@@ -50,7 +52,7 @@ def _named(place: ObjectPath, schemes: Mapping[str, str]) -> str:
 
 
 def delta_options(place: Place, environment: Mapping[str, str] | None = None) -> dict[str, str] | None:
-    """How deltalake reaches the place; it reads credentials from the environment itself."""
+    """Returns deltalake's settings for the place; it reads credentials from the environment itself."""
     if isinstance(place, Path):
         return None
     if place.location.scheme != "s3":
@@ -66,7 +68,10 @@ def delta_options(place: Place, environment: Mapping[str, str] | None = None) ->
 
 
 def parquet_files(folder: Place) -> tuple[Place, ...]:
-    """What a job of Spark has written there, without what a worker that was given up may still be writing."""
+    """Returns the files that a job of Spark has written there.
+
+    A worker that was given up may still be writing others.
+    """
     found: list[Place] = list(folder.rglob("*.parquet"))
     return tuple(
         path
@@ -76,7 +81,7 @@ def parquet_files(folder: Place) -> tuple[Place, ...]:
 
 
 def spark_settings(places: Iterable[Place], environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """How Spark reaches these places; it reads credentials from the environment itself."""
+    """Returns Spark's settings for these places; it reads credentials from the environment itself."""
     if not any(isinstance(place, ObjectPath) and place.location.scheme == "s3" for place in places):
         return {}
     settings = s3_settings(environment)

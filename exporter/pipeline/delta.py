@@ -73,7 +73,7 @@ class TableVersion:
     table: DeltaTable
     application: str
     run: int
-    """Of the newest commit of this application; zero if there is none."""
+    """Run of the newest commit of this application; zero if there is none."""
 
     def new_run(self) -> int:
         """The number of a run that begins with this version: greater than that of the one before, and its own."""
@@ -81,7 +81,7 @@ class TableVersion:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """In the order of the table's log."""
+        """Returns the files in the order of the table's log."""
         return tuple(map(_data_file, pa.table(self.table.get_add_actions(flatten=True)).to_pylist()))
 
 
@@ -183,7 +183,7 @@ class Table:
         return self.folder / file.path
 
     def path_of(self, file: DataFile) -> str:
-        """For Spark."""
+        """Returns the path of a file for Spark."""
         return spark_path(self.place_of(file))
 
     def delete(self, predicate: str) -> None:
@@ -234,7 +234,7 @@ def require_conditional_writes(folder: Place) -> None:
 
 
 def _race(probe: Table) -> list[TableError | None]:
-    """Of some writers that commit the same version: why each could not; None if it could."""
+    """Lets some writers commit the same version; returns why each could not, None if it could."""
     snapshots = [probe.snapshot() for _ in range(PROBE_WRITERS)]
     begin = Barrier(PROBE_WRITERS)
 
@@ -308,7 +308,9 @@ def _part(place: PurePath, name: str) -> str | None:
 
 
 def _lacks(known: Any, wanted: Any) -> bool:
-    """Whether parts of a column are missing; parts that `known` alone has are of a newer version of this program."""
+    """Returns whether parts of a column are missing; parts that `known` alone has are of a newer version of this
+    program.
+    """
     if isinstance(wanted, ArrayType):
         return _lacks(known.element_type, wanted.element_type)
     if not isinstance(wanted, StructType):

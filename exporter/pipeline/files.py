@@ -42,7 +42,7 @@ class HistoryFile:
 
     @property
     def key(self) -> str:
-        """Its name in the state of the tables."""
+        """Name of the file in the state of the tables."""
         return f"{self.table}/{self._place}"
 
     @property
@@ -68,7 +68,7 @@ def history_files(history: Place) -> tuple[HistoryFile, ...]:
 
 
 def implausible_time(file: HistoryFile, now_ms: int) -> str | None:
-    """Why the times in its name are implausible; None if they are plausible."""
+    """Returns why the times in a file's name are implausible; None if they are plausible."""
     first_ms, last_ms = sorted((file.first_ms, file.last_ms))
     if last_ms > now_ms + AHEAD_MS:
         return f"has a cycle of {_instant(last_ms)}, which is later than this run by more than {AHEAD_MS // 60_000} minutes"
@@ -165,7 +165,7 @@ def _spans_ms(parquet: pq.ParquetFile) -> Iterable[tuple[int, int]]:
 
 
 def _unlike(column: Column, found: Sequence[str]) -> str | None:
-    """Why columns of these types are not the expected `column`."""
+    """Returns why columns of these types are not the expected `column`."""
     if len(found) > 1:
         return f"has column {column.name} {len(found)} times"
     if not found:

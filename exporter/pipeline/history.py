@@ -20,7 +20,7 @@ from exporter.storage.places import Place, in_parallel, parquet_source
 
 MANY_FILES: Final = 32
 FEW_ROWS: Final = 500_000
-"""They fit into the memory of both processes."""
+"""Number of rows that fit into the memory of both processes."""
 _FILES_AT_ONCE: Final = 256
 
 
@@ -52,7 +52,7 @@ def _few_rows(files: Sequence[HistoryFile]) -> pa.Table | None:
 
 
 def _rows_of(file: HistoryFile) -> pa.Table:
-    """With the columns of this version, and those of the file's path."""
+    """Reads the rows with the columns of this version, and those of the file's path."""
     found, columns = pq.ParquetFile(parquet_source(file.path)).read(), arrow_schema(TABLES[file.table])
     count = len(found)
     if not found.schema.equals(columns):

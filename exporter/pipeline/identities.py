@@ -49,7 +49,7 @@ def merge(one: Identities, other: Identities) -> Identities:
 
 
 def _greatest(of_producers: DataFrame, of_partitions: DataFrame) -> Identities:
-    """Of two names the greater one is taken, so that the order does not matter."""
+    """Takes the greater one of two names, so that the order does not matter."""
     named = of_producers.groupBy(*_PRODUCER).agg(
         *(f.max(column).alias(column) for column in ("transactional_id", "newest_start"))
     )

@@ -46,7 +46,7 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
 
 
 def _suspects(transactions: DataFrame) -> DataFrame:
-    """With the first instants as suspect and as proved hang, and the worst verdict."""
+    """Returns suspects with their first instants as suspect and as proved hang, and the worst verdict."""
     verdicts_seen = f.flatten(f.transform("partitions", lambda partition: partition["verdicts"]))
     worst = [f.when(f.array_contains("verdicts", verdict), f.lit(rank)) for rank, verdict in enumerate(SUSPECTS)]
     return transactions.select(

@@ -102,7 +102,7 @@ def ingest_batch(
 
 
 def is_open(file: DataFile) -> bool:
-    """It holds transactions that are not closed: a file has these, or closed ones of one hour or day."""
+    """True if the file holds transactions that are not closed: a file has these, or closed ones of one hour or day."""
     return "closed_at" not in file.greatest
 
 
@@ -142,7 +142,7 @@ class _Work:
     batch: Collection[HistoryFile]
     files: Collection[HistoryFile]
     read: set[HistoryFile] = field(default_factory=set)
-    """Those that were opened: one of them may be damaged."""
+    """Files that were opened: one of them may be damaged."""
 
     def write(self, transactions: Place, identities: Place) -> tuple[DataFile, ...]:
         """Write the transactions and identities; returns the files of the table that they replace."""

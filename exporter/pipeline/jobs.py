@@ -156,6 +156,6 @@ class Jobs:
 
 
 def _fingerprint(suspects: Sequence[DataFile]) -> int:
-    """Of these files and this version of the program; never zero. No two files of a table ever have the same path."""
+    """Hashes these files and this version of the program; never zero. No two files of a table ever have the same path."""
     text = json.dumps([__version__, *sorted(file.path for file in suspects)])
     return 1 + int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

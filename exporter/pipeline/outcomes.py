@@ -58,7 +58,7 @@ def is_due(tables: Tables, file: DataFile, logs_to_ms: Mapping[str, int]) -> boo
 
 
 def _joined_to_ms(path: Place) -> dict[str, int | None]:
-    """By cluster in a file of transactions; null if it was never joined."""
+    """Returns how far each cluster's log was joined to a file of transactions; None if one of them was never joined."""
     parquet = pq.ParquetFile(parquet_source(path), read_dictionary=["cluster_id"])
     rows = parquet.read(columns=["cluster_id", "log_read_to"])
     least = ("log_read_to", "min", pc.ScalarAggregateOptions(skip_nulls=False))  # null if one of them never was
@@ -169,7 +169,8 @@ def _near(placed: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _fits(decision: str) -> Column:
-    """It is of a transaction that had begun when this one was seen, was decided before it was gone, and has its partition.
+    """True if the decision is of a transaction that had begun when this one was seen, was decided before it was gone,
+    and has its partition.
 
     Null columns exclude nothing.
     """

@@ -27,7 +27,7 @@ START_SOURCES: Final = (
     StartSource.COORDINATOR.label,
     StartSource.NOT_OPEN_BEFORE.label,
 )
-"""From the least to the most trusted; the last corrects a client's clock. Tables have the index: only append."""
+"""Sources from the least to the most trusted; the last corrects a client's clock. Tables have the index: only append."""
 EXACT_SOURCES: Final = (StartSource.TRANSACTION_LOG.label, StartSource.COORDINATOR.label)
 _COLUMN_OF_VERDICT: Final = {verdict.label: f"verdict_{number}" for number, verdict in enumerate(Verdict)}
 
@@ -96,7 +96,7 @@ def _start_rank() -> Column:
 
 
 def exact_start() -> Column:
-    """Of an observation; null where its start is neither from the coordinator nor from the transaction log."""
+    """Start of an observation; null if it is neither from the coordinator nor from the transaction log."""
     return f.when(f.col("start_source").isin(*EXACT_SOURCES), f.col("started_at"))
 
 
@@ -157,7 +157,9 @@ def _aggregated(rows: DataFrame, producers: DataFrame, counts: Observation) -> D
 
 
 def _verdicts() -> Column:
-    """In order of first appearance. A single verdict, the usual case, goes without the functions that Spark interprets."""
+    """Verdicts in order of first appearance. A single one, the usual case, goes without the functions that Spark
+    interprets.
+    """
     first_seen = {verdict: f.col(column) for verdict, column in _COLUMN_OF_VERDICT.items()}
     label = f.coalesce(*(f.when(column.isNotNull(), f.lit(verdict)) for verdict, column in first_seen.items()))
     only = f.struct(f.coalesce(*first_seen.values()).alias("first_seen"), label.alias("verdict"))
@@ -176,7 +178,7 @@ def _verdicts() -> Column:
 
 
 def _with_groups(merged: DataFrame, rows: DataFrame) -> DataFrame:
-    """Only suspects have groups, and suspects are few."""
+    """Adds the groups: only suspects have groups, and suspects are few."""
     groups = (
         rows.where(f.size("groups") > 0)
         .select(*_OWNED, f.explode("groups").alias("group"))

@@ -34,9 +34,9 @@ class ReportData:
 
     made_at_ms: int
     first_ms: int | None
-    """None if nothing was recorded."""
+    """Time of the first cycle; None if nothing was recorded."""
     newest_ms: Mapping[str, int]
-    """By cluster, its newest cycle."""
+    """Newest cycle by cluster."""
     interval_ms: int | None
     """The longest interval of the recorded cycles."""
     durations: SectionRows

@@ -32,7 +32,7 @@ def _of_history(columns: tuple[Column, ...]) -> Any:
 
 
 OBSERVATIONS: Final = _of_history(OBSERVATION_COLUMNS)
-"""As the daemon writes them, with the two columns of their path."""
+"""Observations as the daemon writes them, with the two columns of their path."""
 CYCLES: Final = _of_history(CYCLE_COLUMNS)
 
 _VERDICTS: Final = t.ArrayType(_columns(first_seen=_INSTANT, verdict=_TEXT))

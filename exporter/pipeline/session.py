@@ -14,19 +14,21 @@ from exporter.pipeline.spark_output import without_notices, write_log4j
 
 MEMORY: Final = "1g"
 SHUFFLE_PARTITIONS: Final = 16
-"""Of a batch of `ingest.BATCH_ROWS`, a tenth of which fits into any executor; Spark merges small ones by itself."""
+"""Partitions of a batch of `ingest.BATCH_ROWS`, a tenth of which fits into any executor; Spark merges small ones by
+itself.
+"""
 
 SMALL_ROWS_MAX: Final = 200_000
 FAST_START: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-"""Of a Java that compiles without optimising: a run that takes an hour of history ends before that pays; five million
-rows do not. Without a size of its own the cache for code is small then: code is thrown away, and made again.
+"""Options of a Java that compiles without optimising: a run that takes an hour of history ends before that pays; five
+million rows do not. Without a size of its own the cache for code is small then: code is thrown away, and made again.
 """
 LONG_RUN: Final = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
-"""Of a Java that optimises code ten times later than by default: most of Spark's code is of one query, and ends before that
-pays. What millions of rows pass through is optimised nevertheless.
+"""Options of a Java that optimises code ten times later than by default: most of Spark's code is of one query, and ends
+before that pays. What millions of rows pass through is optimised nevertheless.
 """
 
 
@@ -87,14 +89,17 @@ def open_session(
 
 
 def _compiler(master: str, *, is_short: bool) -> tuple[str, ...]:
-    """On a cluster the driver does little, and waits for workers that compile as they do."""
+    """Chooses the driver's compiler: on a cluster the driver does little, and waits for workers that compile as they do."""
     if not master.startswith("local"):
         return ()
     return (FAST_START if is_short else LONG_RUN,)
 
 
 def _where(master: str, memory: str) -> dict[str, Any]:
-    """In one process nothing listens outside the machine; the workers of a cluster must reach the driver."""
+    """Configures addresses and memory.
+
+    In one process nothing listens outside the machine; the workers of a cluster must reach the driver.
+    """
     if master.startswith("local"):
         return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {"spark.executor.memory": memory}

@@ -57,7 +57,7 @@ def without_notices() -> Iterator[None]:
 
 
 def _forward(source: int, sink: int) -> None:
-    """Until all writers have ended."""
+    """Forwards until all writers have ended."""
     with open(source, "rb") as lines, open(sink, "wb", buffering=0) as shown:
         for line in lines:
             if _AT_EVERY_START.search(line) is None:

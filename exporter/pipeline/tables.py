@@ -35,12 +35,12 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class TablesState:
-    """What the tables hold."""
+    """State of the tables."""
 
     taken: frozenset[str] = frozenset()
     """Files of the history, by `HistoryFile.key`."""
     newest_ms: Mapping[str, int] = field(default_factory=dict)
-    """By cluster, the newest cycle."""
+    """Newest cycle by cluster."""
     identities: str | None = None
     """The folder of producers and partitions."""
 
@@ -111,19 +111,21 @@ class Tables:
         self.transactions.commit(current.snapshot, run=run, added=added, removed=(file.path for file in removed))
 
     def folder_of(self, table: Table, run: int) -> Place:
-        """Where a run writes new files of a table: nobody else does, not even Spark's process of a run that was killed."""
+        """Folder for a run's new files of a table: nobody else writes there, not even Spark's process of a run that was
+        killed.
+        """
         return table.folder / f"run-{run}"
 
     def identities_of(self, run: int) -> Place:
-        """Where a run writes its producers and partitions."""
+        """Place for the producers and partitions of a run."""
         return self.states / f"identities-{run}"
 
     def checkpoint_of(self, cluster_id: str) -> Place:
-        """Where Spark keeps how far it has read the transaction log of that cluster."""
+        """Place where Spark keeps how far it has read the transaction log of that cluster."""
         return self.states / f"checkpoint-{folder_of_cluster(cluster_id)}"
 
     def damaged(self) -> tuple[DamagedFile, ...]:
-        """Those that runs have found. Nothing is lost with this file: they are found again."""
+        """Damaged files that runs have found. Nothing is lost with this file: they are found again."""
         try:
             return tuple(DamagedFile(**file) for file in json.loads(self._damaged.read_text(encoding="utf-8")))
         except StoreError:
@@ -132,7 +134,7 @@ class Tables:
             return ()
 
     def remember_damaged(self, files: Iterable[DamagedFile]) -> None:
-        """For the next runs, and for the report."""
+        """Saves damaged files for the next runs, and for the report."""
         self.root.mkdir(parents=True, exist_ok=True)
         write_whole(self._damaged, json.dumps([asdict(file) for file in files], indent=1))
 
@@ -154,7 +156,7 @@ class Tables:
 
 
 def by_cluster(choose: Callable[[int, int], int], instants: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Of each cluster the instant that `choose` (`min` or `max`) prefers."""
+    """Chooses an instant of each cluster by `choose` (`min` or `max`)."""
     chosen: dict[str, int] = {}
     for cluster_id, instant_ms in instants:
         chosen[cluster_id] = choose(instant_ms, chosen.get(cluster_id, instant_ms))

@@ -17,7 +17,7 @@ WINDOW_MS: Final = 28 * DAY_MS
 """Transactions of the last four weeks count."""
 RARE_SAMPLES: Final = 100
 RARE_WINDOW_MS: Final = 2 * WINDOW_MS
-"""With fewer than `RARE_SAMPLES` in four weeks, those of eight weeks count."""
+"""Window for fewer than `RARE_SAMPLES` in four weeks: eight weeks."""
 SAMPLES_MIN: Final = 20
 FLOOR_MS: Final = 10_000
 """Lower bound of every threshold."""
@@ -67,7 +67,7 @@ def threshold_of(samples: int, span_ms: int, longest: Sequence[tuple[int, int]])
 
 
 def _slope(tail: Sequence[int]) -> float:
-    """By how much the logarithm of a duration grows when its frequency falls by the factor e (Hill's estimator)."""
+    """Computes the growth of a duration's logarithm when its frequency falls by the factor e (Hill's estimator)."""
     spacings = [rank * math.log(longer / shorter) for rank, (longer, shorter) in enumerate(pairwise(tail), 1)]
     largest = SPACING_MAX * max(median(spacings) / math.log(2), SLOPE_MIN)
     return sum(min(spacing, largest) for spacing in spacings) / len(spacings)

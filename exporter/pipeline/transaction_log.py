@@ -35,7 +35,7 @@ from exporter.transaction_log.records import (
 )
 
 OLD_OFFSET_FETCHING: Final = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-"""Without it the source silently returns no row of an internal topic."""
+"""Setting without which the source silently returns no row of an internal topic."""
 
 _OF_ONE_CLUSTER: Final = t.StructType([column for column in schemas.RECORDS if column.name != "cluster_id"])
 _FIELDS_OF_STATE: Final = (
@@ -92,13 +92,13 @@ def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: 
 
 
 def logs_read_to_ms(table: Table) -> dict[str, int]:
-    """By cluster, how far its log was read: when the newest of its records was written."""
+    """Returns how far the log of each cluster was read: when the newest of its records was written."""
     files = table.snapshot().files if table.exists else ()
     return by_cluster(max, ((file.parts["cluster_id"], _written_to_ms(file)) for file in files))
 
 
 def _written_to_ms(file: DataFile) -> int:
-    """Not after the file, should a broker's clock be ahead."""
+    """Returns the time of the newest record, not after the file, should a broker's clock be ahead."""
     greatest = file.greatest.get("written_at")
     return file.written_ms if greatest is None else min(file.written_ms, to_ms(greatest))
 

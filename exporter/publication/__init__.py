@@ -1,1 +1,1 @@
-"""From evaluations to bytes: the expositions of `/metrics`, and the pages."""
+"""Publication turns evaluations into bytes: the expositions of `/metrics`, and the pages."""

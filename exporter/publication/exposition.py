@@ -39,7 +39,7 @@ class Representation:
 
     @property
     def length(self) -> int:
-        """In bytes."""
+        """Length in bytes."""
         return sum(map(len, self.chunks))
 
     @property

@@ -1,4 +1,4 @@
-"""Where the pages are: `/` and `/incidents` of one cluster, the same below `/clusters/NAME` in a fleet, and `/runbooks`."""
+"""Paths of the pages: `/` and `/incidents` of one cluster, the same below `/clusters/NAME` in a fleet, and `/runbooks`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def requested_below(cluster: str | None) -> str:
 
 
 def below(cluster: str | None) -> str:
-    """The same for a link."""
+    """Returns the path below a page, for a link."""
     return "" if cluster is None else f"{_CLUSTERS}/{urllib.parse.quote(cluster, safe='')}"
 
 
 def path_of(incident: str, cluster: str | None = None) -> str:
-    """Where the page of an incident is."""
+    """Returns the path of an incident's page."""
     return f"{below(cluster)}{INCIDENTS}/{incident}"
 
 
 def url_of(external_url: str | None, cluster: str | None, incident: str) -> str | None:
-    """Its whole address, where that is known."""
+    """Returns the whole address of an incident's page, if it is known."""
     return None if external_url is None else f"{external_url}{path_of(incident, cluster)}"

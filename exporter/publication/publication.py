@@ -15,7 +15,7 @@ class PublishOptions:
     """Limits of the published series: every label set has a maximum."""
 
     partition_series: Literal["all", "open"] = "all"
-    """Whether partitions without an open transaction get a duration of 0, or no series."""
+    """Series of partitions without an open transaction: a duration of 0, or none."""
     partition_series_limit: int = 100_000
     """Above this many read partitions `all` falls back to `open`, and a gauge shows it."""
     suspects_limit: int = 100
@@ -23,11 +23,11 @@ class PublishOptions:
     blocked_groups_limit: int = 100
     """Series of blocked consumer groups, most waiting records first; a gauge counts the others."""
     transactional_ids: bool = True
-    """Whether transactional ids are shown."""
+    """True if transactional ids are shown."""
     external_url: str | None = None
-    """Where people reach the status page; None if that is unknown."""
+    """Address at which operators reach the status page; None if that is unknown."""
     runbook_url: str | None = None
-    """Where the runbooks are; None: the project's."""
+    """Address of the runbooks; None: the project's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

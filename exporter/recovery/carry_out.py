@@ -105,7 +105,7 @@ def carry_out(
 
 
 def _what_stands_against(plan: Plan, look: PartitionState) -> RecoveryResult | None:
-    """None if the transaction has not changed since its proof."""
+    """Returns the difference since the proof; None if the transaction has not changed."""
     if look.topic_id != plan.row.topic_id:
         again = "nothing was written: the topic was deleted and created again since the proof"
         return RecoveryResult(RecoveryOutcome.UNTOUCHED, again)

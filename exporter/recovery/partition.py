@@ -27,7 +27,7 @@ MOVED = "LEADER_MOVED"
 
 
 class ClusterQueries(Protocol):
-    """What is needed of a Collector."""
+    """Queries of a Collector that recovery uses."""
 
     def query(self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]]) -> T: ...
 
@@ -59,7 +59,8 @@ class Partition(Protocol):
     """One partition. By default, methods raise BrokerFault, KafkaRequestError, ClusterUnavailableError."""
 
     def look(self, coordinated: DecidingCoordinator | None = None) -> PartitionState:
-        """Its state at its leader. Raises KafkaRequestError if that broker is not confirmed as its leader.
+        """Reads the partition's state at its leader. Raises KafkaRequestError if that broker is not confirmed as its
+        leader.
 
         `coordinated`: also raises it if that broker is not confirmed as the coordinator of that id.
         """
@@ -79,7 +80,7 @@ class Partition(Protocol):
         """The producer entries at its present leader, confirmed or not."""
 
     def last_stable_offset(self) -> int:
-        """The last stable offset at its present leader; UNKNOWN_OFFSET without a response. Does not raise."""
+        """Reads the last stable offset at its present leader; UNKNOWN_OFFSET without a response. Does not raise."""
 
 
 class PartitionOnBrokers:

@@ -108,7 +108,7 @@ _ADVICE: Final[Mapping[Verdict, str]] = {
 
 
 def _advice(row: TransactionRow, may_force: bool) -> str:  # noqa: FBT001 - as in `refusal`
-    """What to do instead; never a command that can lose records, but for an inconclusive verdict."""
+    """Returns what to do instead; never a command that can lose records, but for an inconclusive verdict."""
     if row.verdict is Verdict.STUCK_COMPLETING and (older := _refusal_to_complete(row)) is not None:
         return f" `complete` refuses it too: {older}. Ask the owner of the records before anything is written."
     if row.verdict is not Verdict.INCONCLUSIVE:

@@ -100,7 +100,7 @@ def render_plan_file(
 
 
 def plan_entry(row: TransactionRow) -> dict[str, Any]:
-    """What a plan says of a transaction: the keys of `PlannedAbort`."""
+    """Returns a plan's entry for a transaction: the keys of `PlannedAbort`."""
     return project(row, Output.PLAN)
 
 

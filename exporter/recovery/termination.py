@@ -31,9 +31,9 @@ class Ending(Enum):
     ABORTED = "aborted"
     """The coordinator has aborted it."""
     REFUSED = "refused"
-    """Nothing was fenced: it has changed since the plan."""
+    """Nothing was fenced: the transaction has changed since the plan."""
     OVER = "over"
-    """It is over with an unknown outcome; nothing else was fenced."""
+    """The transaction is over with an unknown outcome; nothing else was fenced."""
     FAILED = "failed"
 
 
@@ -96,7 +96,7 @@ def what_changed(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> 
 
 
 def refusal_to_terminate(transaction: CoordinatorTransaction) -> str | None:
-    """Why it must not be fenced; None if it may be."""
+    """Returns why the transaction must not be fenced; None if it may be."""
     name = repr(transaction.transactional_id)
     if transaction.state is not TransactionState.ONGOING:
         return f"only an Ongoing transaction can be terminated, and {name} is {transaction.state.value}"

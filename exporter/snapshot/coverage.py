@@ -51,7 +51,7 @@ class BrokerCoverage:
     partitions: int
     """Partitions that it leads and that were requested from it."""
     failure: str | None
-    """None if every request got a response; otherwise the failure, a sentence."""
+    """Failure of the broker, a sentence; None if every request got a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class MaxTimeout:
 
 
 class ClockSource(Enum):
-    """Which clock `Snapshot.cluster_time_ms` uses."""
+    """Clock that `Snapshot.cluster_time_ms` uses."""
 
     CONTROLLER = "controller"
     """The active controller's, read by DescribeQuorum and advanced by the exporter's monotonic clock."""
@@ -88,7 +88,7 @@ _STRANGERS_NAMED_MAX = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visibility:
-    """What is not visible of the cluster, in addition to unread partitions."""
+    """Visibility of the cluster, in addition to unread partitions."""
 
     hidden_topics: tuple[str, ...] = ()
     """Topics that were visible and are not any more, though no broker reports them as deleted."""
@@ -98,7 +98,7 @@ class Visibility:
     """Brokers that are not reached at an address of their own: another broker responds for them."""
 
     def with_strangers(self, brokers: Collection[int]) -> Visibility:
-        """The same with these, and the gap that they leave."""
+        """Adds these brokers, and the gap that they leave."""
         if not brokers:
             return self
         strangers = tuple(sorted(brokers))
@@ -109,7 +109,7 @@ class Visibility:
         return replace(self, strangers=strangers).with_gap(gap)
 
     def with_gap(self, gap: str) -> Visibility:
-        """The same with one more gap, unless it is already there."""
+        """Adds one more gap, unless it is already there."""
         return self if gap in self.gaps else replace(self, gaps=(*self.gaps, gap))
 
 

@@ -47,7 +47,7 @@ class TransactionKeys:
 
     @classmethod
     def of(cls, keys: Iterable[TransactionKey]) -> TransactionKeys:
-        """In the same order."""
+        """Builds the columns in the same order."""
         topics: dict[tuple[str, str], int] = {}
         rows = [(topics.setdefault((key.topic, key.topic_id), len(topics)), *key[1:4]) for key in keys]
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
@@ -61,7 +61,7 @@ class TransactionKeys:
         )
 
     def those(self, rows: BoolColumn | Int64Column | slice) -> TransactionKeys:
-        """Some of them; a slice shares their memory."""
+        """Returns the keys of these rows; those of a slice share their memory."""
         columns = {name: getattr(self, name)[rows] for name in ("topic", *_NUMBERS)}
         return replace(self, **columns)
 

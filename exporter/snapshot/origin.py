@@ -15,13 +15,13 @@ class LoggedBatch:
     next_offset: int
     producer_epoch: int
     base_sequence: int
-    """Of its first record."""
+    """Sequence number of the first record."""
     records: int
     first_timestamp_ms: int
-    """By the client's clock, or by the leader's if `has_log_append_time`."""
+    """Timestamp by the client's clock, or by the leader's if `has_log_append_time`."""
     max_timestamp_ms: int
     leader_epoch: int
-    """Of the leader that appended it."""
+    """Epoch of the leader that appended the batch."""
     is_transactional: bool
     has_log_append_time: bool = False
 
@@ -35,9 +35,11 @@ class LoggedMarker:
     offset: int
     producer_epoch: int
     coordinator_epoch: int
-    """Of the coordinator that had it written, the leader epoch of its partition of `__transaction_state`; -1 if unknown."""
+    """Epoch of the coordinator that had the marker written, the leader epoch of its partition of `__transaction_state`;
+    -1 if unknown.
+    """
     timestamp_ms: int
-    """By the clock of the partition's leader."""
+    """Timestamp by the clock of the partition's leader."""
     leader_epoch: int
     commit: bool
 
@@ -60,15 +62,15 @@ class PartitionLog:
     oldest_timestamp_ms: int = -1
     """The smallest of any batch that was read; -1 if none was."""
     batches: tuple[LoggedBatch, ...] = ()
-    """Of the producer."""
+    """Batches of the producer."""
     markers: tuple[LoggedMarker, ...] = ()
-    """Of the producer."""
+    """Markers of the producer."""
     ended_before: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     """Other producers with a marker in this part: producer id -> the offset of its first one."""
     marker_before_ms: int = -1
-    """Of the last marker of any producer before the start offset, by the leader's clock; -1 if none was read."""
+    """Time of the last marker of any producer before the start offset, by the leader's clock; -1 if none was read."""
     unread: str = ""
-    """Why less was read than wanted, as a phrase; empty if all was."""
+    """Reason why less was read than requested, as a phrase; empty if all was."""
 
     def is_whole(self, from_offset: int, to_offset: int) -> bool:
         """True if every batch between these offsets is in the log, and was read."""
@@ -98,11 +100,11 @@ class PartitionLogs:
 
     own: PartitionLog
     markers: tuple[LoggedMarker, ...]
-    """Of the producer on other partitions, by time."""
+    """Markers of the producer on other partitions, by time."""
     entry: OtherPartitionEntry | None
     """The producer's entry on the partition itself; None if the leader has forgotten the producer."""
     unread: tuple[str, ...] = ()
-    """What could not be read, a sentence each."""
+    """Gaps in what was read, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +120,8 @@ class Protection:
     state_topic_replicas: int | None = None
     """The fewest of any partition of `__transaction_state`; None if the topic is not visible."""
     state_topic_lagging: int | None = None
-    """Its partitions with a replica that is not in sync."""
+    """Partitions of `__transaction_state` with a replica that is not in sync."""
     state_topic_configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Of `__transaction_state`."""
+    """Configuration of `__transaction_state`."""
     unread: tuple[str, ...] = ()
-    """What could not be read, a sentence each."""
+    """Gaps in what was read, a sentence each."""

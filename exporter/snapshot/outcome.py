@@ -13,12 +13,12 @@ class EndMarker:
     producer_epoch: int
     """TransactionVersion 2 writes it with the epoch after that of the records which it ends."""
     ended_epoch: int | None = None
-    """Of the records that it ends on its partition; None if these were not read, or there are none."""
+    """Epoch of the records that the marker ends on its partition; None if these were not read, or there are none."""
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    """By the clock of the partition's leader."""
+    """Timestamp by the clock of the partition's leader."""
     commit: bool
 
     def may_end(self, epoch: int) -> bool:
@@ -31,10 +31,10 @@ class EndMarkers:
     """The end markers of the producers of unverified transactions, on every partition that remembers them."""
 
     markers: tuple[EndMarker, ...]
-    """In the order of producer id and time."""
+    """Markers in the order of producer id and time."""
     unread: tuple[tuple[int, str], ...] = ()
     """(producer id, sentence) of what could not be searched this time."""
     lost: tuple[tuple[int, str], ...] = ()
     """(producer id, sentence) of markers that may have existed, and are in no log any more."""
     producers_kept_ms: int | None = None
-    """How long every partition remembers a producer that does not write; None if not every broker returned it."""
+    """Time that every partition remembers a producer that does not write; None if not every broker returned it."""

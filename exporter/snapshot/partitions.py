@@ -33,7 +33,7 @@ class PartitionResult(IntEnum):
     UNAUTHORIZED = 1
     UNAVAILABLE = 2
     EXCLUDED = 3
-    """Not requested: the settings exclude its topic."""
+    """The partition was not requested: the settings exclude its topic."""
 
     @property
     def label(self) -> str:
@@ -94,7 +94,9 @@ class Partitions:
     answer: Int8Column
     """(P,) `PartitionResult`."""
     reasons: tuple[str, ...]
-    """Why partitions could not be read: short names such as `no_leader`, `timed_out`, `TOPIC_AUTHORIZATION_FAILED`."""
+    """Reasons why partitions could not be read: short names such as `no_leader`, `timed_out`,
+    `TOPIC_AUTHORIZATION_FAILED`.
+    """
     reason: Int16Column
     """(P,) index into `reasons`, -1 where the partition was read."""
     producers: Int32Column

@@ -9,7 +9,7 @@ from exporter.snapshot.proof import IdVisibility, StatePartitionProof, StateTopi
 
 
 class Provable(Enum):
-    """Which hangs of the included topics would be found and proved."""
+    """Extent to which hangs of the included topics would be found and proved."""
 
     ALL = "all"
     SOME = "some"
@@ -17,7 +17,7 @@ class Provable(Enum):
 
 
 class Resource(Enum):
-    """What an ACL is about; the values are the options of kafka-acls.sh."""
+    """Resource of an ACL; the values are the options of kafka-acls.sh."""
 
     TOPIC = "topic"
     GROUP = "group"
@@ -32,7 +32,7 @@ class DenyRule:
     principal: str
     host: str
     operation: str
-    """As kafka-acls.sh names it: `Describe`."""
+    """Name of the operation for kafka-acls.sh: `Describe`."""
     resource: Resource
     name: str
     is_prefixed: bool
@@ -54,7 +54,7 @@ class Acls:
 
     has_authorizer: bool = True
     unread: str = ""
-    """Why they could not be read: an error of Kafka, or a sentence; empty if they were."""
+    """Reason why the ACLs could not be read: an error of Kafka, or a sentence; empty if they were."""
     denied: tuple[DenyRule, ...] = ()
 
 
@@ -66,13 +66,13 @@ class BrokerContact:
     """None for a bootstrap address that no broker has as its own."""
     address: str
     latency_ms: float | None = None
-    """Of a request over an open connection; None if it does not respond."""
+    """Latency of a request over an open connection; None if the broker does not respond."""
     release: str = ""
     """The Kafka release whose APIs it offers; empty if that is unknown."""
     failure: str = ""
     """A sentence; empty if it responds."""
     out_of_date: str = ""
-    """Why its metadata may be old, a sentence: it is cut off from its controller."""
+    """Reason why the metadata may be old, a sentence: the broker has no contact with its controller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +90,8 @@ class Preconditions:
     """A broker refused a made-up transactional id: no id is visible, or few are."""
     acls: Acls = Acls(unread="no broker was queried")
     hidden_topics: str = "some topics may not be visible: no broker was queried"
-    """Why some topics may not be visible, a sentence; empty if every topic is visible."""
+    """Reason why some topics may not be visible, a sentence; empty if every topic is visible."""
     are_groups_refused: bool = False
     """A broker refused a made-up consumer group."""
     groups_hidden: str = "some consumer groups may not be visible: no broker was queried"
-    """Why some consumer groups may not be visible, a sentence; empty if every group is visible."""
+    """Reason why some consumer groups may not be visible, a sentence; empty if every group is visible."""

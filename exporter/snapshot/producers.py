@@ -16,7 +16,7 @@ Int64Column = npt.NDArray[np.int64]
 BoolColumn = npt.NDArray[np.bool_]
 
 NULL = int(np.iinfo(np.int64).min)
-"""What a column of numbers has where nothing is known; records and signatures have None."""
+"""Value of an unknown number in a column; records and signatures have None."""
 
 _Long = TypeVar("_Long", int, Int64Column)
 _Int = TypeVar("_Int", int, Int32Column)
@@ -31,7 +31,7 @@ class ProducerEntry(Generic[_Long, _Int]):
     producer_epoch: _Int
     last_sequence: _Int
     last_timestamp: _Long
-    """Of its last write, in milliseconds: the client's clock unless the topic uses LogAppendTime."""
+    """Time of the producer's last write, in milliseconds: the client's clock unless the topic uses LogAppendTime."""
     coordinator_epoch: _Int
     """-1 until its first marker on this partition."""
     current_txn_start_offset: _Long
@@ -56,11 +56,11 @@ class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
         return ProducerEntry(**{name: int(column[index]) for name, column in self.columns().items()})
 
     def all_columns(self) -> dict[str, Any]:
-        """The same with the columns of a subclass."""
+        """Returns the columns, with those of a subclass."""
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def those(self: _Columns, rows: BoolColumn | Int64Column | slice) -> _Columns:  # noqa: PYI019 - typing.Self is 3.11+
-        """Some of them; a slice shares their memory."""
+        """Returns the producers of these rows; those of a slice share their memory."""
         return replace(self, **{name: column[rows] for name, column in self.all_columns().items()})
 
     @classmethod

@@ -12,24 +12,24 @@ from exporter.snapshot.transactions import CoordinatorTransaction
 
 
 class StateTopic(Enum):
-    """Whether `__transaction_state` is visible."""
+    """Visibility of `__transaction_state`."""
 
     PRESENT = "present"
     ABSENT = "absent"
     """Brokers respond that there is no such topic: a proxy hides it, or the cluster never had a transactional producer."""
     HIDDEN = "hidden"
-    """Not authorized to describe it."""
+    """The principal is not authorized to describe the topic."""
     UNKNOWN = "unknown"
     """No broker responded to the request."""
 
 
 class IdVisibility(Enum):
-    """Whether every transactional id is visible, according to the ACLs; made-up ids alone do not show it."""
+    """Visibility of all transactional ids, according to the ACLs; made-up ids alone do not show it."""
 
     ALL = "all"
     """No authorizer, or the ACLs are readable, and every kind of id that they name is visible."""
     ACLS_UNREAD = "acls_unread"
-    """Not authorized to read the ACLs: one may hide an id."""
+    """The principal is not authorized to read the ACLs: one may hide an id."""
     ACLS_NOT_LISTED = "acls_not_listed"
     """The authorizer, or the broker, does not list ACLs at all (Open Policy Agent, Keycloak, proxies)."""
     NOT_ANSWERED = "not_answered"
@@ -98,7 +98,7 @@ class CoordinatorProof:
     listing_failures: tuple[tuple[int, str], ...]
     """(broker id, reason) of coordinators whose ListTransactions failed."""
     transactions: tuple[CoordinatorTransaction, ...]
-    """Those of the unverified producer ids, in any state, listed and described between the probes."""
+    """Transactions of the unverified producer ids, in any state, listed and described between the probes."""
     unclear_producer_ids: frozenset[int]
     """Listed, but the description failed or named another producer id: it changed between the requests."""
     hidden_topics: frozenset[str]
@@ -133,7 +133,7 @@ class CoordinatorProof:
         return owner.failure
 
     def why_unconfirmed(self, topic: str, partition: int) -> str | None:
-        """Why the leader of this partition is not confirmed; None if it is, or need not be."""
+        """Returns why the leader of this partition is not confirmed; None if it is, or need not be."""
         return self._why_unconfirmed.get((topic, partition))
 
     @cached_property
@@ -142,12 +142,12 @@ class CoordinatorProof:
 
     @cached_property
     def why_state_unconfirmed(self) -> str | None:
-        """Why the leader of some state partition is not confirmed; None if all are."""
+        """Reason why the leader of some state partition is not confirmed; None if all are."""
         return next((partition.why for partition in self.unconfirmed if partition.topic == STATE_TOPIC), None)
 
     @cached_property
     def failure(self) -> str | None:
-        """Why these responses do not prove that no coordinator knows a producer id; None if they do."""
+        """Reason why these responses do not prove that no coordinator knows a producer id; None if they do."""
         if self.state_topic is not StateTopic.PRESENT:
             return f"transaction_state_{self.state_topic.value}"
         failures = [proof.failure for proof in self.state_partitions if proof.failure is not None]

@@ -72,7 +72,7 @@ class Ownership(Enum):
     OWNED = "owned"
     """Ongoing, same epoch, lists the partition."""
     COMPLETING = "completing"
-    """Its outcome is decided and the partition's marker is not written yet."""
+    """The outcome is decided and the partition's marker is not written yet."""
     STALE_EPOCH = "stale_epoch"
     """Ongoing at a newer epoch with the partition listed: the marker of the new transaction would end the old records."""
     COORDINATOR_BEHIND = "coordinator_behind"
@@ -96,7 +96,7 @@ class CoordinatorTransaction:
     producer_epoch: int = -1
     timeout_ms: int = -1
     start_time_ms: int | None = None
-    """None if the transaction has not begun."""
+    """Time of the start; None if the transaction has not begun."""
     partitions: frozenset[TopicPartition] | None = None
     state_partition: int = -1
     """The partition of `__transaction_state` to which the id hashes; -1 if it was not computed."""

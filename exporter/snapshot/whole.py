@@ -24,7 +24,7 @@ from exporter.snapshot.transactions import CoordinatorTransaction
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """What one cycle read, and how much of the cluster it covers."""
+    """Data of one cycle, and how much of the cluster it covers."""
 
     cluster_id: str
     taken_at_ms: int
@@ -45,11 +45,11 @@ class Snapshot:
     unclear_producer_ids: frozenset[int] = frozenset()
     """Listed as active and queried, but the description failed or named another producer id."""
     proof: CoordinatorProof | None
-    """None if no transaction was unverified."""
+    """Proof by the coordinators; None if no transaction was unverified."""
     impact: Impact | None = None
-    """None if no query was needed."""
+    """Blocked groups; None if no query was needed."""
     end_markers: EndMarkers | None = None
-    """None if no log was searched: only an operator's command does it."""
+    """Markers in the logs; None if no log was searched: only an operator's command does it."""
     brokers: tuple[BrokerCoverage, ...]
     coordinators: tuple[CoordinatorCoverage, ...]
     """Empty if nothing was open: the coordinators were not queried."""
@@ -76,7 +76,7 @@ class Snapshot:
 
     @property
     def is_complete_where_authorized(self) -> bool:
-        """The same without the partitions that this principal may not read."""
+        """True if only partitions that this principal may not read are missing."""
         return (
             not self.visibility.gaps
             and not np.any(self.partitions.answer == int(PartitionResult.UNAVAILABLE))

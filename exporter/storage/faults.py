@@ -18,7 +18,7 @@ _OF_GOOGLE: Final = re.compile(
     re.DOTALL,
 )
 _NO_BODY: Final = "No response body"
-"""Of a request for the status alone: the store cannot say why."""
+"""Message of a request for the status alone: the store cannot say why."""
 _UNPARSED: Final = re.compile(r"Unable to parse ExceptionName: (\w+) Message: (.*)", re.DOTALL)
 _REQUEST_ID: Final = re.compile(r"\s*\(Request ID: [^)]*\)")
 _CREDENTIALS: Final = "check the credentials in the environment, and that they permit this"
@@ -65,7 +65,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _code_and_message(text: str) -> tuple[str | None, str]:
-    """As the store has them."""
+    """Returns code and message as the store has them."""
     if found := _IN_XML.search(text):
         return found[1], (found[2] or "").strip()
     if found := _OF_AWS.search(text):

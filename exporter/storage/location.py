@@ -53,7 +53,7 @@ def _local(text: str) -> Path:
 
 
 def _in_store(scheme: str, rest: str, *, has_authority: bool) -> Location:
-    """Of s3, gs and abfs. A part that may be a secret is not shown."""
+    """Parses a location of s3, gs and abfs. A part that may be a secret is not shown."""
     form = "abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/KEY" if scheme == "abfs" else f"{scheme}://BUCKET/KEY"
     container, _, key = rest.partition("/")
     if "?" in rest or "#" in rest:

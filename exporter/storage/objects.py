@@ -23,15 +23,16 @@ from exporter.storage.s3 import aws_variables, s3_settings
 
 CONNECT_SECONDS: Final = 5.0
 ATTEMPTS: Final = 3
-"""Of one request: more wait for the next cycle or run."""
+"""Attempts of one request: more wait for the next cycle or run."""
 GOOGLE_RETRY_SECONDS: Final = 15
-"""Of one request, which may take half as long again: without a limit Google's client repeats it for a quarter of an hour,
-without credentials too."""
+"""Seconds of one request, which may take half as long again: without a limit Google's client repeats it for a quarter
+of an hour, without credentials too.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStatus:
-    """As of a file."""
+    """Status of an object, as of a file."""
 
     st_size: int
     st_mtime_ns: int
@@ -48,7 +49,7 @@ class ObjectPath:
 
     location: Location
     status: ObjectStatus | None = field(default=None, compare=False)
-    """As it was when it was listed."""
+    """Status when the object was listed."""
 
     def __str__(self) -> str:
         return str(self.location)
@@ -108,7 +109,7 @@ class ObjectPath:
         return ObjectStatus(info.size, info.mtime_ns)
 
     def opened(self) -> OpenObject:
-        """For reading at any offset. Raises FileNotFoundError."""
+        """Opens the object for reading at any offset. Raises FileNotFoundError."""
         with self.faults():
             return OpenObject(self, self._system.open_input_file(self._arrow_path))
 

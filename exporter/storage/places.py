@@ -36,7 +36,7 @@ def place_of(text: str) -> Place:
 
 @contextmanager
 def atomic_write(place: Place, *, beside: str, mode: int = 0o600) -> Iterator[IO[bytes]]:
-    """As `files.atomic_write`; an object needs no name beside. Raises OSError."""
+    """Writes as `files.atomic_write` does; an object needs no name beside. Raises OSError."""
     if isinstance(place, Path):
         with files.atomic_write(place, beside=beside, mode=mode) as file:
             yield file
@@ -60,12 +60,12 @@ def write_whole(place: Place, text: str, *, beside: str) -> None:
 
 
 def parquet_source(place: Place) -> Any:
-    """For Arrow's reader. Raises FileNotFoundError."""
+    """Returns a source for Arrow's reader. Raises FileNotFoundError."""
     return place if isinstance(place, Path) else place.opened()
 
 
 def remove_folder(place: Place) -> None:
-    """With all that is in it."""
+    """Removes a folder with all that is in it."""
     shutil.rmtree(place) if isinstance(place, Path) else place.rmtree()
 
 

@@ -13,12 +13,12 @@ from exporter.storage.faults import StoreError
 
 _ENDPOINT: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+/?")
 REGION: Final = "us-east-1"
-"""Of a store with an endpoint, unless the environment names another one: such stores have none, but requests do."""
+"""Region of a store with an endpoint, unless the environment names another one: such stores have none, but requests do."""
 
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How to reach S3. Credentials are not here: each library reads them itself."""
+    """Settings to reach S3. Credentials are not here: each library reads them itself."""
 
     endpoint: str | None
     """URL of an S3-compatible store; None for AWS."""
@@ -39,12 +39,12 @@ class S3Settings:
 
 
 def aws_variables() -> dict[str, str]:
-    """What the libraries read themselves, credentials too; `s3_settings` takes from it what they read differently."""
+    """Returns the variables that the libraries read; `s3_settings` uses those that they read differently."""
     return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
 
 def s3_settings(environment: Mapping[str, str] | None = None) -> S3Settings:
-    """From the variables of AWS' own tools, and `AWS_VIRTUAL_HOSTED_STYLE_REQUEST`, which deltalake reads as well.
+    """Reads the variables of AWS' own tools, and `AWS_VIRTUAL_HOSTED_STYLE_REQUEST`, which deltalake reads as well.
 
     Raises StoreError for an endpoint that some library would ignore, and ask AWS instead.
     """

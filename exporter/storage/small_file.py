@@ -18,18 +18,18 @@ from exporter.storage.objects import ObjectPath, ObjectStatus
 from exporter.storage.places import Place
 
 FETCH_SECONDS: Final = 60.0
-"""Between two requests for an object's status."""
+"""Seconds between two requests for an object's status."""
 FIRST_SECONDS: Final = 5.0
 """The start waits this long at most for the first content."""
 
 
 def small_file(place: Place, *, bytes_max: int) -> LocalFile | FetchedObject:
-    """Its methods never wait for a network."""
+    """Returns a file whose methods never wait for a network."""
     return LocalFile(place, bytes_max) if isinstance(place, Path) else FetchedObject(place, bytes_max)
 
 
 class LocalFile:
-    """On a disk. The methods are the same for both kinds."""
+    """File on a disk. The methods are the same for both kinds."""
 
     def __init__(self, path: Path, bytes_max: int) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class LocalFile:
 
 
 class FetchedObject:
-    """In a store, fetched when its size or time changes."""
+    """Object in a store, fetched when its size or time changes."""
 
     def __init__(self, path: ObjectPath, bytes_max: int, *, every_s: float = FETCH_SECONDS) -> None:
         self._path = path
@@ -90,7 +90,7 @@ class FetchedObject:
 def _fetch_again(
     reference: weakref.ref[FetchedObject], every_s: float, first: threading.Event, is_over: threading.Event
 ) -> None:
-    """Until nobody uses the object any more, or Python ends."""
+    """Fetches the object again until nobody uses it any more, or Python ends."""
     while (fetched := reference()) is not None:
         fetched.fetch()
         del fetched

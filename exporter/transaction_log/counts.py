@@ -17,7 +17,7 @@ DURATION_BUCKETS_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30
 MARKER_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 VERSION_MAX = 9
-"""Of transactions, in the counts: the number of series does not depend on what is in the log."""
+"""Maximum version in the counts: the number of series does not depend on the contents of the log."""
 
 
 _COUNTED = frozenset({Happening.PREPARED, Happening.COMPLETED, Happening.INITIALIZED})
@@ -38,9 +38,9 @@ class Counted:
     completed: tuple[tuple[str, Outcome, int], ...] = ()
     initialized: tuple[tuple[str, int], ...] = ()
     durations: tuple[tuple[str, Outcome, Histogram], ...] = ()
-    """From the beginning to the decision, if the log has both."""
+    """Durations from the beginning to the decision, if the log has both."""
     markers: tuple[tuple[str, Histogram], ...] = ()
-    """From the decision to the last marker, if the log has both."""
+    """Durations from the decision to the last marker, if the log has both."""
     clients: tuple[tuple[str, int, int], ...] = ()
     """(group, transaction version, ids whose last transaction was written by it); combinations that occur."""
     ids_without_group: int = 0

@@ -29,7 +29,7 @@ class Happening(Enum):
     BEGUN = "begun"
     PARTITIONS_ADDED = "partitions_added"
     PREPARED = "prepared"
-    """Its outcome is decided; the coordinator is writing the markers."""
+    """The outcome is decided; the coordinator is writing the markers."""
     COMPLETED = "completed"
     """Every marker is written."""
     EXPIRED = "expired"
@@ -39,10 +39,10 @@ class Happening(Enum):
 class Outcome(Enum):
     COMMITTED = "commit"
     ABORTED = "abort"
-    """By its client; or the log cannot show by whom, as with a fence from transaction version 2 on."""
+    """The client aborted; or the log cannot show who did, as with a fence from transaction version 2 on."""
     TIMED_OUT = "timeout"
     FENCED = "fenced"
-    """By its coordinator, for a newer producer of the same id or for `force-terminate`."""
+    """The coordinator aborted, for a newer producer of the same id or for `force-terminate`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,11 @@ class Event:
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """Of the open transaction, if it was seen; otherwise as in the record."""
+    """Epoch of the open transaction, if it was seen; otherwise as in the record."""
     at_ms: int
-    """By the coordinator's clock; for EXPIRED the timestamp of the record."""
+    """Time by the coordinator's clock; for EXPIRED the timestamp of the record."""
     outcome: Outcome | None = None
-    """For PREPARED and COMPLETED."""
+    """Outcome, for PREPARED and COMPLETED."""
     start_ms: int = -1
     """-1 if the log does not show it."""
     duration_ms: int = -1
@@ -76,7 +76,7 @@ class TransactionalIdState:
 
     record: TransactionRecord
     outcome: Outcome | None = None
-    """Of the transaction that is completing, as are the next two."""
+    """Outcome of the transaction that is completing, as are the next two."""
     open_epoch: int = -1
     prepared_at_ms: int = -1
 
@@ -207,7 +207,9 @@ def _completed(record: TransactionRecord, same: TransactionalIdState | None, wri
 
 
 def outcome_of(prepared: TransactionRecord, ongoing: TransactionRecord | None) -> Outcome:
-    """Who ended the transaction, and how; `ongoing` is its last record before the decision, None if none was seen."""
+    """Returns the outcome, by client or coordinator; `ongoing` is the last record before the decision, None if none was
+    seen.
+    """
     if prepared.status is TransactionState.PREPARE_COMMIT:
         return Outcome.COMMITTED
     if ongoing is None or prepared.producer_id != ongoing.producer_id:

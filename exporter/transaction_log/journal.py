@@ -31,11 +31,11 @@ class LoggedProducer:
     is_former: bool
     """The transactional id has another producer id now, or was removed."""
     latest: TransactionRecord | None
-    """Its newest record; None for a former producer id, and if the log was not read to its end: a newer record exists."""
+    """Newest record; None for a former producer id, and if the log was not read to its end: a newer record exists."""
     open_epoch: int = -1
     """While the transaction of `latest` was open: the decision may have taken the next epoch."""
     prepared_ms: int = -1
-    """When the outcome of the transaction of `latest` was decided; -1 if it is not."""
+    """Time at which the outcome of the transaction of `latest` was decided; -1 if it is not."""
     ended: Mapping[TopicPartition, EndedTransaction] = field(default_factory=lambda: MappingProxyType({}))
     """The newest transaction on each partition whose outcome is known."""
 

@@ -19,7 +19,7 @@ class LoggedState(NamedTuple):
     written_at_ms: int
     """The record's own timestamp, by the coordinator's clock."""
     leader_epoch: int
-    """Of the coordinator that wrote it."""
+    """Epoch of the coordinator that wrote the record."""
     decoded: Decoded
 
 
@@ -28,9 +28,9 @@ class StateRead:
     """The part of `__transaction_state` that was read for one producer id or transactional id."""
 
     transactional_id: str | None
-    """None if no record names the producer id."""
+    """Transactional id; None if no record names the producer id."""
     states: tuple[LoggedState, ...] = ()
-    """Those of the transactional id, in the order of their partition."""
+    """States of the transactional id, in the order of their partition."""
     owner_leader_epoch: int = -1
     """The current leader epoch of the id's partition; -1 if the id is unknown."""
     is_whole: bool = False
@@ -38,11 +38,11 @@ class StateRead:
     has_gaps: bool = False
     """Compaction has removed records between those that were read."""
     producer_ids: frozenset[int] = frozenset()
-    """Of every record that was read."""
+    """Producer ids of all records that were read."""
     partitions_read: int = 0
     records_read: int = 0
     unread: str = ""
-    """Why less was read than wanted, as a phrase."""
+    """Reason why less was read than requested, as a phrase."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,12 +51,12 @@ class PastTransaction:
 
     producer_id: int
     producer_epoch: int
-    """At which its records were written."""
+    """Epoch of the transaction's records."""
     begun_ms: int = -1
     prepared_ms: int = -1
-    """When its end was decided."""
+    """Time of the decision."""
     completed_ms: int = -1
-    """When every marker was written."""
+    """Time at which every marker was written."""
     timeout_ms: int = -1
     outcome: Outcome | None = None
     partitions: dict[TopicPartition, int] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Past:
     initialized: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(producer id, epoch) -> when the log shows it first."""
     expired_ms: tuple[int, ...] = ()
-    """When the coordinator removed the id."""
+    """Times at which the coordinator removed the id."""
 
 
 def past_of(states: Iterable[LoggedState]) -> Past:

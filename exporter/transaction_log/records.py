@@ -58,7 +58,7 @@ class TransactionRecord:
     start_ms: int
     """-1 if no transaction has begun."""
     previous_producer_id: int = -1
-    """Of the last committed transaction, if the id differs now; -1 if the log does not show it."""
+    """Producer id of the last committed transaction, if the id differs now; -1 if the log does not show it."""
     next_producer_id: int = -1
     """Already sent to the client, which uses it when the transaction completes; -1 if there is none."""
     next_producer_epoch: int = -1

@@ -12,12 +12,12 @@ from exporter.transaction_log.timeouts import EndedByCoordinator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:
-    """Up to where a cluster's log is counted."""
+    """Position up to which a cluster's log is counted."""
 
     cluster_id: str = ""
     """Empty if nothing is counted."""
     offsets: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By partition of the log: the offset of the first record that is not counted yet."""
+    """Offset of the first record that is not counted yet, by partition of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +25,14 @@ class LogReport:
     """The status at one instant."""
 
     counted: Counted | None = None
-    """None until every readable partition was read to its end once: before that the counts only catch up."""
+    """Counts; None until every readable partition was read to its end once: before that the counts only catch up."""
     records: int = 0
     malformed: int = 0
     """Records whose bytes are invalid."""
     unknown_versions: int = 0
     """Records in a version of a later Kafka."""
     lag_records: int | None = None
-    """Behind the ends of the partitions whose ends are known; None if none is."""
+    """Records behind the ends of the partitions whose ends are known; None if none is."""
     partitions_current: int = 0
     partitions_behind: int = 0
     partitions_unread: int = 0
@@ -40,8 +40,8 @@ class LogReport:
     transactional_ids: int = 0
     """Live ones in memory."""
     timeouts: tuple[EndedByCoordinator, ...] = ()
-    """The last that coordinators timed out or fenced, newest first."""
+    """Latest transactions that coordinators timed out or fenced, newest first."""
     position: LogPosition = LogPosition()
     """The position of `counted`."""
     failure: str | None = None
-    """Why nothing is read, in one sentence; None while it is."""
+    """Reason why nothing is read, in one sentence; None while it is."""

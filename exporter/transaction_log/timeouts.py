@@ -19,9 +19,9 @@ class EndedByCoordinator:
     outcome: Outcome
     """TIMED_OUT or FENCED."""
     at_ms: int
-    """When the coordinator decided it."""
+    """Time of the coordinator's decision."""
     duration_ms: int
-    """Since its start; -1 if the log does not show it."""
+    """Duration since the start; -1 if the log does not show it."""
     timeout_ms: int
     partitions: tuple[str, ...]
     """`orders-0`, sorted."""
@@ -42,7 +42,7 @@ def ended_by_coordinator(event: Event) -> EndedByCoordinator | None:
 
 
 def in_words(transaction: EndedByCoordinator) -> str:
-    """For a log line."""
+    """Formats the timeout for a log line."""
     how = "timed out" if transaction.outcome is Outcome.TIMED_OUT else "was fenced"
     after = "" if transaction.duration_ms < 0 else f" after {transaction.duration_ms / 1000:.1f} s"
     where = ", ".join(transaction.partitions[:PARTITIONS_TOLD_MAX]) or "no partition"

@@ -27,7 +27,7 @@ REMEMBERED_MAX = 100
 WAITING_MAX = 20
 """Passwords that may wait for a check; further requests get 503."""
 WAITING_PER_ADDRESS_MAX = 4
-"""Of them, from one address, so that one address cannot use all places."""
+"""Maximum waiting from one address, so that one address cannot use all places."""
 _CLOSE = ("Connection", "close")
 _CHALLENGE = ("WWW-Authenticate", 'Basic realm="kafka-transaction-exporter"')
 _RETRY = ("Retry-After", "1")
@@ -55,7 +55,7 @@ class Authenticator:
     _filled_at: float = 0.0
 
     async def refusal(self, request: Request, config: WebConfig) -> Response | None:
-        """None if the request is allowed."""
+        """Returns the response for a request that is not allowed; None if it is allowed."""
         if config.rate_limit is not None and not self._takes_token(config.rate_limit):
             return plain(429, "Too many requests.", _CLOSE)
         if not config.users:
@@ -87,7 +87,7 @@ class Authenticator:
         return None
 
     async def _check(self, password: bytes, hashed: bytes, address: str) -> bool | None:
-        """None if there is no place for it, or its place was given to another address."""
+        """Checks a password; None if there is no place for it, or its place was given to another address."""
         waiting = Counter(self._waiting.values())
         if waiting[address] >= WAITING_PER_ADDRESS_MAX or (
             len(self._waiting) >= WAITING_MAX and not (waiting[address] == 0 and self._makes_place(waiting))

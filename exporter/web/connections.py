@@ -1,7 +1,7 @@
 """Limits connections: their number, and deadlines below the web server and below TLS.
 
 Sockets and the monotonic clock, no HTTP. A peer is either *waiting* (it has not yet sent a whole
-request: TLS handshake, headers, an idle kept-alive connection) or *served* (it is taking its answer). Both end at a
+request: TLS handshake, headers, an idle kept-alive connection) or *served* (it is taking its response). Both end at a
 deadline. All calls come from the thread of the event loop, so nothing here is locked.
 """
 
@@ -29,11 +29,11 @@ class ConnectionLimits:
     connections_max: int = 64
     """Each TLS connection costs about 0.1 MB; when all are used, the address with most of them loses one."""
     first_request_seconds: float = 10
-    """From accept to the end of the first request's headers, the TLS handshake included."""
+    """Seconds from accept to the end of the first request's headers, the TLS handshake included."""
     idle_seconds: float = 120
-    """From a response to the end of the next request's headers: more than the usual scrape interval."""
+    """Seconds from a response to the end of the next request's headers: more than the usual scrape interval."""
     answer_seconds: float = 60
-    """For the peer to read a response."""
+    """Seconds for the peer to read a response."""
 
 
 class AcceptedConnection(socket.socket):
@@ -122,7 +122,7 @@ class Listener(socket.socket):
             self._drop(peer)
 
     def _make_room(self) -> None:
-        """From the address with most connections, the one that has waited or been served longest.
+        """Drops a peer: of the address with most connections, the one that has waited or been served longest.
 
         Slow readers are served longest; a scraper is done in milliseconds.
         """

@@ -55,7 +55,7 @@ class Response:
 
     @property
     def all_headers(self) -> tuple[tuple[str, str], ...]:
-        """Its headers, with those of every response."""
+        """Headers of the response, with those of every response."""
         length = str(sum(map(len, self.chunks)))
         return (("Content-Type", self.content_type), ("Content-Length", length), *_COMMON_HEADERS, *self.headers)
 

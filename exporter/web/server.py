@@ -30,7 +30,7 @@ _GRACE_SECONDS = 0.3
 """Time for responses in flight when the server is closed."""
 _START_SECONDS_MAX = 10.0
 _SECOND_NET_SECONDS = 4
-"""After this time uvicorn cancels requests; by then all connections are dropped."""
+"""Seconds after which uvicorn cancels requests; by then all connections are dropped."""
 _CLOSE_SECONDS_MAX = 8.0
 
 Scope = MutableMapping[str, Any]

@@ -61,7 +61,7 @@ class SentRequest:
     answer: Any
     """Future of the response."""
     at: float
-    """By the client's clock."""
+    """Instant by the client's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Connections:
         return ReceivedResponse(address, api, answer, self._clock() - began)
 
     def decode(self, received: ReceivedResponse, read: Callable[[Any], Any]) -> Any:
-        """What `read` makes of a response.
+        """Returns what `read` makes of a response.
 
         Raises BrokerFault if `read` raises it, MalformedAnswerError, or TypeError (null where a value is required). A
         connection that sent an invalid response is not used again; its throttle time is ignored too.

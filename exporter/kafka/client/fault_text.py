@@ -86,7 +86,7 @@ def _plain(error: BaseException) -> str:
 
 
 def login_in_words(error: BaseException) -> str:
-    """Why a login did not begin, if a library of the mechanism says so."""
+    """Returns why a login did not begin, if a library of the mechanism says so."""
     said = str(error) or type(error).__name__
     if type(error).__module__.partition(".")[0] == "gssapi":
         return f"Kerberos: {_MAJOR.sub('', said)}"

@@ -41,7 +41,7 @@ class Logins:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def allows(self, host: str) -> bool:
-        """Whether a connection to this host is allowed."""
+        """Returns whether a connection to this host is allowed."""
         return self.allowed_hosts is None or any(is_matched(pattern, host) for pattern in self.allowed_hosts)
 
     def refused(self, listener: object, sentence: str) -> None:

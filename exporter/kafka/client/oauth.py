@@ -23,7 +23,7 @@ from exporter.http.tls import client_context, system_context
 FRESH_SHARE = 0.2
 """A token is renewed when less than this part of its lifetime is left."""
 LIFE_SECONDS_DEFAULT = 300
-"""For an endpoint that does not return the lifetime of its token."""
+"""Lifetime of a token if the endpoint does not return one."""
 RESPONSE_BYTES_MAX = 1_000_000
 
 

@@ -18,9 +18,9 @@ FRAME_BYTES_MAX = 100 * 1024 * 1024
 """Limit of one response. A partition with 1,000,000 producer entries takes 37 MB; kafka-python's own limit is 1 MB."""
 RECEIVE_LIMIT_BYTES = 512_000_000
 STEP_BYTES = 256 * 1024
-"""By which a buffer grows at a time."""
+"""Number of bytes by which a buffer grows at a time."""
 _ZEROS = memoryview(bytes(STEP_BYTES))
-"""What a buffer is extended with: zeros made for each step cost an eighth of the processor of a scan of 7.4 MB."""
+"""Zeros that extend a buffer: made for each step, they cost an eighth of the processor of a scan of 7.4 MB."""
 _LENGTH_BYTES = 4
 
 
@@ -51,7 +51,7 @@ class ReceiveBudget:
 
 
 class Share:
-    """What the responses of one cluster take of a budget."""
+    """Share of a budget that the responses of one cluster take."""
 
     def __init__(self, budget: ReceiveBudget) -> None:
         self._budget = budget

@@ -18,7 +18,7 @@ import kafka.errors as foreign
 from kafka.future import Future
 
 AddressInfo = tuple[Any, Any, int, str, Any]
-"""As socket.getaddrinfo returns it."""
+"""Address as socket.getaddrinfo returns it."""
 
 
 LOOKUPS_MAX = 64

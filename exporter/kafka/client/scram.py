@@ -8,7 +8,9 @@ from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.scram import SaslMechanismScram, ScramClient
 
 ITERATIONS_MIN: Final = 4096
-"""With one iteration, a broker's place could test billions of passwords a second against the proof that it is sent."""
+"""Minimum of iterations: with one, a broker's place could test billions of passwords a second against the proof that it
+is sent.
+"""
 
 
 class Scram(SaslMechanismScram):  # type: ignore[misc]

@@ -53,7 +53,7 @@ from exporter.kafka.client.receiving import ResponseParser, Share
 RECEIVE_BYTES = 16 * 1024
 """Bytes to receive at a time while the length is unknown."""
 _TLS_ALERT = b"\x15\x03"
-"""As the length of a response it would be 350 MB."""
+"""First bytes of a TLS alert: as the length of a response they would be 350 MB."""
 
 
 class Connection(KafkaConnection):  # type: ignore[misc]
@@ -66,11 +66,11 @@ class Connection(KafkaConnection):  # type: ignore[misc]
 
     login_failure: Exception | None = None
     has_responded = False
-    """To a request after the handshake."""
+    """True after a response to a request that follows the handshake."""
     used_at: float = 0.0
-    """When the last request was sent, by the client's clock."""
+    """Time of the last request, by the client's clock."""
     receive_share: Share
-    """Of the memory for responses; set before the connection is made."""
+    """Share of the memory for responses; set before the connection is made."""
     parser: ResponseParser | None
     too_new: set[str]
     """One sentence per API of which the broker offers only higher versions than this exporter knows."""

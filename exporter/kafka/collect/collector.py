@@ -119,7 +119,7 @@ class Collector:
         *,
         wall_clock: Callable[[], float] = time.time,
     ) -> _Collector:
-        """For the cluster of these settings. It does not connect yet. Raises CredentialsError."""
+        """Makes a collector for the cluster of these settings. It does not connect yet. Raises CredentialsError."""
         options = client_options(kafka)
         PROCESS.limit_bytes = scan.receive_limit_bytes
         connections = Connections(options, client_id=kafka.client_id, logins=logins_of(kafka))

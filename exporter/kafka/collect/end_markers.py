@@ -46,7 +46,7 @@ class MarkerPlace:
     leader: int
     producer_id: int
     epochs: frozenset[int]
-    """Of the transactions whose end is searched for."""
+    """Epochs of the transactions whose end is searched for."""
     newest: tuple[int, int]
     """(epoch, timestamp in ms) of the producer's newest batch here."""
     times_ms: tuple[int, ...]
@@ -253,7 +253,7 @@ def _limit(search: _Search, reader: LogReader) -> str:
 
 
 def _losses(place: MarkerPlace, stretch: Stretch, start: int) -> list[str]:
-    """Which of the place's markers may be missing from its log, which was read completely, in phrases."""
+    """Returns, in phrases, which of the place's markers may be missing from its log, which was read completely."""
     losses = []
     is_older_there = stretch.oldest_epoch is not None and stretch.oldest_epoch < min(place.epochs)
     if start > 0 and not is_older_there:

@@ -33,13 +33,13 @@ class SeenBefore:
     keys: TransactionKeys | None = NO_KEYS
     """None treats every transaction as seen."""
     log_facts: LogFacts = field(default_factory=dict)
-    """Of suspects whose logs were read."""
+    """Facts from the logs of suspects that were read."""
 
 
 def set_aside(
     examined: ExaminedEntries, listings: Sequence[Listing], seen: SeenBefore, limit: int
 ) -> tuple[ExaminedEntries, UnexaminedEntries | None]:
-    """At most `limit` of the entries, and the others; None if there are no others."""
+    """Returns at most `limit` of the entries, and the others; None if there are no others."""
     entries = examined.entries
     if len(entries) <= limit:
         return examined, None

@@ -16,21 +16,21 @@ from exporter.kafka.messages.log_batches import Batch, batches_from
 from exporter.snapshot import TransactionKey
 
 PATIENCE_S = 2.0
-"""For each request: a cycle follows."""
+"""Seconds for each request: a cycle follows."""
 COMPRESSED_BYTES_MAX = 65_536
-"""Of a batch that is decompressed for its headers' names: a client could make a small one very large."""
+"""Maximum size of a batch that is decompressed for its headers' names: a client could make a small one very large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstRecord:
-    """What is known of it."""
+    """Data on the first record of a transaction."""
 
     timestamp_ms: int = -1
-    """By the client's clock, or by the broker's (message.timestamp.type); -1 if the record could not be read."""
+    """Time by the client's clock, or by the broker's (message.timestamp.type); -1 if the record could not be read."""
     headers: tuple[str, ...] = ()
     """Names in their order."""
     unread: str = ""
-    """Why it, or its headers, could not be read, as a phrase; empty if all was."""
+    """Reason why the record, or its headers, could not be read, as a phrase; empty if all was."""
 
 
 async def first_records(client: ClusterClient, opened: Sequence[TransactionKey]) -> list[FirstRecord]:

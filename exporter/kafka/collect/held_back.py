@@ -22,11 +22,11 @@ class HeldBack:
     """Records at or after the start offset; markers do not count."""
 
     own: int = 0
-    """Of the transaction itself."""
+    """Records of the transaction itself."""
     others: int = 0
     """Committed, aborted or open ones of other producers, and those without a transaction."""
     uncounted: str = ""
-    """Why there may be more, as a phrase; empty when all are counted."""
+    """Reason why there may be more, as a phrase; empty when all are counted."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ MAX_TIMEOUT_MS = 15 * 60 * 1000
 """Kafka's default, where no broker has returned its `transaction.max.timeout.ms`."""
 
 LogFacts = MutableMapping[TransactionKey, "int | None"]
-"""Of each suspect that was read: the latest instant at which it is known not to have been open; None without one."""
+"""Latest instant at which each suspect that was read is known not to have been open; None without one."""
 
 
 async def read_before_starts(

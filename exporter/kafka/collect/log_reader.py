@@ -18,7 +18,7 @@ TakeBatch = Callable[[Batch, bytes, int], object]
 
 @dataclass(slots=True)
 class LogBudget:
-    """How much may still be read; several readers may share one."""
+    """Bytes that may still be read; several readers may share one budget."""
 
     bytes_left: int
 
@@ -36,7 +36,7 @@ class LogReader:
     size: int = 0
     """Bytes read."""
     high_watermark: int = -1
-    """By the last response; -1 before the first."""
+    """High watermark of the last response; -1 before the first."""
 
     async def read_piece(self) -> None:
         """Read the next piece. Raises BrokerFault."""

@@ -22,11 +22,13 @@ from exporter.snapshot import NO_LEADER, TransactionKey, was_read
 from exporter.snapshot.origin import LoggedBatch, LoggedMarker, OtherPartitionEntry, PartitionLog, PartitionLogs
 
 LOOK_BACK_MS = 20 * 60 * 1000
-"""Before the first record: more than Kafka's longest transaction by default (transaction.max.timeout.ms, 15 minutes)."""
+"""Time before the first record: more than Kafka's longest transaction by default (transaction.max.timeout.ms, 15
+minutes).
+"""
 AFTER_BYTES = 8 * MEGABYTE
-"""From the start offset on: while the transaction is open, its entry at the leader shows whatever follows."""
+"""Bytes from the start offset on: while the transaction is open, its entry at the leader shows whatever follows."""
 NEAR_BYTES = 2 * MEGABYTE
-"""Of the log of another partition, around the producer's last write."""
+"""Bytes of the log of another partition, around the producer's last write."""
 ELSEWHERE_MAX = 20
 """Other partitions whose logs are searched."""
 NOTED_MAX = 100_000
@@ -164,7 +166,7 @@ async def read_partition_logs(
 async def _own_log(
     client: ClusterClient, empty: PartitionLog, opened: TransactionKey, budget: LogBudget
 ) -> PartitionLog:
-    """From LOOK_BACK_MS before the first record on, as far as the budget allows."""
+    """Reads from LOOK_BACK_MS before the first record on, as far as the budget allows."""
     begin, name = opened.start_offset, (opened.topic, opened.partition)
     first = ProducerTrace(empty, opened)
     reader = LogReader(client, empty.leader, name, begin, first.take, budget)

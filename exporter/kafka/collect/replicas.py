@@ -28,7 +28,7 @@ class OpenAtLeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followers:
-    """What followers show of the leader's open transactions; only transactions on which some follower disagrees."""
+    """Open transactions on which some follower disagrees with the leader."""
 
     diverged: Mapping[OpenAtLeader, tuple[int, ...]]
     """Brokers that have seen the transaction end."""

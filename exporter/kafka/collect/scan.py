@@ -60,7 +60,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Entries(ProducerEntries):
-    """Some producers of a scan; a scan for certain producers has no open transactions."""
+    """Producers of a scan; a scan for certain producers has no open transactions."""
 
     row: Int64Column
     """(N,) of their partition in the topology that was scanned."""
@@ -89,7 +89,7 @@ class LeaderScan:
     """The leaders' responses for the requested rows; grows while responses arrive, on the client's thread only."""
 
     topology: Topology
-    """With the leaders that were queried last."""
+    """Topology with the leaders that were queried last."""
     producer_ids: frozenset[int] | None
     """Producers whose entries are kept; None keeps open transactions only, of any producer."""
     answer: Int8Column

@@ -23,7 +23,7 @@ Rows = npt.NDArray[np.int64]
 
 CHUNK_PARTITIONS_MAX = 2000
 CHUNK_BYTES_MAX = 1_000_000
-"""Of the expected response. One response of 7.4 MB costs a broker 1.6 times ten of 0.74 MB."""
+"""Maximum of the expected response. One response of 7.4 MB costs a broker 1.6 times ten of 0.74 MB."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class ScanRequest:
     rows: Rows
     request: RawRequest
     layout: Layout | None = None
-    """Of the last response."""
+    """Layout of the last response."""
 
 
 class ScanRequests:

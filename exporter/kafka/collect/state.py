@@ -44,7 +44,7 @@ class ExaminedEntries:
         return len(self.entries)
 
     def those(self, rows: BoolColumn | Int64Column) -> ExaminedEntries:
-        """Some of them."""
+        """Returns the entries of these rows."""
         return replace(self, entries=self.entries.those(rows), second_read=self.second_read[rows])
 
     def at_leader(self, entry: int) -> OpenAtLeader:
@@ -52,7 +52,7 @@ class ExaminedEntries:
         return OpenAtLeader(self.partition(entry), self.entries.one(entry))
 
     def key(self, entry: int) -> TransactionKey:
-        """Its identity over cycles."""
+        """Identity of an entry over cycles."""
         topic, partition = self.partition(entry)
         producer_id, start = int(self.entries.producer_id[entry]), int(self.entries.current_txn_start_offset[entry])
         return TransactionKey(topic, partition, producer_id, start, self.topology.topic_id_of(topic))
@@ -92,7 +92,7 @@ class CoordinatorView:
 
     listings: tuple[Listing, ...] = ()
     transactions: tuple[CoordinatorTransaction, ...] = ()
-    """Those of producers with an open transaction."""
+    """Transactions of producers with an open transaction."""
     unclear_producer_ids: frozenset[int] = frozenset()
 
 
@@ -104,7 +104,7 @@ class Verification:
     unverified: BoolColumn
     """(K,) entries that no coordinator's active transaction explains."""
     proof: CoordinatorProof | None = None
-    """None if none is unverified, or if no proof was begun."""
+    """Proof by the coordinators; None if no transaction is unverified, or if no proof was begun."""
     followers: Followers = EVERYBODY_AGREES
 
 
@@ -113,6 +113,6 @@ class Effects:
     """The consumer groups behind suspects, and the outcome of suspects on other partitions."""
 
     impact: Impact | None = None
-    """None if no query was needed."""
+    """Blocked groups; None if no query was needed."""
     end_markers: EndMarkers | None = None
-    """None if no log was searched."""
+    """Markers in the logs; None if no log was searched."""

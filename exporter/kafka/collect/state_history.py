@@ -23,7 +23,7 @@ from exporter.transaction_log.records import MalformedRecordError, TransactionRe
 RECORDS_FROM_START_MAX = 500_000
 """A longer log is read from shortly before the transaction on."""
 STATES_MAX = 20_000
-"""Of one transactional id; older ones are dropped."""
+"""Maximum of states of one transactional id; older ones are dropped."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from exporter.kafka.coordinators import by_producer_id
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
 
 OPEN_MAX = 1000
-"""With more open transactions, a command asks for the groups behind suspects only."""
+"""Number of open transactions above which a command queries the groups behind suspects only."""
 
 
 async def find_impact(

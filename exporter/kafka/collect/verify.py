@@ -120,7 +120,7 @@ _Found = Mapping[int, int | None]
 async def _read_again(
     client: ClusterClient, examined: ExaminedEntries, unverified: npt.NDArray[np.bool_], current: Topology | None
 ) -> tuple[Entries, _Found]:
-    """What the leaders in `current` show of the unverified entries' partitions."""
+    """Returns what the leaders in `current` show of the unverified entries' partitions."""
     entries = examined.entries
     rows = np.unique(entries.row[unverified])
     leader = _leaders(examined.topology, rows, current)

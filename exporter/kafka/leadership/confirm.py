@@ -39,13 +39,13 @@ class Claim:
 
     @classmethod
     def of(cls, topology: Topology, topic: str, partition: int) -> Claim:
-        """As `topology` has it; of NO_LEADER if it has none."""
+        """Returns the claim in `topology`; of NO_LEADER if it has none."""
         leader, leader_epoch = topology.leader_of(topic, partition)
         topic_id = topology.topic_id_of(topic)
         return cls(topic=topic, partition=partition, leader=leader, leader_epoch=leader_epoch, topic_id=topic_id)
 
     def contradiction(self, view: Topology, broker: int) -> str | None:
-        """How the metadata of `broker` contradicts; None if it agrees, is older, or does not show the topic."""
+        """Returns how the metadata of `broker` contradicts; None if it agrees, is older, or does not show the topic."""
         if view.row(self.topic, self.partition) is None:
             # Invisible without DESCRIBE is not a contradiction; missing is one: it was deleted, or never known there.
             is_hidden = view.topic_errors.get(self.topic) == ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -18,10 +18,10 @@ from exporter.snapshot import NO_LEADER, STATE_TOPIC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSource:
-    """What is known of the broker that returned the metadata."""
+    """Broker that returned the metadata."""
 
     out_of_date: str | None = None
-    """Why its metadata may be old; None if it was in contact with its controller."""
+    """Reason why its metadata may be old; None if it was in contact with its controller."""
     clock_ahead_ms: int | None = None
     """The active controller's clock minus the exporter's wall clock; None if it is unknown."""
 
@@ -80,7 +80,7 @@ async def _from_another(client: ClusterClient, topology: Topology) -> Topology |
 
 
 async def _against(client: ClusterClient, topology: Topology, broker: int) -> str | None:
-    """Why the metadata of `broker` cannot be used; None if it can."""
+    """Returns why the metadata of `broker` cannot be used; None if it can."""
     view = await quorum_through(client, broker)
     if view.touch is ControllerContact.OUT_OF_TOUCH:
         return view.why

@@ -25,7 +25,7 @@ _LATEST_MS = 253_402_300_799_999
 
 
 class ControllerContact(Enum):
-    """Whether a broker is in contact with its controller."""
+    """Contact of a broker with its controller."""
 
     CURRENT = "current"
     """The active controller responded through it, and the broker has just fetched the metadata log to its end."""
@@ -42,7 +42,7 @@ class QuorumView:
 
     touch: ControllerContact
     why: str = ""
-    """Why it is not CURRENT, a sentence without its full stop."""
+    """Reason why the contact is not CURRENT, a sentence without its full stop."""
     controller_time_ms: int | None = None
     """The active controller's clock at its response; None if it is unknown."""
     caught_up_ms: int | None = None

@@ -59,7 +59,7 @@ class ProducersResponse(ProducerEntries):
     entry_partition: Int32Column
     """(N,) index into the P partitions of this response."""
     layout: Layout | None
-    """For the next response to the same request."""
+    """Layout for the next response to the same request."""
 
 
 def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:

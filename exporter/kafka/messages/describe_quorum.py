@@ -21,7 +21,7 @@ class QuorumResponse:
     leader_id: int = -1
     voters: tuple[int, ...] = ()
     caught_up_ms: Mapping[int, int] = field(default_factory=dict)
-    """Of each voter and observer; -1 if it is unknown."""
+    """Time at which each voter and observer caught up; -1 if it is unknown."""
 
 
 def request() -> Any:

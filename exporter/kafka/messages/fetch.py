@@ -17,7 +17,7 @@ _VERSION_MAX = 12
 
 
 class Position(NamedTuple):
-    """Where the reading of a partition continues."""
+    """Place where the reading of a partition continues."""
 
     offset: int
     leader_epoch: int = -1
@@ -57,14 +57,16 @@ def _request(topic: str, positions: Mapping[int, Position], *, wait_ms: int, byt
 
 
 class Fetched(NamedTuple):
-    """What a response has of one partition."""
+    """Response for one partition."""
 
     error: int
     """Kafka's code of the error."""
     records: bytes
     high_watermark: int
     diverges_at: int | None
-    """Where the leader's log differs from the one that was read: another leader had it, and it was truncated (KIP-595)."""
+    """Offset from which the leader's log differs: another leader had the one that was read, and it was truncated
+    (KIP-595).
+    """
 
 
 def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Mapping[int, Fetched]:

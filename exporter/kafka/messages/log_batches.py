@@ -36,17 +36,17 @@ class Batch(NamedTuple):
     next_offset: int
     """The offset after its last record, also if compaction has removed that record."""
     first_timestamp_ms: int
-    """Of its first record, -1 in older batches."""
+    """Timestamp of the first record, -1 in older batches."""
     max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
     base_sequence: int
     leader_epoch: int
-    """Of the leader that appended it; -1 in older batches."""
+    """Epoch of the leader that appended the batch; -1 in older batches."""
     attributes: int
     records: int
     start: int
-    """Where its bytes begin and end."""
+    """Offset of the batch's first byte; `end` is after its last."""
     end: int
 
     @property
@@ -88,7 +88,7 @@ def batches(records: bytes) -> Iterator[Batch]:
 
 
 def batches_from(records: bytes, offset: int) -> Iterator[Batch]:
-    """Those with a record at or after `offset`, each offset once: a leader returns whole batches.
+    """Yields the batches with a record at or after `offset`, each offset once: a leader returns whole batches.
 
     Raises MalformedAnswerError.
     """
@@ -190,7 +190,7 @@ class Marker(NamedTuple):
     timestamp_ms: int
     commit: bool
     coordinator_epoch: int
-    """Of the coordinator that had it written; -1 if the marker does not say it."""
+    """Epoch of the coordinator that had the marker written; -1 if the marker does not say it."""
 
 
 def markers_in(batch: Batch, records: bytes) -> list[Marker]:
@@ -221,9 +221,9 @@ class Stretch:
     newest: tuple[int, int]
     """(epoch, timestamp in ms) of the producer's newest batch, as the partition's leader remembers it."""
     markers: dict[int, EndMarker] = field(default_factory=dict)
-    """By offset."""
+    """Markers by offset."""
     oldest_epoch: int | None = None
-    """Of the producer's first batch in here."""
+    """Epoch of the producer's first batch in here."""
     has_newest: bool = False
     has_gaps: bool = False
     """Offsets are missing: compaction has removed whole batches."""

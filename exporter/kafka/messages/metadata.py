@@ -43,9 +43,9 @@ from exporter.snapshot import Int32Column, Int64Column
 
 _HEAD_BYTES = 14
 _POSITIONS = (0, 1, 3, 5)
-"""In a row of `_Walk.rows`; the others are counts."""
+"""Indices of positions in a row of `_Walk.rows`; the others are counts."""
 FIELDS: Final = (4, (4, STRING, 4, STRING), STRING, 4, (2, STRING, 17, (14, NUMBERS, NUMBERS, NUMBERS), 4))
-"""As drawn above."""
+"""Fields as drawn above."""
 _ONE_BYTE = 0x80
 _OPTIONS = b"\0\0"
 """allow_auto_topic_creation and include_topic_authorized_operations: no."""
@@ -130,8 +130,9 @@ class _Walk:
     def __init__(self, body: bytes) -> None:
         self.body = body
         self.rows = array("q")
-        """For each partition: where it begins, where its replicas begin, their count, the same of those in sync, its
-        end."""
+        """Row of each partition: where it begins, where its replicas begin, their count, the same of those in sync, its
+        end.
+        """
         self._topics: list[str] = []
         self._topic_ids: list[str] = []
         self._errors: list[int] = []
@@ -166,7 +167,7 @@ class _Walk:
         return at + 4
 
     def _take_topic(self, at: int) -> tuple[int, int]:
-        """How many partitions it has, and where they begin."""
+        """Returns the number of a topic's partitions, and where they begin."""
         (error,) = struct.unpack_from(">h", self.body, at)
         name, at = compact_string(self.body, at + 2)
         topic_id, at = self.body[at : at + _TOPIC_ID_BYTES], at + _TOPIC_ID_BYTES
@@ -194,7 +195,7 @@ class _Walk:
         return at
 
     def _partition(self, at: int) -> tuple[tuple[int, ...], int]:
-        """Its row, and how many replicas are offline."""
+        """Returns a partition's row, and how many replicas are offline."""
         body, end = self.body, at + _HEAD_BYTES
         lists = []
         for _ in range(3):
@@ -221,7 +222,7 @@ class _Walk:
         return True
 
     def answer(self, **columns: npt.NDArray[np.integer]) -> MetadataColumns:
-        """With the values that the walk has decoded."""
+        """Builds the columns from the values that the walk has decoded."""
         return MetadataColumns(
             throttle_time_ms=self._throttle_time_ms,
             brokers=self._brokers,

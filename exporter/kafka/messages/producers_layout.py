@@ -47,7 +47,7 @@ LENGTHS_MAX = 1_048_576
 _COUNT_AT = 7
 """Value if there is no message."""
 _SIGN_BIT = 0x80
-"""Of the first byte of a big-endian number: this byte or a higher one makes it negative."""
+"""Bit of the first byte of a big-endian number: this byte or a higher one makes it negative."""
 _RUN_ENTRIES_MIN = 200
 """Handling a run costs as much as gathering the bytes of this many entries."""
 _NOWHERE: Int64Column = np.empty(0, dtype=np.int64)
@@ -59,11 +59,11 @@ next)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where the partitions of a response are: columns of P, in the order of the response."""
+    """Positions of the partitions of a response: columns of P, in the order of the response."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
-    """How many partitions each topic has."""
+    """Number of partitions of each topic."""
     head_at: Int32Column
     entries_at: Int32Column
     count: Int32Column
@@ -73,7 +73,7 @@ class Layout:
     """The two bytes that are the whole message and the whole count, or the beginning of either."""
     lengths_at: Int32Column
     lengths: npt.NDArray[np.uint8]
-    """Where the other bytes with a length are, and their values."""
+    """Positions of the other bytes with a length, and their values."""
     runs: tuple[_Run, ...] | None
     """All partitions that have entries; None if there are too many runs."""
     entry: np.dtype[Any]
@@ -139,7 +139,9 @@ def _at(entry: np.dtype[Any], field: str) -> int:
 
 @cache
 def _steps(entry_bytes: int) -> tuple[int, ...]:
-    """How far the next partition is from one without a message, by the byte at _COUNT_AT; 0 where it takes more to tell."""
+    """Returns how far the next partition is from one without a message, by the byte at _COUNT_AT; 0 if that byte is not
+    enough.
+    """
     return tuple(PARTITION_BYTES + (byte - 1) * entry_bytes if 0 < byte < 0x80 else 0 for byte in range(256))  # noqa: PLR2004
 
 

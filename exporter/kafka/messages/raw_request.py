@@ -20,7 +20,7 @@ class RawResponse:
     body: memoryview
     throttle_time_ms: int
     version: int
-    """Of the API, as the connection negotiated it."""
+    """Version of the API that the connection negotiated."""
 
 
 @dataclass(frozen=True, slots=True)

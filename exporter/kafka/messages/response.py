@@ -24,7 +24,7 @@ STRING: Final = "string"
 NUMBERS: Final = "numbers"
 """A compact array of int32."""
 Fields = tuple["int | str | Fields", ...]
-"""Of a structure: how many bytes a field takes, STRING, NUMBERS, or the fields of each structure of an array."""
+"""Fields of a structure: how many bytes a field takes, STRING, NUMBERS, or the fields of each structure of an array."""
 
 _Decoded = TypeVar("_Decoded")
 

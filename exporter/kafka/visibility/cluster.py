@@ -17,7 +17,7 @@ ASKED_MAX = 1000
 """Topics that vanished and are requested by name in one cycle."""
 _NAMED_MAX = 3
 FORGOTTEN_AFTER_S = 86_400
-"""Without DESCRIBE brokers do not show whether a topic exists: a deleted one must not be reported permanently."""
+"""Seconds for which a hidden topic is reported: without DESCRIBE brokers do not show whether it was deleted."""
 
 
 class TopicWatch:
@@ -41,7 +41,7 @@ class TopicWatch:
         self._cluster_id = cluster_id
 
     def _not_too_old(self, hidden: tuple[str, ...], now_s: float) -> tuple[str, ...]:
-        """Without those that have been hidden for so long that they are no longer reported: they may be deleted."""
+        """Removes topics that have been hidden for so long that they are no longer reported: they may be deleted."""
         self._hidden_since_s = {topic: self._hidden_since_s.get(topic, now_s) for topic in hidden}
         return tuple(topic for topic in hidden if now_s - self._hidden_since_s[topic] < FORGOTTEN_AFTER_S)
 
@@ -107,7 +107,7 @@ def _first_of(topics: tuple[str, ...]) -> str:
 
 
 async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of `topics` that brokers refuse to show by name, and those that they show now, which no one reads.
+    """Returns the `topics` that brokers refuse to show by name, and those that they show now, which no one reads.
 
     Without DESCRIBE they do not show whether one exists.
     """

@@ -20,7 +20,7 @@ from exporter.snapshot import Resource
 
 NAMES_IN_A_REQUEST = 1000
 _LEGAL = string.ascii_letters + string.digits + "._-"
-"""What topic names consist of."""
+"""Legal characters of topic names."""
 
 
 async def what_hides_topics(client: ClusterClient, brokers: Iterable[int]) -> str:
@@ -62,7 +62,10 @@ def _names(answer: Any) -> list[str] | str:
 
 
 def _made_up(prefix: str) -> Iterator[str]:
-    """If longer prefixes match every legal character, the prefix itself is the only topic that is left."""
+    """Yields made-up names with the prefix.
+
+    If longer prefixes match every legal character, the prefix itself is the only topic that is left.
+    """
     yield from (prefix + first + secrets.token_hex(8) for first in _LEGAL)
     if prefix:
         yield prefix

@@ -27,7 +27,7 @@ def partitions_by_answer(evaluation: Evaluation) -> Iterable[Sample]:
 
 
 def unread_by_reason(evaluation: Evaluation) -> Sequence[Sample]:
-    """Only reasons that occur, in alphabetical order: some names come from brokers, so the list is open."""
+    """Returns the reasons that occur, in alphabetical order: some names come from brokers, so the list is open."""
     partitions = evaluation.snapshot.partitions
     reasons = partitions.reason[partitions.is_unread].astype(np.int64)
     counts = np.bincount(reasons + 1, minlength=len(partitions.reasons) + 1).tolist()

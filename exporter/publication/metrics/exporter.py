@@ -11,7 +11,7 @@ from exporter.publication.publication import Publication
 from exporter.status import LATENCY_BUCKETS_SECONDS, ClusterStatus, ProcessStatus
 
 _PROCESS_BY_CLUSTER: Final[MetricSource[ProcessStatus]] = MetricSource(lambda publication: publication.process)
-"""In a fleet, build information also has the label `cluster`, because panels of a cluster use it."""
+"""Source of build information: in a fleet it also has the label `cluster`, because panels of a cluster use it."""
 
 
 def _page_url(publication: Publication) -> str | None:

@@ -98,7 +98,7 @@ PARTITION: Final = ("topic", "partition")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric(Generic[Of]):
     name: str
-    """As queried: counters end in `_total`."""
+    """Name in queries: counters end in `_total`."""
     help: str
     kind: Kind = "gauge"
     labels: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ def _suspect_labels(row: TransactionRow) -> tuple[str, ...]:
 
 
 def starts_by_client_clock(shown: LimitedEvaluation) -> Samples:
-    """Those of the same suspects whose start is the timestamp of a client."""
+    """Returns the suspects shown whose start is the timestamp of a client."""
     rows = shown.publication.suspects[: shown.publication.options.suspects_limit]
     return tuple(
         Sample((row.topic, str(row.partition), str(row.producer_id), str(row.start_offset)), 1)

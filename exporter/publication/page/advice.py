@@ -14,17 +14,17 @@ BOOTSTRAP_UNKNOWN = "$BOOTSTRAP"
 
 
 Suspected = TransactionRow | Suspect
-"""What a command names: a row of this cycle, or a suspect of an incident."""
+"""Transaction that a command names: a row of this cycle, or a suspect of an incident."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What an operator does about a verdict."""
+    """Action of an operator for a verdict."""
 
     command: str
     """`abort` and `complete` with `--dry-run`; `find-hanging` needs none."""
     purpose: str
-    """What the command gives, in a word or two."""
+    """Purpose of the command, in a word or two."""
     runbook: str
     """The name of the alert, which is the name of its runbook."""
 

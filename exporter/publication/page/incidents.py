@@ -65,7 +65,7 @@ class IncidentPages:
 
 
 class _Content(NamedTuple):
-    """What the pages of an incident depend on."""
+    """Inputs of the pages of an incident."""
 
     incident: Incident
     transactional_ids: bool
@@ -153,7 +153,7 @@ def _page(shown: Incident, bootstrap: str, runbooks: str | None, interval_ms: in
 
 
 def _suspect(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
-    """With the next command while it is open, and a suspect."""
+    """Renders a suspect, with the next command while it is open."""
     level = Severity.BAD if suspect.worst.is_hanging else Severity.WARNING
     ended = "open" if suspect.ended_at_ms is None else humanize_instant(suspect.ended_at_ms)
     held_back = "unknown" if suspect.records_held_back is None else f"{suspect.records_held_back:,} at most"

@@ -8,7 +8,7 @@ from exporter.publication.page.humanize import humanize_instant
 
 
 def in_one_sentence(incident: Incident) -> str:
-    """What it was, for the top of a page or of a text."""
+    """Returns a sentence about the incident, for the top of a page or of a text."""
     lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
     groups = f", {humanize_count(len(incident.groups), 'group')} blocked" if incident.groups else ""
     held = "" if incident.records_held_back is None else f", up to {incident.records_held_back:,} offsets held back"

@@ -17,9 +17,9 @@ from exporter.snapshot import Provable
 from exporter.status import ClusterStatus, ProofStatus
 
 GAPS_SHOWN_MAX = 10
-"""In the first lines of the page; its section `Unread` and the log have more."""
+"""Maximum in the first lines of the page; its section `Unread` and the log have more."""
 GAPS_ABOVE_SUSPECTS_MAX = 2
-"""Where suspects follow: the first of them is to be seen at once."""
+"""Maximum if suspects follow: the first of them is to be seen at once."""
 SUSPECT_MEANS = "an open transaction that needs attention"
 
 
@@ -88,7 +88,7 @@ def _blocked(suspects: Iterable[TransactionRow]) -> str:
 
 
 def _stopped(hanging: Iterable[TransactionRow]) -> str:
-    """Where consumers stop, if no group is seen to do so now."""
+    """Says where consumers stop, if no group is seen to do so now."""
     partitions = {f"{row.topic}-{row.partition}" for row in hanging}
     where = partitions.pop() if len(partitions) == 1 else humanize_count(len(partitions), "partition")
     return f"read_committed consumers of {where} stop"

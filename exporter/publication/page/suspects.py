@@ -19,7 +19,7 @@ from exporter.publication.publication import Publication
 SUSPECTS_SHOWN_MAX = 200
 """Suspects on the page; it shows the number of the others."""
 GROUPS_SHOWN_MAX = 5
-"""Of each suspect."""
+"""Maximum of groups shown per suspect."""
 
 _START_SOURCE = {
     StartSource.COORDINATOR: "start from its coordinator",

@@ -14,7 +14,7 @@ _PARTITIONS_SHOWN_MAX = 5
 
 
 def timeouts_section(publication: Publication) -> str:
-    """Nothing without the transaction log, or before the first one."""
+    """Renders the section; empty without the transaction log, or before the first timeout."""
     report = publication.status.transaction_log
     ended = () if report is None else report.timeouts
     if not ended:
