@@ -1,4 +1,4 @@
-"""What is usual: the small file that the pipeline writes and an evaluation reads.
+"""Baselines: the small file that the pipeline writes and an evaluation reads.
 
     {"format": "kafka-transaction-exporter baselines", "version": 1, "cluster_ids": [...], "made_at_ms": 0, "window_ms": 0,
      "thresholds": {"transactional_ids": [{"cluster_id", "transactional_id", ...}],

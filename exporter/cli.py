@@ -206,5 +206,5 @@ def _configure_logging(settings: Settings) -> None:
     quiet = logging.DEBUG if level == "debug" else logging.CRITICAL
     for name in ("py4j", "uvicorn"):
         logging.getLogger(name).setLevel(quiet)
-    # At debug kafka-python logs every request in full, SaslAuthenticate and its password among them.
+    # At its debug level kafka-python logs every request in full, SaslAuthenticate and its password among them.
     logging.getLogger("kafka").setLevel(max(quiet, logging.INFO))

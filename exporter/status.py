@@ -151,7 +151,7 @@ class ClusterStatus:
     proof: ProofStatus | None = None
     """None before the first check."""
     protection: Protection | None = None
-    """Measures against hangs; None until they were read."""
+    """Settings that prevent hangs; None until they were read."""
 
     @property
     def has_succeeded(self) -> bool:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 from importlinter.api import read_configuration
@@ -21,6 +22,20 @@ NAMELESS = {"it", "it_", "its"}
 NAMELESS_IN = (ROOT / "tests" / "brokers", ROOT / "tests" / "conftest.py")
 """The last files that have such names."""
 UNCLEAR = re.compile(r"\b((was|were) (told|asked)|nobody|whom|meanwhile|anew|of ours|for good|a person|as measured)\b")
+
+FRAGMENT = re.compile(
+    r"(Of|Those|As|By|With|For|Without|Where|From|In|At|Also|Not|Before|After|To|Only|The same|Which|Whether|When|Why"
+    r"|What|How|Who|Whom|Since|Until|Its?|If|On|Under|Between|Beyond|Like|Than|Then|So|Or|And|Instead)(?![\w-])"
+)
+"""Begins a docstring that lacks its subject."""
+HOMONYMS = {
+    "Marker": "one is read from a log, the other one is written by a request",
+    "Partition": "one is Kafka's, the private one is PySpark's name for a part of a read",
+    "Publication": "one is rendered, the private one holds the result for the web server",
+    "Reader": "one reads clusters, the private one reads nodes of YAML",
+    "Work": "one is scheduled in the daemon, the private one is a batch of the pipeline",
+}
+"""Names of classes in two modules, with the reason; at most seven."""
 
 HELD_IN_COLUMNS = {"Answer", "SecondRead", "StartSource", "Verdict"}
 
@@ -86,6 +101,33 @@ def test_messages_use_words_that_are_read_once() -> None:
         ]
 
     assert found == []
+
+
+def test_docstrings_can_be_read_alone() -> None:
+    """A docstring of a module, class, function or field has its own subject, so no line above it is needed."""
+    fragments = [
+        f"{path}:{node.lineno}: begins with a fragment; say who does what, or what it is: {node.value.value[:60]}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if FRAGMENT.match(node.value.value)
+    ]
+
+    assert fragments == []
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """Two modules declare no class of one name, private ones included, but those with a reason."""
+    modules = defaultdict(set)
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                modules[node.name.lstrip("_")].add(str(path.relative_to(ROOT)))
+    homonyms = {name: sorted(paths) for name, paths in modules.items() if len(paths) > 1}
+
+    assert {name: paths for name, paths in homonyms.items() if name not in HOMONYMS} == {}, "rename one of them"
+    assert HOMONYMS.keys() <= homonyms.keys(), "this name has one meaning now: remove it from the list"
+    assert len(HOMONYMS) <= 7
 
 
 def test_columns_meet_plain_integers() -> None:

@@ -24,7 +24,7 @@ VALUES = {STATES: KNOWN_STATES, VERDICT: tuple(verdict.label for verdict in Verd
 
 def run(context: Context, _: Settings | None) -> int:
     """Print the script; returns the exit status."""
-    # Without the defaults of bash, which would offer files as topics.
+    # The defaults of bash are off: they would offer files as topics.
     print(shellcode([PROGRAM, SHORT], use_defaults=False, shell=context.options.shell))
     return ExitStatus.ANSWERED
 

@@ -48,14 +48,14 @@ HARMLESS = frozenset(
         "send.buffer.bytes",
         "socket.connection.setup.timeout.max.ms",
         "socket.connection.setup.timeout.ms",
-        # Of the Java client's own logins.
+        # These are for the Java client's own logins.
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
         "sasl.kerberos.ticket.renew.jitter",
         "sasl.kerberos.ticket.renew.window.factor",
         "ssl.keymanager.algorithm",
         "ssl.trustmanager.algorithm",
-        # Of producers.
+        # These are for producers.
         *("acks", "batch.size", "buffer.memory", "compression.type", "delivery.timeout.ms", "enable.idempotence"),
         *(
             "linger.ms",
@@ -65,7 +65,7 @@ HARMLESS = frozenset(
             "partitioner.class",
         ),
         *("transaction.timeout.ms", "transactional.id", "interceptor.classes"),
-        # Of consumers.
+        # These are for consumers.
         *("allow.auto.create.topics", "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "client.rack"),
         *("enable.auto.commit", "exclude.internal.topics", "fetch.max.bytes", "fetch.max.wait.ms", "fetch.min.bytes"),
         *("group.id", "group.instance.id", "group.protocol", "heartbeat.interval.ms", "isolation.level"),

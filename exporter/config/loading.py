@@ -151,7 +151,7 @@ def _resolve_references(
     for name, source in written.items():
         try:
             value = _with_references(source.value, elsewhere)
-            # Of a secret only if the value is nothing but the reference.
+            # A secret is shown only if the value is nothing but the reference.
             is_shown = name not in _SECRETS or is_one_reference(str(source.value))
             reference = str(source.value) if value != source.value and is_shown else None
             resolved[name] = replace(source, value=value, reference=reference)

@@ -54,5 +54,5 @@ class ReferenceSources:
             if name not in self.environment:
                 raise ValueError(f"refers to the environment variable {name}, which is not set")
             return self.environment[name]
-        # Without the value: a password may contain these characters.
+        # The sentence omits the value: a password may contain these characters.
         raise ValueError("contains ${...}, and only ${file:PATH} and ${env:NAME} are known; write $${ for a literal ${")

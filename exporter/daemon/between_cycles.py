@@ -78,7 +78,7 @@ class ProofCheck(_Seldom):
         self._read = None
 
     def diagnosis(self, snapshot: Snapshot, settings: Settings) -> Diagnosis | None:
-        """What the cycle's snapshot and the preconditions mean; None while these could not be read.
+        """Returns the diagnosis by the cycle's snapshot and the preconditions; None while these could not be read.
 
         Takes no longer than is left between a cycle's deadline and the next cycle.
         """

@@ -30,7 +30,7 @@ class KeptFileDamagedError(KeptFileError):
 
 
 def load(path: Path, parse: Callable[[Any], Content], *, kind: str, bytes_max: int) -> Content | None:
-    """What `parse` makes of the document, a file of `kind`; None if there is no file yet.
+    """Returns what `parse` makes of the document, a file of `kind`; None if there is no file yet.
 
     Raises KeptFileDamagedError for a damaged or foreign file, KeptFileError for one that cannot be read.
     """
@@ -99,7 +99,9 @@ def made_free(path: Path | None, mark: str, *, contents: str, why: str, warn: Ca
 def recall(
     path: Path | None, load: Callable[[Path], Content], empty: Content, *, contents: str, warn: Callable[[str], None]
 ) -> tuple[Content, Path | None]:
-    """What the last run left at `path`, and where this run saves it: None if the file cannot be used or moved aside.
+    """Returns the content that the last run left at `path`, and the path where this run saves it.
+
+    The path is None if the file cannot be used or moved aside.
 
     `contents` is the subject of the warnings, in the plural.
     """

@@ -86,7 +86,7 @@ class Reloader:
 
     def _digest_all(self, known: Digests = MappingProxyType({})) -> Digests:
         """Computes the digests of all files; `known` ones are not read again."""
-        # By contents: Kubernetes swaps a symbolic link, and a copy may keep an old time.
+        # Contents are compared: Kubernetes swaps a symbolic link, and a copy may keep an old time.
         files = (*self._sources, *self._current.files, *self._refused)
         return {path: known[path] if path in known else _digest(path) for path in files}
 

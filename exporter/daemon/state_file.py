@@ -58,7 +58,7 @@ def state_of(document: Any) -> SavedState:
     memory = _memory(document)
     cluster = ClusterIdentity(cluster_id=memory.cluster_id, topic_ids=_topics(document))
     memory = replace(memory, last_reading=_last_reading(document, cluster))
-    bootstrap = document.get("bootstrap", "")  # of this version on
+    bootstrap = document.get("bootstrap", "")  # older versions do not write it
     if not isinstance(bootstrap, str):
         raise TypeError("bootstrap is not a text")
     return SavedState(memory, _log_position(document), cluster, bootstrap)

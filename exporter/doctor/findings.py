@@ -20,7 +20,7 @@ class FindingLevel(Enum):
     LIMITED = "limited"
     """Something optional is missing: all that can be proved without it is proved."""
     MISSING = "missing"
-    """Some hang would not be found, or not be proved."""
+    """A hang would not be found, or not be proved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Finding:
     consequence: str = ""
     """Consequence for transactions, a sentence; empty if there is none."""
     advice: str = ""
-    """Remedy if no grant mends it."""
+    """Remedy other than a grant."""
     grants: tuple[Grant, ...] = ()
     denied_by: tuple[DenyRule, ...] = ()
     """Rules whose removal mends it."""

@@ -57,7 +57,7 @@ def strimzi_rules(findings: Sequence[Finding]) -> tuple[str, ...]:
     grants_by_name = [(grant, name) for grant in _missing(findings) for name in grant.names or ("",)]
     for grant, name in grants_by_name:
         lines += ["- resource:", f"    type: {_STRIMZI_TYPES[grant.resource]}"]
-        if name:  # of a topic, which contains no quotes
+        if name:  # a topic's name contains no quotes
             lines += [f'    name: "{name}"', "    patternType: literal"]
         lines += [f"  operations: [{grant.operation}]", '  host: "*"']
     return tuple(lines)

@@ -297,7 +297,7 @@ def _completing_ms(
         return 0
     prepared_ms = _prepared_ms(transaction, logged)
     now_ms, is_clock_sure = snapshot.cluster_time_ms, snapshot.clock_source is ClockSource.CONTROLLER
-    # Only after two cycles have seen it: the coordinator's clock may be behind the exporter's.
+    # Two cycles must have seen it first: the coordinator's clock may be behind the exporter's.
     since_log_ms = now_ms - prepared_ms if prepared_ms is not None and is_clock_sure else 0
     if snapshot.monotonic_ms is not None and remembered.completing_from_ms is not None:
         watched_ms = snapshot.monotonic_ms - remembered.completing_from_ms

@@ -67,5 +67,5 @@ def open_at_ms(evidence: Evidence, now_ms: int) -> int:
     if evidence.remembered is None:
         return now_ms
     first_seen_ms, watched_since_ms = evidence.remembered.first_seen_ms, now_ms - evidence.watched_ms
-    # Not for less, because the cluster's clock is read again and again.
+    # A smaller difference changes nothing, because the cluster's clock is read again and again.
     return watched_since_ms if watched_since_ms < first_seen_ms - CLOCKS_AGREE_WITHIN_MS else first_seen_ms

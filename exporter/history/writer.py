@@ -218,7 +218,7 @@ class History:
         cluster_id, day = cycles[0].cluster_id, day_of(cycles[0].taken_at_ms)
         first, last = min(cycle.taken_at_ms for cycle in cycles), max(cycle.taken_at_ms for cycle in cycles)
         name = file_name(first, last, self._writer)
-        # In this order: a cycle without its observations would close all transactions.
+        # The order matters: a cycle without its observations would close all transactions.
         for table, parts in (
             (OBSERVATIONS, [cycle.observations for cycle in cycles]),
             (CYCLES, [cycle.cycle for cycle in cycles]),

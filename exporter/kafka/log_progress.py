@@ -1,4 +1,4 @@
-"""How far each partition of `__transaction_state` is read, what is missing of it, and why it is not read."""
+"""Progress on each partition of `__transaction_state`: its position, what is missing of it, and why it is not read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LogProgress:
         begin = self.positions[partition]
         for batch in batches_from(records, begin):
             if batch.is_compressed:
-                # Without the records between them nothing of before may be believed: once, not for each batch.
+                # The records between them are missing, so nothing before may be believed: once, not for each batch.
                 if partition not in self._compressed:
                     self._gaps.append(partition)
                 self._compressed.add(partition)

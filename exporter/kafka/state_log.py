@@ -232,7 +232,7 @@ class StateLog:
 
     async def _place_by_time(self, client: ClusterClient) -> None:
         without = set(self.partitions) - self.positions.keys()
-        # In this order: a record written between the two responses is found by its time.
+        # The order matters: a record written between the two responses is found by its time.
         ends = await self._offsets(client, without, LATEST)
         since = await self._offsets(client, ends.keys(), self._since_ms)
         for partition, offset in since.items():

@@ -1,4 +1,4 @@
-"""How Spark and deltalake reach a place: their names of it, their settings, and the jars of Spark's connectors."""
+"""Access of Spark and deltalake to a place: their names of it, their settings, and the jars of Spark's connectors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_NEEDED: Final = "software.amazon.awssdk:bundle,io.netty:*,org.slf4j:*,common
 SPARK_SCHEMES: Final = {"s3": "s3a", "gs": "gs", "abfs": "abfss"}
 DELTA_SCHEMES: Final = {"s3": "s3", "gs": "gs", "abfs": "abfss"}
 CREDENTIALS: Final = (
-    # Of the driver's environment, which Spark hands to its workers.
+    # These providers read the driver's environment, which Spark hands to its workers.
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
     # Profiles, web identities, roles of containers and machines.
@@ -68,10 +68,7 @@ def delta_options(place: Place, environment: Mapping[str, str] | None = None) ->
 
 
 def parquet_files(folder: Place) -> tuple[Place, ...]:
-    """Returns the files that a job of Spark has written there.
-
-    A worker that was given up may still be writing others.
-    """
+    """Returns the files that a job of Spark has written there, but those that a worker given up may still write."""
     found: list[Place] = list(folder.rglob("*.parquet"))
     return tuple(
         path

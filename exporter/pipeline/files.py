@@ -124,7 +124,7 @@ def _rows(path: Place) -> int:
 
 
 def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
-    """Why it cannot be read; None if it can, or is missing. `to_its_end` also reads its rows, not only its footer.
+    """Returns why the file cannot be read; None if it can, or is missing. `to_its_end` reads rows, not only the footer.
 
     A store that cannot be used now is no damage: it raises StoreError.
     """
@@ -143,7 +143,7 @@ def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
         return None
     except StoreError:
         raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # of a column's name
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # a column's name may not be UTF-8
         return str(error).splitlines()[0]
     return None
 

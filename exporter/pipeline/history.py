@@ -48,7 +48,7 @@ def _few_rows(files: Sequence[HistoryFile]) -> pa.Table | None:
         parts += in_parallel(_rows_of, files[first : first + _FILES_AT_ONCE], files[0].path)
         if sum(map(len, parts)) > FEW_ROWS:
             return None
-    return pa.concat_tables(parts).combine_chunks()  # of a table in chunks Spark 4.2 takes some only
+    return pa.concat_tables(parts).combine_chunks()  # Spark 4.2 takes only some chunks of a table
 
 
 def _rows_of(file: HistoryFile) -> pa.Table:

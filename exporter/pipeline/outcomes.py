@@ -46,7 +46,7 @@ def is_due(tables: Tables, file: DataFile, logs_to_ms: Mapping[str, int]) -> boo
     logs = {cluster_id: to_ms for cluster_id, to_ms in logs_to_ms.items() if may_hold(file, (cluster_id,))}
     if not logs:
         return False
-    # Of open transactions more may always come.
+    # Open transactions may always get more records.
     covered_ms = math.inf if is_open(file) else closed_to_ms(file) + SETTLED_MS
     joined_to = file.least.get("log_read_to")
     if joined_to is not None and file.nulls["log_read_to"] == 0 and to_ms(joined_to) >= covered_ms:

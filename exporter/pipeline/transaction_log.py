@@ -81,7 +81,7 @@ def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: 
         if number + 1 <= snapshot.run:
             return
         folder = table.folder / f"stream-{uuid.uuid4().hex}" / folder_of_cluster(cluster_id)
-        # Not a file for each partition of the log.
+        # This avoids a file for each partition of the log.
         few = batch.drop("cluster_id").coalesce(batch.sparkSession.sparkContext.defaultParallelism)
         few.write.parquet(spark_path(folder))
         table.commit(snapshot, run=number + 1, added=parquet_files(folder))

@@ -58,7 +58,7 @@ def plan_for(action: Action, row: TransactionRow) -> Plan:
 
 
 def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> str | None:
-    """Why nothing may be written; None if the marker may be. `forced` is the verdict that the operator typed.
+    """Returns why nothing may be written; None if the marker may be. `forced` is the verdict that the operator typed.
 
     Without `may_force` the sentence does not mention --force, which plan files do not support.
     """

@@ -51,7 +51,7 @@ class BrokerCoverage:
     partitions: int
     """Partitions that it leads and that were requested from it."""
     failure: str | None
-    """Failure of the broker, a sentence; None if every request got a response."""
+    """Failure of a request, a sentence; None if every request got a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

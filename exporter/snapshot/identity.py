@@ -29,7 +29,7 @@ class ClusterIdentity:
         return replace(now, topic_ids={**now.topic_ids, STATE_TOPIC: hidden})
 
     def contradiction(self, now: ClusterIdentity) -> str | None:
-        """Why `now` is another cluster, in words; None if it may be this one.
+        """Returns why `now` is another cluster, in words; None if it may be this one.
 
         Container images and copied configurations give several clusters one cluster id. Two clusters share no topic id, and
         one cluster keeps the id of `__transaction_state`; an operator who makes that topic again leaves the others.
@@ -43,7 +43,7 @@ class ClusterIdentity:
         others = [topic for topic in known.keys() & now.topic_ids.keys() if now.topic_ids[topic]]
         if any(now.topic_ids[topic] == known[topic] for topic in others):
             return None
-        # Where `__transaction_state` is not shown now, or was not, two others must speak.
+        # Two other topics must agree if `__transaction_state` is not shown now, or was not.
         if not (before and after and len(known) >= _TOPICS_MIN) and len(others) < _TOPICS_MIN:
             return None
         example = STATE_TOPIC if before and after else min(others)

@@ -119,7 +119,7 @@ class CoordinatorProof:
         )
 
     def failure_for(self, transaction: CoordinatorTransaction | None) -> str | None:
-        """Why these responses prove nothing about the producer of `transaction`; None if they prove something.
+        """Returns why these responses prove nothing about the producer of `transaction`; None if they prove something.
 
         A producer id belongs to one transactional id permanently: if a coordinator names it, only the state partition to
         which that id hashes counts. If `transaction` is None, no coordinator knows the producer id: all state partitions

@@ -129,7 +129,7 @@ def ownership(transaction: CoordinatorTransaction | None, partition: TopicPartit
     if partition not in transaction.partitions:
         return Ownership.NOT_IN_TRANSACTION
     if transaction.state in COMPLETING_STATES:
-        return Ownership.COMPLETING  # also behind the partition's epoch: then the partition always refuses its marker
+        return Ownership.COMPLETING  # even behind the partition's epoch: then the partition always refuses its marker
     if transaction.producer_epoch < producer_epoch:
         return Ownership.COORDINATOR_BEHIND
     return Ownership.OWNED if transaction.producer_epoch == producer_epoch else Ownership.STALE_EPOCH

@@ -39,7 +39,7 @@ class S3Settings:
 
 
 def aws_variables() -> dict[str, str]:
-    """Returns the variables that the libraries read; `s3_settings` uses those that they read differently."""
+    """Returns the variables that the libraries read, credentials too; `s3_settings` takes those read differently."""
     return {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
 
 

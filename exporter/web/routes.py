@@ -1,4 +1,4 @@
-"""Answers requests with the newest publication and with health.
+"""Responds to requests with the newest publication and with health.
 
 A request only sends bytes that exist. No path, header or body reaches Kafka or a setting. The only side effect is
 `POST /-/reload`, off by default, which reads the settings again from their original sources.

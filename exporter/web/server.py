@@ -146,7 +146,7 @@ class WebServer:
         self._listening.drop_overdue()
 
     async def _application(self, scope: Scope, _: Receive, send: Send) -> None:
-        """An ASGI application for HTTP: a scope becomes a Request, an Answer becomes messages."""
+        """An ASGI application for HTTP: a scope becomes a Request, a Response becomes messages."""
         client = scope["client"]
         self._listening.request_begins(client)
         try:

@@ -45,7 +45,7 @@ def strangers(limit: MaxTimeout, brokers: Mapping[int, Address]) -> frozenset[in
 
 
 async def producers_kept_ms(client: ClusterClient, brokers: Iterable[int]) -> int | None:
-    """How long partitions remember a producer that does not write, the shortest of all brokers.
+    """Returns how long partitions remember a producer that does not write, the shortest of all brokers.
 
     None if one does not return it (needs DESCRIBE_CONFIGS on the cluster, Kafka 3.5+).
     """

@@ -174,7 +174,7 @@ async def _own_log(
     if first.after and first.after[0].offset == opened.start_offset:
         wanted_ms = max(first.after[0].first_timestamp_ms - LOOK_BACK_MS, 0)
         found = await offset_at_time(client, empty.leader, name, wanted_ms)
-        # Not further back than half of the limit reaches, if the records before are as long as those after.
+        # Reading begins no further back than half of the limit reaches, if the records before are as long as those after.
         offsets_max = budget.bytes_left // 2 * (reader.next_offset - begin) // max(reader.size, 1)
         begin = max(min(begin, begin if found is None else found), begin - offsets_max)
     read = await _read(client, empty, opened, begin, budget, bytes_max=budget.bytes_left * 3 // 4)

@@ -18,7 +18,7 @@ from exporter.snapshot import NO_LEADER, STATE_TOPIC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSource:
-    """Broker that returned the metadata."""
+    """Status of the broker that returned the metadata."""
 
     out_of_date: str | None = None
     """Reason why its metadata may be old; None if it was in contact with its controller."""
@@ -46,7 +46,7 @@ async def checked_topology(client: ClusterClient) -> tuple[Topology, str | None]
             if why is None:
                 await _find_out_of_touch(client, topology, broker)
             why = against
-        # Also a bootstrap address that no broker has as its own: only a broker with an id can be checked.
+        # This includes a bootstrap address that no broker has as its own: only a broker with an id can be checked.
         client.out_of_touch.add(client.source)
         fresh = await _from_another(client, topology)
         if fresh is None:
@@ -86,7 +86,7 @@ async def _against(client: ClusterClient, topology: Topology, broker: int) -> st
         return view.why
     if view.touch is not ControllerContact.NOT_OFFERED:
         return None
-    # Without DescribeQuorum: compare with the other brokers' metadata of the coordinators' topic.
+    # DescribeQuorum is missing: compare with the other brokers' metadata of the coordinators' topic.
     rows = topology.rows_of(STATE_TOPIC)
     claims = [Claim.of(topology, STATE_TOPIC, partition) for partition in range(len(rows))]
     against = await unconfirmed(client, [claim for claim in claims if claim.leader != NO_LEADER])

@@ -24,7 +24,7 @@ _LEGAL = string.ascii_letters + string.digits + "._-"
 
 
 async def what_hides_topics(client: ClusterClient, brokers: Iterable[int]) -> str:
-    """Why some topics may not be visible, a sentence; empty if every topic is visible. Never raises BrokerFault.
+    """Returns why some topics may not be visible, a sentence; empty if every topic is visible. Never raises BrokerFault.
 
     The first of `brokers` that responds shows the ACLs.
     """
