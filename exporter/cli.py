@@ -38,7 +38,7 @@ CLUSTERS_FILE = "KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status."""
+    """Runs one command and returns its exit status."""
     _mend_streams()
     parser = build_parser()
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -105,7 +105,7 @@ def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
 
 
 def _print_nothing_more() -> None:
-    """Discard what is still buffered: printing it at exit would fail once more."""
+    """Discards what is still buffered: printing it at exit would fail once more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -35,7 +35,7 @@ class EvaluationInput:
 
 
 def run_cycle(collect: Collect, known: EvaluationInput, journal_of: JournalOf = lambda _: NO_JOURNAL) -> Evaluation:
-    """Collect a snapshot and evaluate it; the result has the memory for the next cycle. Raises what `collect` raises."""
+    """Collects a snapshot and evaluates it; the result has the memory for the next cycle. Raises what `collect` raises."""
     snapshot = collect(known.memory)
     open_ = snapshot.open_transactions
     journal = journal_of(set(open_.producer_id[: open_.examined_count].tolist()))
@@ -53,19 +53,19 @@ class Reader(Protocol):
         """One cycle. Raises ClusterUnavailableError and ClientClosedError."""
 
     def query(self, question: Question[T], *, deadline_s: float) -> T:
-        """Run `question` with a client. Raises what it raises, and ClientClosedError."""
+        """Runs `question` with a client. Raises what it raises, and ClientClosedError."""
 
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
-        """Use these settings from the next cycle on."""
+        """Uses these settings from the next cycle on."""
 
     def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
-        """Set the topics that were visible before a restart. `is_required`: no other cluster is read."""
+        """Sets the topics that were visible before a restart. `is_required`: no other cluster is read."""
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API."""
 
     def close(self) -> None:
-        """End a running cycle, and the connections."""
+        """Ends a running cycle, and the connections."""
 
 
 class EmbeddedReader(Collector):

@@ -88,7 +88,7 @@ def create_file(path: Path, *, mode: int = 0o600) -> IO[bytes]:
 
 
 def make_private_folder(path: Path) -> None:
-    """Create the directory and its missing parents. Raises OSError."""
+    """Creates the directory and its missing parents. Raises OSError."""
     if path.is_dir():
         return
     if path.exists():

@@ -36,7 +36,7 @@ def compact(text: str) -> bytes:
 
 
 def read_uvarint(body: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Read what `uvarint` wrote."""
+    """Reads what `uvarint` wrote."""
     value = 0
     for shift in range(0, 7 * _MAX_UVARINT_BYTES, 7):
         byte = body[at]

@@ -14,7 +14,7 @@ from exporter.recovery.plan import Action
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Abort the transaction or report why not; returns the exit status."""
+    """Aborts the transaction or reports why not; returns the exit status."""
     options = context.options
     against = wrong_usage(options)
     if against is not None:

@@ -47,7 +47,7 @@ class AbortReview:
 
 
 def abort_planned(context: Context, means: ClusterAccess) -> int:
-    """Abort the transactions in the plan file; returns the worst exit status. Raises AuditError."""
+    """Aborts the transactions in the plan file; returns the worst exit status. Raises AuditError."""
     options = context.options
     path = Path(options.plan_file)
     try:
@@ -78,7 +78,7 @@ def abort_planned(context: Context, means: ClusterAccess) -> int:
 
 
 def judge(planned: PlannedAbort, means: ClusterAccess) -> AbortReview:
-    """Judge the transaction by its partition's state now."""
+    """Judges the transaction by its partition's state now."""
     evaluation = means.judge(Scope(topic=planned.topic, partition=planned.partition))
     missing = gaps(evaluation.snapshot)
     rows = [row for row in all_rows(evaluation) if planned.is_same(row)]
@@ -134,7 +134,7 @@ def _agreed_and_done(context: Context, means: ClusterAccess, plan: PlanFile, jud
 
 
 def _one(planned: PlannedAbort, before: AbortReview, means: ClusterAccess, audit: AuditLog) -> int:
-    """Judge again while the lock excludes other writers, and abort. Writes nothing that the operator did not confirm."""
+    """Judges again while the lock excludes other writers, and aborts. Writes nothing that the operator did not confirm."""
     if before.plan is None or before.standing is not Standing.HANGS:
         return _done(planned, before, means, audit)
     with logged_failure(audit, before.plan), audit.exclusively():

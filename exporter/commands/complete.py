@@ -9,7 +9,7 @@ from exporter.recovery.plan import Action
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Complete one transaction, or report why not; returns the exit status."""
+    """Completes one transaction, or reports why not; returns the exit status."""
     options = context.options
     return with_means(
         settings,

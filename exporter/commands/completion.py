@@ -23,14 +23,14 @@ VALUES = {STATES: KNOWN_STATES, VERDICT: tuple(verdict.label for verdict in Verd
 
 
 def run(context: Context, _: Settings | None) -> int:
-    """Print the script; returns the exit status."""
+    """Prints the script; returns the exit status."""
     # The defaults of bash are off: they would offer files as topics.
     print(shellcode([PROGRAM, SHORT], use_defaults=False, shell=context.options.shell))
     return ExitStatus.ANSWERED
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Respond to the shell, which sends its request in environment variables, and exit."""
+    """Responds to the shell, which sends its request in environment variables, and exits."""
     _Finder()(parser, default_completer=_Values())
 
 

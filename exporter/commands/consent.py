@@ -27,7 +27,7 @@ def audit_log(context: Context) -> AuditLog:
 
 
 def with_audited(settings: Settings, command: Callable[[Collector], int]) -> int:
-    """Run `command` on its own collector; if the audit log cannot be written, print one sentence and return status 1."""
+    """Runs `command` on its own collector; if the audit log cannot be written, prints one sentence and returns status 1."""
 
     def guarded(collector: Collector) -> int:
         try:

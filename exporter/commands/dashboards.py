@@ -12,7 +12,7 @@ from exporter.config.settings import Settings
 
 
 def run(context: Context, _: Settings | None) -> int:
-    """Print one, or write all into a directory; returns the exit status."""
+    """Prints one dashboard, or writes all into a directory; returns the exit status."""
     options = context.options
     if (options.name is None) == (options.output is None):
         return complain("name one dashboard to print, or --output for all of them", ExitStatus.WRONG_USAGE)

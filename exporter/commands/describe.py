@@ -31,7 +31,7 @@ HEADINGS = {
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print the description; returns the exit status."""
+    """Prints the description; returns the exit status."""
     options = context.options
     return with_collector(settings, lambda collector: _describe(options, collector))
 

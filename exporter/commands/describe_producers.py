@@ -35,7 +35,7 @@ HEADINGS = {
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print the entries; returns the exit status."""
+    """Prints the entries; returns the exit status."""
     options = context.options
     return with_collector(settings, lambda collector: _describe(options, collector))
 

@@ -48,7 +48,7 @@ class Examination:
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print the diagnosis of each cluster; returns the exit status."""
+    """Prints the diagnosis of each cluster; returns the exit status."""
     options = context.options
     found = at_the_same_time(partial(_examined, context, settings), settings.watched)
     if options.format == "json":

@@ -73,7 +73,7 @@ class Examiner:
         return evaluation
 
     def judge(self, scope: Scope) -> Evaluation:
-        """Run cycles while a transaction that was completing in the first one may turn out to be stuck.
+        """Runs cycles while a transaction that was completing in the first one may turn out to be stuck.
 
         It does not wait for transactions that begin to complete later. So the last cycle begins at most `stuck_after_ms`
         plus one second after the end of the first one, with one more cycle if that took longer. Raises

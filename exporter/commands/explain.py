@@ -29,7 +29,7 @@ from exporter.kafka.lookups import KafkaRequestError
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print it; returns the exit status."""
+    """Prints the explanation; returns the exit status."""
     options = context.options
     if (options.incident is None) == (options.topic is None):
         return complain(

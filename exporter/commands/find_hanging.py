@@ -31,7 +31,7 @@ from exporter.recovery.plan_file import render_plan_file
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print the suspects; returns the exit status."""
+    """Prints the suspects; returns the exit status."""
     options = context.options
     against = wrong_usage(options)
     if against is not None:

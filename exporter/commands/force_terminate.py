@@ -24,7 +24,7 @@ from exporter.snapshot import CoordinatorTransaction
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Fence the id, or report why not; returns the exit status."""
+    """Fences the id, or reports why not; returns the exit status."""
     options = context.options
 
     def command(collector: Collector) -> int:
@@ -72,7 +72,7 @@ def in_words(transaction: CoordinatorTransaction) -> str:
 
 
 def _terminate(collector: Collector, transaction: CoordinatorTransaction, audit: AuditLog) -> int:
-    """Fence the id, and wait until the coordinator has aborted its transaction. Raises AuditError before it writes."""
+    """Fences the id, and waits until the coordinator has aborted its transaction. Raises AuditError before it writes."""
     audit.step(
         "sending",
         transactional_id=transaction.transactional_id,

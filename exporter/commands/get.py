@@ -28,7 +28,7 @@ UNAUTHORIZED: Final = 401
 
 
 def run(context: Context, publish: PublishSettings) -> int:
-    """Print the page; returns the exit status, 1 for a response that is not a success."""
+    """Prints the page; returns the exit status, 1 for a response that is not a success."""
     url, certificate = context.options.url, None
     if url is None:
         try:

@@ -19,7 +19,7 @@ from exporter.publication.paths import url_of
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print it; returns the exit status."""
+    """Prints the incident; returns the exit status."""
     options = context.options
     try:
         if options.id is None:

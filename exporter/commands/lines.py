@@ -53,5 +53,5 @@ def _continued(line: str, width: int, hang: int | None) -> str:
 
 
 def say(text: str) -> None:
-    """Print `text` for people on standard output."""
+    """Prints `text` for people on standard output."""
     print(fit(text, terminal_width()))

@@ -32,7 +32,7 @@ HEADINGS = {
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print the listing; returns the exit status."""
+    """Prints the listing; returns the exit status."""
     options = context.options
     wanted = tuple(map(TransactionState.of, options.states))
     results = on_each(

@@ -24,7 +24,7 @@ from exporter.status import ClusterStatus, ProcessStatus
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print one cycle; returns the exit status. Every transaction is described, because there is no next cycle."""
+    """Prints one cycle; returns the exit status. Every transaction is described, because there is no next cycle."""
 
     def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
         policy = policy_of(cluster.settings)

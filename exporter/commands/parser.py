@@ -86,7 +86,7 @@ class HelpSettings(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, **named)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """Print and exit."""
+        """Prints and exits."""
         lines = ["Each setting is also a YAML key and an environment variable.\n"]
         for setting in SETTINGS:
             if not setting.is_secret:

@@ -24,7 +24,7 @@ NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-e
 
 
 def run(context: Context, settings: Settings | None) -> int:
-    """Run until the job is done, or with `--every` until Ctrl-C; returns the exit status. Only the log needs settings."""
+    """Runs until the job is done, or with `--every` until Ctrl-C; returns the exit status. Only the log needs settings."""
     options = context.options
     try:
         groups: GroupRules = () if settings is not None else _checked(options)
@@ -155,7 +155,7 @@ def _read_log(context: Context, settings: Settings, tables: Any) -> int:
 
 
 def repeat(work: Any, options: argparse.Namespace) -> int:
-    """Run once, or at each beginning of an interval; after a run that takes longer the next one begins at once.
+    """Runs once, or at each beginning of an interval; after a run that takes longer the next one begins at once.
 
     A failure is reported, and the next interval retries: the tables do not change. The exit status is that of the last
     completed run; with an interval Ctrl-C is the normal end.

@@ -65,14 +65,14 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
 
 
 def with_means(settings: Settings, command: Callable[[ClusterAccess], int], *, stuck_after_ms: int | None = 0) -> int:
-    """Run `command` as `with_audited` does."""
+    """Runs `command` as `with_audited` does."""
     return with_audited(
         settings, lambda collector: command(means_of(settings, collector, stuck_after_ms=stuck_after_ms))
     )
 
 
 def recover(context: Context, means: ClusterAccess, action: Action, *, forced: Verdict | None = None) -> int:
-    """Run `action` on the transaction that the options name; returns the exit status. Raises AuditError."""
+    """Runs `action` on the transaction that the options name; returns the exit status. Raises AuditError."""
     options = context.options
     scope = Scope(topic=options.topic, partition=options.partition)
     evaluation = means.judge(scope)
@@ -111,7 +111,7 @@ def describe_plan(plan: Plan, means: ClusterAccess, evaluation: Evaluation) -> s
 def _judged_and_done(
     options: argparse.Namespace, means: ClusterAccess, asked: Plan, forced: Verdict | None, audit: AuditLog
 ) -> int:
-    """Judge again while the lock excludes other writers: the question and the lock may have taken time."""
+    """Judges again while the lock excludes other writers: the question and the lock may have taken time."""
     row = find_transaction(options, means.judge(Scope(topic=options.topic, partition=options.partition)), means.topics)
     if row is None:
         audit.step("ended", done=False, sentence="the transaction was not open any more at the second evaluation")
@@ -132,7 +132,7 @@ class LoggedInterrupt(KeyboardInterrupt):
 
 @contextmanager
 def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
-    """Log the end if waiting for the lock or judging again fails, and raise the failure again. Raises AuditError."""
+    """Logs the end if waiting for the lock or judging again fails, and raises the failure again. Raises AuditError."""
     try:
         yield
     except LoggedInterrupt:
@@ -178,7 +178,7 @@ def find_transaction(
 
 
 def dry_run(against: str | None) -> int:
-    """Print whether the command would write or refuse."""
+    """Prints whether the command would write or refuse."""
     say(f"dry run: nothing is written{'' if against is None else f'; it would be refused: {against}'}")
     return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED
 
@@ -189,13 +189,13 @@ def log_plan(audit: AuditLog, evaluation: Evaluation, plan: Plan, *, forced: str
 
 
 def refused(audit: AuditLog, plan: Plan, against: str) -> int:
-    """Print and log the refusal. Raises AuditError."""
+    """Prints and logs the refusal. Raises AuditError."""
     audit.step("refused", **which(plan), sentence=against)
     return complain(f"refused, nothing is written: {against}", ExitStatus.REFUSED)
 
 
 def reported(result: RecoveryResult) -> int:
-    """Print the result of a plan. Raises LoggedInterrupt if the operator pressed Ctrl-C."""
+    """Prints the result of a plan. Raises LoggedInterrupt if the operator pressed Ctrl-C."""
     if result.is_done:
         say(result.sentence)
         return ExitStatus.ANSWERED

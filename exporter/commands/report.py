@@ -25,7 +25,7 @@ NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
 
 
 def complain(sentence: str, status: ExitStatus = ExitStatus.COULD_NOT_RUN) -> ExitStatus:
-    """Print one line on standard error, with the program's name and without control characters.
+    """Prints one line on standard error, with the program's name and without control characters.
 
     Returns `status`, for a command that ends with it.
     """
@@ -38,7 +38,7 @@ def _print(sentence: str, stream: TextIO) -> None:
 
 
 def complain_of_gaps(gaps: Iterable[str]) -> bool:
-    """Print what is missing from the result, a line each; True if anything is."""
+    """Prints what is missing from the result, a line each; True if anything is."""
     printed = False
     for sentence in gaps:
         complain(f"incomplete: {sentence}")
@@ -92,7 +92,7 @@ def opened_collector(kafka: KafkaSettings, scan: ScanSettings) -> Iterator[Colle
 
 
 def with_collector(settings: Settings, command: Callable[[Collector], int]) -> int:
-    """Run `command` on its own collector; a cluster or broker that does not respond is one sentence and status 1."""
+    """Runs `command` on its own collector; a cluster or broker that does not respond is one sentence and status 1."""
     with opened_collector(settings.kafka, settings.scan) as collector:
         try:
             return command(collector)

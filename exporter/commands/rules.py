@@ -12,7 +12,7 @@ from exporter.config.settings import Settings
 
 
 def run(context: Context, _: Settings | None) -> int:
-    """Print them; returns the exit status, WRONG_USAGE for a choice that names nothing."""
+    """Prints the rules; returns the exit status, WRONG_USAGE for a choice that names nothing."""
     options = context.options
     choices = Choices(
         labels=dict(options.label),

@@ -48,7 +48,7 @@ ROWS_SECONDS = 5.0
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Serve until stopped; returns the exit status."""
+    """Serves until stopped; returns the exit status."""
     limit_arenas()
     try:
         server_of = web_server(settings)
@@ -71,7 +71,7 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def _serve_by_spark(context: Context, settings: Settings, server_of: Callable[[Routes], WebServer]) -> int:
-    """Serve until stopped; returns the exit status."""
+    """Serves until stopped; returns the exit status."""
     options = context.options
     try:
         from exporter.fleet.engine import ExecutorsError, SparkEngine  # noqa: PLC0415 - Spark is an extra

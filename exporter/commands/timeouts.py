@@ -44,7 +44,7 @@ HEADINGS = {
 
 
 def run(context: Context, settings: Settings) -> int:
-    """Print them, newest first; returns the exit status."""
+    """Prints the timeouts, newest first; returns the exit status."""
     options = context.options
     since_ms = int(time.time() * 1000) - options.since
     try:

@@ -32,7 +32,7 @@ class EndedHangs:
         self.sentences: deque[str] = deque(maxlen=ENDED_MAX)
 
     def see(self, evaluation: Evaluation) -> None:
-        """Take in the next cycle. A hang on a partition that it did not read is still open as far as anybody knows."""
+        """Takes in the next cycle. A hang on a partition that it did not read is still open as far as known."""
         open_now = {evidence.key for evidence in evaluation.evidence}
         partitions = evaluation.snapshot.partitions
         for key in [key for key in self._open if key not in open_now and partitions.is_read(key.topic, key.partition)]:
@@ -54,7 +54,7 @@ def watch(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Print `shown` of each `look`, one every `options.watch` milliseconds, until Ctrl-C: status 0.
+    """Prints `shown` of each `look`, one every `options.watch` milliseconds, until Ctrl-C: status 0.
 
     A cluster that does not respond ends it only at the first cycle; later the failure is printed, and the next cycle
     retries.

@@ -147,7 +147,7 @@ class ClusterState:
             )
 
     def replaced(self, cluster: ClusterIdentity) -> str | None:
-        """Move the state file aside if `cluster`, which the settings lead to, is another one; returns the reason then."""
+        """Moves the state file aside if `cluster`, which the settings lead to, is another one; returns the reason then."""
         contradiction = self.cluster.contradiction(cluster)
         if contradiction is None:
             return None
@@ -158,7 +158,7 @@ class ClusterState:
         return why
 
     def keep(self, bootstrap: str) -> None:
-        """Write the state file of the cluster behind these servers."""
+        """Writes the state file of the cluster behind these servers."""
         if self._state_path is None:
             return
         try:

@@ -81,7 +81,7 @@ class Daemon:
         return self._clusters
 
     def run(self) -> None:
-        """Run cycles until the order to stop, then end within a second, even in the middle of cycles."""
+        """Runs cycles until the order to stop, then ends within a second, even in the middle of cycles."""
         self._is_running = True
         if self._history is not None:
             self._history.start()
@@ -96,11 +96,11 @@ class Daemon:
             self._history.close()
 
     def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         _close(tuple(self._clusters.values()))
 
     def use(self, reloaded: Reloaded) -> None:
-        """Use these settings: each cluster from its next cycle on."""
+        """Uses these settings: each cluster from its next cycle on."""
         self._watch(reloaded.settings.watched, reloaded.changed)
 
     def settings_were_read(self) -> None:
@@ -109,7 +109,7 @@ class Daemon:
             self._publish(cluster)
 
     def _watch(self, clusters: tuple[ClusterSettings, ...], changed: frozenset[Path] = frozenset()) -> None:
-        """Watch exactly these: keep those that stay, close those that are gone, and open new ones."""
+        """Watches exactly these: keeps those that stay, closes those that are gone, and opens new ones."""
         before = self._clusters
         names = {cluster.name for cluster in clusters}
         kept = {name: cluster for name, cluster in before.items() if name in names}
@@ -134,7 +134,7 @@ class Daemon:
         return watched
 
     def _publish(self, cluster: WatchedCluster) -> None:
-        """Render the bytes that scrapes get from now on."""
+        """Renders the bytes that scrapes get from now on."""
         others = (other for other in self._clusters.values() if other is not cluster)
         elsewhere = sum(len(other.snapshot.partitions) for other in others if other.snapshot is not None)
         self._publisher.put(cluster.name, cluster.render(self._process_status(), partitions_elsewhere=elsewhere))

@@ -29,7 +29,7 @@ class LatestEnd:
         threading.Thread(target=self._run, name="latest-end", daemon=True).start()
 
     def order(self) -> None:
-        """End the process after the time, if it still runs then."""
+        """Ends the process after the time, if it still runs then."""
         self._orders.put(None)
 
     def _run(self) -> None:

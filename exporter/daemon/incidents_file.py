@@ -52,7 +52,7 @@ class AuditReader:
         return with_steps(incident, self._read())
 
     def _read(self) -> Steps:
-        """Read again when it has changed: only its end, which holds the steps on incidents that are still shown."""
+        """Reads the audit log when it has changed: only its end, with the steps on incidents that are still shown."""
         newest = None if self._path is None else signature(self._path)
         if self._path is not None and newest != self._stamp:
             self._stamp = newest
@@ -78,14 +78,14 @@ class IncidentsFile:
         )
 
     def begin_again(self, why: str) -> None:
-        """Start without incidents, and move the file of the other cluster aside."""
+        """Starts without incidents, and moves the file of the other cluster aside."""
         self._path = kept_file.made_free(
             self._path, kept_file.ANOTHER_CLUSTER, contents="incidents", why=why, warn=log.warning
         )
         self.incidents = NO_INCIDENTS
 
     def take(self, evaluation: Evaluation) -> list[TransactionKey]:
-        """Follow them through one cycle, and write the file if anything has changed. Returns the new suspects."""
+        """Follows the incidents through one cycle, and writes the file if one changed. Returns the new suspects."""
         cluster_id = evaluation.snapshot.cluster_id
         if self.incidents.all and self.incidents.cluster_id != cluster_id:
             self.begin_again(f"they are of cluster {self.incidents.cluster_id}, not {cluster_id}")
@@ -99,12 +99,12 @@ class IncidentsFile:
         return new_suspects(before, after)
 
     def looked_at(self, sentences: Mapping[TransactionKey, str], now_ms: int) -> None:
-        """Keep what is to be said of the first records of these transactions."""
+        """Keeps the sentences on the first records of these transactions."""
         self.incidents = with_sentences(self.incidents, sentences, now_ms)
         self._save()
 
     def explained(self, causes: Mapping[TransactionKey, tuple[str, str]], now_ms: int) -> None:
-        """Keep (cause, evidence) of these transactions."""
+        """Keeps (cause, evidence) of these transactions."""
         self.incidents = with_causes(self.incidents, causes, now_ms)
         self._save()
 

@@ -45,7 +45,7 @@ def load(path: Path, parse: Callable[[Any], Content], *, kind: str, bytes_max: i
 
 
 def save(path: Path, document: Mapping[str, Any]) -> None:
-    """Replace the file atomically: a reader, or a crash, sees the old one or the new one.
+    """Replaces the file atomically: a reader, or a crash, sees the old one or the new one.
 
     Raises KeptFileError, also where the file is of another cluster: two exporters have one file.
     """
@@ -72,7 +72,7 @@ def _cluster_of(path: Path) -> str:
 
 
 def set_aside(path: Path, mark: str = "damaged") -> Path:
-    """Move a file away, so that an operator can examine it; returns its new path. Raises KeptFileError."""
+    """Moves a file away, so that an operator can examine it; returns its new path. Raises KeptFileError."""
     for number in range(1, 1000):
         aside = path.with_name(f"{path.name}.{mark}-{number}")
         if not aside.exists():

@@ -78,18 +78,18 @@ class LogFollower:
         self._thread.start()
 
     def use(self, kafka: KafkaSettings) -> None:
-        """Connect again, with these settings, and continue at the same positions."""
+        """Connects again, with these settings, and continues at the same positions."""
         self._kafka = kafka
         self._reopening.set()
 
     def expect(self, cluster_id: str) -> None:
-        """Read the log of this cluster and of no other one; an empty id is of any."""
+        """Reads the log of this cluster and of no other one; an empty id is of any."""
         self._expected_cluster_id = cluster_id
         if cluster_id and self._cluster_id not in {"", cluster_id}:
             self._reopening.set()
 
     def close(self) -> None:
-        """End within half a second or so."""
+        """Ends within half a second or so."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join(END_SECONDS)
@@ -138,7 +138,7 @@ class LogFollower:
             self._ending.wait(0 if self._reopening.is_set() else OPEN_AGAIN_SECONDS)
 
     def _follow(self) -> None:
-        """Read until ordered to end or to connect again. Raises LogUnreadableError."""
+        """Reads until ordered to end or to connect again. Raises LogUnreadableError."""
         self._reopening.clear()
         source = self._open_log(self._kafka, since_ms=self._since_ms, positions=self._positions)
         try:

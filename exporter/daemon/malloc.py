@@ -12,7 +12,7 @@ _M_ARENA_MAX: Final = -8
 
 
 def limit_arenas() -> None:
-    """Make all threads use two heaps, before any is started; does nothing with another C library.
+    """Makes all threads use two heaps, before any is started; does nothing with another C library.
 
     glibc gives each thread its own heap, and each stays as large as its maximum. Any thread may render a publication: with
     100,000 series that would be about 8 MB for each of them.

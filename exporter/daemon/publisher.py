@@ -54,23 +54,23 @@ class Publisher:
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
     def start(self) -> None:
-        """Publish from a thread of its own where there are several clusters."""
+        """Publishes from a thread of its own if there are several clusters."""
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         with self._condition:
             self._is_ending = True
             self._condition.notify()
         self._thread.join()
 
     def keep_only(self, names: tuple[str | None, ...]) -> None:
-        """Publish exactly these clusters, in this order."""
+        """Publishes exactly these clusters, in this order."""
         with self._condition:
             self._parts = {name: self._parts.get(name) for name in names}
 
     def put(self, name: str | None, part: ClusterPublication) -> None:
-        """Publish this part of a cluster with the newest ones of the others."""
+        """Publishes this part of a cluster with the newest ones of the others."""
         with self._condition:
             if name not in self._parts:  # it is not watched any more
                 return

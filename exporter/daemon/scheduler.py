@@ -79,7 +79,7 @@ class Scheduler:
         self._last_beat = clock()
 
     def run(self) -> None:
-        """Run cycles until the order to stop, and return within a second, even in the middle of a cycle."""
+        """Runs cycles until the order to stop, and returns within a second, even in the middle of a cycle."""
         self.timetable.use(self._work.jobs)
         self.timetable.start()
         while (order := self._next_order()) is not Order.STOP:
@@ -112,7 +112,7 @@ class Scheduler:
         return order
 
     def reload(self, *, only_if_changed: bool) -> None:
-        """Read the settings again; each cluster uses them from its next cycle on."""
+        """Reads the settings again; each cluster uses them from its next cycle on."""
         if self.reloader is None:
             return
         before = self.reloader.status

@@ -49,7 +49,7 @@ def load(path: Path) -> SavedState:
 
 
 def save(path: Path, state: SavedState) -> None:
-    """Replace the file atomically. Raises KeptFileError."""
+    """Replaces the file atomically. Raises KeptFileError."""
     kept_file.save(path, document_of(state))
 
 

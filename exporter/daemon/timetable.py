@@ -60,13 +60,13 @@ class Timetable:
         self._thread.start()
 
     def end(self) -> None:
-        """Begin no further cycle; one that runs is left alone."""
+        """Begins no further cycle; one that runs is left alone."""
         with self._condition:
             self._is_ending = True
             self._condition.notify()
 
     def wait(self, seconds: float) -> None:
-        """Wait that long for the running cycles, which end when their connections are closed."""
+        """Waits that long for the running cycles, which end when their connections are closed."""
         ends_at = time.monotonic() + seconds
         for entry in tuple(self._entries.values()):
             if entry.thread is not None:
@@ -78,7 +78,7 @@ class Timetable:
         return {name: entry.interval_s for name, entry in self._entries.items()}
 
     def use(self, jobs: Mapping[str | None, Job]) -> None:
-        """Have exactly these jobs; one whose interval is the same keeps its times."""
+        """Has exactly these jobs; one whose interval is the same keeps its times."""
         with self._condition:
             now = self._clock()
             entries, begins = {}, now
@@ -94,7 +94,7 @@ class Timetable:
             self._condition.notify()
 
     def begin_due(self) -> float:
-        """Begin the cycles that are due, one for each job however many were due; returns the seconds to the next."""
+        """Begins the cycles that are due, one for each job however many were due; returns the seconds to the next."""
         now, missed = self._clock(), []
         with self._condition:
             for entry in self._entries.values():

@@ -122,7 +122,7 @@ class WatchedCluster:
             self._log_reader.start()
 
     def close(self) -> None:
-        """End a running cycle."""
+        """Ends a running cycle."""
         self._reader.close()
         if self._log_reader is not None:
             self._log_reader.close()
@@ -166,7 +166,7 @@ class WatchedCluster:
             shared.publish(self)
 
     def _accept(self, cluster: ClusterIdentity) -> None:
-        """Start from now where other servers lead to another cluster; the reader refuses every other one."""
+        """Starts from now where other servers lead to another cluster; the reader refuses every other one."""
         why = self._record.replaced(cluster)
         if why is not None:
             self._incidents.begin_again(why)
@@ -194,7 +194,7 @@ class WatchedCluster:
             self._failed(f"defect in the exporter: {type(error).__name__}: {error}", seconds=0.0)
 
     def use(self, cluster: ClusterSettings, changed: frozenset[Path]) -> None:
-        """Use these settings from the next cycle on; `changed` are files that have other contents."""
+        """Uses these settings from the next cycle on; `changed` are files that have other contents."""
         files_changed = bool(changed if cluster.files is None else changed.intersection(cluster.files))
         with self._lock:
             untaken = self._new is not None and self._new[1]
@@ -218,7 +218,7 @@ class WatchedCluster:
         return None if evaluation is None else evaluation.snapshot
 
     def _take_settings(self) -> None:
-        """Use the settings that were read since the last cycle; the next one tries it again if they cannot be used."""
+        """Uses the settings that were read since the last cycle; the next one tries it again if they cannot be used."""
         with self._lock:
             new = self._new
         if new is None:

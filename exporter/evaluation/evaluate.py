@@ -42,7 +42,7 @@ def evaluate(
     journal: Journal = NO_JOURNAL,
     baseline: Baseline = NO_BASELINE,
 ) -> Evaluation:
-    """Evaluate `snapshot` with the memory of earlier cycles, the transaction log, and the baseline."""
+    """Evaluates `snapshot` with the memory of earlier cycles, the transaction log, and the baseline."""
     told_ms = snapshot.max_timeout.timeout_ms
     max_timeout_ms = policy.max_timeout_fallback_ms if told_ms is None else told_ms
     late_after_ms = max_timeout_ms + policy.late_padding_ms

@@ -97,7 +97,7 @@ class SparkEngine:
                 self._spark.stop()
 
     def check(self) -> None:
-        """Run a task on the executors, and warn of an open network. Raises ExecutorsError with the cause."""
+        """Runs a task on the executors, and warns of an open network. Raises ExecutorsError with the cause."""
 
         def version(_: Any) -> str:  # a function within a function travels without its module
             import exporter  # noqa: PLC0415 - on the executor
@@ -122,7 +122,7 @@ class SparkEngine:
         return SparkReader(self, cluster.settings.kafka, cluster.settings.scan)
 
     def close(self) -> None:
-        """Stop the session, and with it running jobs."""
+        """Stops the session, and with it running jobs."""
         with self._lock:
             self._is_closed = True
         self._spark.stop()

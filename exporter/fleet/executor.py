@@ -113,7 +113,7 @@ def unpack(data: bytes) -> Any:
 
 
 def perform(data: bytes) -> bytes:
-    """Do the packed `Task`; returns the packed `TaskResult`."""
+    """Does the packed `Task`; returns the packed `TaskResult`."""
     task: Task = unpack(data)
     try:
         collector = CLIENTS.of(task.kafka, task.scan, recalled=task.recalled)

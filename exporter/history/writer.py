@@ -120,11 +120,11 @@ class History:
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
 
     def start(self) -> None:
-        """Start the writing thread."""
+        """Starts the writing thread."""
         self._thread.start()
 
     def record(self, evaluation: Evaluation, interval_ms: int) -> None:
-        """Add one cycle of a cluster with this interval to the next file."""
+        """Adds one cycle of a cluster with this interval to the next file."""
         cycle = _cycle(evaluation, interval_ms, self._writer)
         with self._condition:
             self._waiting.append(cycle)
@@ -155,7 +155,7 @@ class History:
             )
 
     def close(self) -> None:
-        """Write the waiting rows, within a few seconds, and stop."""
+        """Writes the waiting rows, within a few seconds, and stops."""
         with self._condition:
             self._is_ending = True
             self._condition.notify()
@@ -163,7 +163,7 @@ class History:
             self._thread.join(END_SECONDS)
 
     def rotate(self) -> None:
-        """Write the waiting rows now, and apply the limits. `status` has an error, and the write is retried later."""
+        """Writes the waiting rows now, and applies the limits. `status` has an error, and the write is retried later."""
         with self._condition:
             cycles = tuple(self._waiting)
             self._writes_since = self._clock()
@@ -195,7 +195,7 @@ class History:
                 self._due_at = self._clock() + (wait_s if self._failure is None else min(wait_s, WRITE_AGAIN_SECONDS))
 
     def _forget(self, cycles: Iterable[_Cycle]) -> None:
-        """Forget rows that are on disk."""
+        """Forgets rows that are on disk."""
         written = {id(cycle) for cycle in cycles}
         with self._condition:
             gone = [cycle for cycle in self._waiting if id(cycle) in written]
@@ -228,7 +228,7 @@ class History:
                 pq.write_table(pa.concat_tables(parts), file, compression="zstd")
 
     def _tidy_up(self) -> None:
-        """Remove old files, and the oldest ones beyond the size limit; count the rest."""
+        """Removes old files, and the oldest ones beyond the size limit; counts the rest."""
         files = sorted(self._files_with_their_end(), key=lambda file: file[1])
         now_ms, monotonic_ms = self._wall_clock() * 1000, self._clock() * 1000
         if self._trusted is None:

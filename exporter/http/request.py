@@ -70,7 +70,7 @@ class Exchange:
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
 
     def wait(self, total_s: float) -> Any:
-        """Send the request; returns the decoded body of its response within the time. Raises HttpError."""
+        """Sends the request; returns the decoded body of its response within the time. Raises HttpError."""
         ends_at = time.monotonic() + total_s
         self._timeout_s = total_s
         self._too_late = f"it timed out: its response was not complete after {total_s:.3g} s"
@@ -158,7 +158,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A secret goes only to the endpoint in the settings, and a request to no other scheme."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow no redirect: it is reported as the HTTP error that it is."""
+        """Follows no redirect: it is reported as the HTTP error that it is."""
 
 
 def _connection(

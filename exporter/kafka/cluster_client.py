@@ -78,7 +78,7 @@ class ClusterClient:
         return max(self.deadline - self.clock(), 0.0)
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run `coroutines` concurrently; their results in order."""
+        """Runs `coroutines` concurrently; returns their results in order."""
         return await self.connections.gather(coroutines)
 
     async def request(
@@ -133,11 +133,11 @@ class ClusterClient:
         return ".".join(map(str, self.connections.release_at(address) or ()))
 
     async def pause(self, seconds: float) -> None:
-        """Wait while other coroutines run, not beyond the deadline."""
+        """Waits while other coroutines run, not beyond the deadline."""
         await self.connections.sleep(min(seconds, self.remaining_s()))
 
     def send_ahead(self, broker: int, request: RawRequest) -> SentRequest | None:
-        """Send `request` before the previous response of `broker` is decoded; None if `receive` has to send it."""
+        """Sends `request` before the previous response of `broker` is decoded; None if `receive` has to send it."""
         address = (self.brokers or {}).get(broker)
         timeout_s = min(self.request_timeout_s, self.remaining_s())
         if address is None or timeout_s <= 0:

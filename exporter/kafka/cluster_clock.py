@@ -21,7 +21,7 @@ class ClusterClock:
         self.source = ClockSource.EXPORTER
 
     def hear(self, controller_time_ms: int) -> None:
-        """Set the cluster's time to that of the active controller; the delay of the response is ignored."""
+        """Sets the cluster's time to that of the active controller; the delay of the response is ignored."""
         self._ahead_ms = controller_time_ms - self._clock() * 1000
         self.source = ClockSource.CONTROLLER
 

@@ -25,7 +25,7 @@ from exporter.snapshot import (
 async def prove(
     client: ClusterClient, topology: Topology, *, producer_ids: Collection[int], topics: Collection[str]
 ) -> CoordinatorProof:
-    """Query in an order that makes the responses evidence: probes, listing, descriptions, probes again.
+    """Queries in an order that makes the responses evidence: probes, listing, descriptions, probes again.
 
     `producer_ids` and `topics` are those of unverified transactions. Their partitions must have been read before this, and
     must be read again after it; then the leaders of the state partitions must be confirmed.

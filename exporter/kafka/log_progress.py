@@ -39,7 +39,7 @@ class LogProgress:
         return Position(self.positions[partition], self._epochs.get(partition, -1))
 
     def records_in(self, partition: int, records: bytes) -> Iterator[LogRecord]:
-        """Yield the records of a response from the position on, which goes on with them. Raises MalformedAnswerError."""
+        """Yields the records of a response from the position on, which goes on with them. Raises MalformedAnswerError."""
         begin = self.positions[partition]
         for batch in batches_from(records, begin):
             if batch.is_compressed:
@@ -66,7 +66,7 @@ class LogProgress:
             self.failures.pop(partition, None)
 
     def jump(self, partition: int, offset: int) -> None:
-        """Continue there: the records before it are missing, or are others now."""
+        """Continues there: the records before it are missing, or are others now."""
         self.positions[partition] = offset
         self._epochs.pop(partition, None)
         self._gaps.append(partition)
@@ -78,6 +78,6 @@ class LogProgress:
         self._epochs.clear()
 
     def take_gaps(self) -> tuple[int, ...]:
-        """Return the partitions of which records were found missing since the last call."""
+        """Returns the partitions of which records were found missing since the last call."""
         gaps, self._gaps = tuple(self._gaps), []
         return gaps

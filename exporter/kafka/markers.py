@@ -56,7 +56,7 @@ class MarkerResponse:
 
 
 async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> MarkerResponse:
-    """Send `marker` to the partition's leader. Never raises BrokerFault, never retries."""
+    """Sends `marker` to the partition's leader. Never raises BrokerFault, never retries."""
     try:
         code = await client.request(
             leader, "WriteTxnMarkers", write_txn_markers.request(marker), write_txn_markers.decode, once=True

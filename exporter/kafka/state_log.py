@@ -187,7 +187,7 @@ class StateLog:
         return self._failure or (None if is_young else f"no leader of a partition of {STATE_TOPIC} responds")
 
     def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         self._connections.close()
 
     def _refresh_token(self) -> None:
@@ -206,7 +206,7 @@ class StateLog:
         )
 
     def _look(self) -> None:
-        """Read the metadata of the topic. Raises LogUnreadableError."""
+        """Reads the metadata of the topic. Raises LogUnreadableError."""
         self._look_again_at = self._clock() + AGAIN_SECONDS
         try:
             now: Topology = self._connections.run(self._client().topology, (STATE_TOPIC,))
@@ -239,7 +239,7 @@ class StateLog:
             self.positions[partition] = ends[partition] if offset < 0 else offset
 
     async def _offsets(self, client: ClusterClient, partitions: Collection[int], timestamp_ms: int) -> dict[int, int]:
-        """Return the offsets of those with a result; `failures` has the reason for the others."""
+        """Returns the offsets of those with a result; `failures` has the reason for the others."""
         leaders = {(STATE_TOPIC, each): self._known.leader_of(STATE_TOPIC, each)[0] for each in partitions}
         found, failures = await offsets_at(client, leaders, timestamp_ms)
         self._is_stale |= bool(failures)
@@ -255,7 +255,7 @@ class StateLog:
         return by_leader
 
     async def _fetch(self, timeout_s: float) -> None:
-        """Ask every leader that owes nothing, and take the responses that come within the time."""
+        """Queries every leader that owes nothing, and takes the responses that come within the time."""
         taken_from = {piece.leader for piece in self._pieces}
         now = self._clock()
         for leader, partitions in self._by_leader(self.positions.keys() & set(self.partitions)).items():
@@ -280,7 +280,7 @@ class StateLog:
     async def _ask(
         self, leader: int, asked: Mapping[int, Position]
     ) -> tuple[Mapping[int, Position], Mapping[int, Fetched] | BrokerFault]:
-        """Return what was asked, and the response or its failure."""
+        """Returns the request, and the response or its failure."""
 
         def read(answer: Any) -> Mapping[int, Fetched]:
             return fetched_of_topic(answer, STATE_TOPIC, asked.keys())
@@ -334,7 +334,7 @@ class StateLog:
             self.failures[partition] = f"broker {leader} responded with {error_name(error)}"
 
     def _taken(self) -> Iterator[LogRecord]:
-        """Take up to BATCH_RECORDS_MAX records from the pieces."""
+        """Takes up to BATCH_RECORDS_MAX records from the pieces."""
         left = BATCH_RECORDS_MAX
         while self._pieces and left:
             piece = self._pieces[0]

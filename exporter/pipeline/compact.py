@@ -124,7 +124,7 @@ def files_since(files: Iterable[DataFile], newest_ms: Mapping[str, int], window_
 
 
 def join(parts: Sequence[Place], whole: Place) -> None:
-    """Join the rows of all parts in one file, in order."""
+    """Joins the rows of all parts in one file, in order."""
     # An older version of this program has written fewer columns.
     schemas = in_parallel(lambda part: pq.read_schema(parquet_source(part)).remove_metadata(), parts, whole)
     schema = pa.unify_schemas(list(schemas), promote_options="permissive")

@@ -145,7 +145,7 @@ class Table:
     def commit(
         self, snapshot: TableVersion, *, run: int, added: Iterable[Place] = (), removed: Iterable[str] = ()
     ) -> None:
-        """Replace the `removed` files of the table by the `added` ones. Raises TableError if another writer was first."""
+        """Replaces the `removed` files of the table by the `added` ones. Raises TableError if another writer was first."""
         with self._faults("cannot be changed"):
             found = list(added)
             statistics = in_parallel(statistics_of, found, self.folder)
@@ -187,18 +187,18 @@ class Table:
         return spark_path(self.place_of(file))
 
     def delete(self, predicate: str) -> None:
-        """Delete the rows for which it holds, in SQL; their files stay for readers until `clean`."""
+        """Deletes the rows for which it holds, in SQL; their files stay for readers until `clean`."""
         with self._faults("cannot be cut"):
             self._delta_table().delete(predicate, writer_properties=_ZSTD)
 
     def join_small_files(self) -> int:
-        """Replace small files by large ones (Delta's OPTIMIZE); returns how many."""
+        """Replaces small files by large ones (Delta's OPTIMIZE); returns how many."""
         with self._faults("cannot be compacted"):
             done = self._delta_table().optimize.compact(writer_properties=_ZSTD)
             return int(done["numFilesRemoved"])
 
     def clean(self, kept_hours: int) -> None:
-        """Remove files that no version of these hours has (Delta's VACUUM)."""
+        """Removes files that no version of these hours has (Delta's VACUUM)."""
         with self._faults("cannot be cleaned"):
             table = self._delta_table()
             table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, full=True)

@@ -61,7 +61,7 @@ def ingest_batch(
     now_ms: int,
     batch_rows: int = BATCH_ROWS,
 ) -> IngestedBatch | None:
-    """Take one batch, oldest files first; None when no file waits. Raises TableError if another run was first."""
+    """Takes one batch, oldest files first; None when no file waits. Raises TableError if another run was first."""
     current = tables.current()
     there = history_files(history)
     taken = current.state.taken & {file.key for file in there}
@@ -145,7 +145,7 @@ class _Work:
     """Files that were opened: one of them may be damaged."""
 
     def write(self, transactions: Place, identities: Place) -> tuple[DataFile, ...]:
-        """Write the transactions and identities; returns the files of the table that they replace."""
+        """Writes the transactions and identities; returns the files of the table that they replace."""
         observations = self._observations(self.batch)
         touched, known = self._reach(observations)
         # First: afterwards Spark has this small table in memory, and broadcasts it.
@@ -180,7 +180,7 @@ class _Work:
     def _write_apart(
         self, transactions: Place, touched: tuple[DataFile, ...], producers: DataFrame
     ) -> tuple[DataFile, ...]:
-        """Write them where several began at one offset, with all their observations: most have no start of their own."""
+        """Writes transactions that began at one offset, with all their observations: most have no start of their own."""
         observations = self._observations(self.batch)
         shared = shared_offsets(observations, self._carried(touched))
         others = [file for file in self.current.files if file not in touched]
@@ -253,7 +253,7 @@ def read_transactions(spark: SparkSession, tables: Tables, files: Iterable[DataF
 
 
 def write_transactions(transactions: DataFrame, folder: Place) -> None:
-    """Write `TRANSACTIONS` in one pass: suspects apart, open ones apart, closed ones by the hour of their closing."""
+    """Writes `TRANSACTIONS` in one pass: suspects apart, open ones apart, closed ones by the hour of their closing."""
     places = {
         "was_suspect": f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS))),
         "closed_in": f.when(f.col("end") == CLOSED, f.date_format("closed_at", "yyyy-MM-dd'T'HH")).otherwise("open"),

@@ -106,7 +106,7 @@ def _where(master: str, memory: str) -> dict[str, Any]:
 
 
 def small(frame: DataFrame) -> DataFrame:
-    """Compute `frame` now, and broadcast it if it has few rows: otherwise Spark would shuffle the frames of its joins.
+    """Computes `frame` now, and broadcasts it if it has few rows: otherwise Spark would shuffle the frames of its joins.
 
     It stays in memory until the session's cache is cleared.
     """

@@ -104,7 +104,7 @@ class Tables:
         added: Iterable[Place] = (),
         removed: Iterable[DataFile] = (),
     ) -> None:
-        """Make `state` and the files the current ones. Raises TableError if another run was first."""
+        """Makes `state` and the files the current ones. Raises TableError if another run was first."""
         document = {"taken": sorted(state.taken), "newest_ms": dict(state.newest_ms), "identities": state.identities}
         self.states.mkdir(parents=True, exist_ok=True)
         write_whole(self._path_of_state(run), json.dumps(document))
@@ -139,7 +139,7 @@ class Tables:
         write_whole(self._damaged, json.dumps([asdict(file) for file in files], indent=1))
 
     def clean(self, *, kept_hours: int = KEPT_HOURS) -> None:
-        """Remove what no version of these hours has: files of tables, states, and what killed runs have left."""
+        """Removes what no version of these hours has: files of tables, states, and what killed runs have left."""
         current = self.current()
         for table in (self.transactions, self.incidents, self.transaction_log):
             if table.exists:
@@ -164,5 +164,5 @@ def by_cluster(choose: Callable[[int, int], int], instants: Iterable[tuple[str, 
 
 
 def write_whole(path: Place, text: str) -> None:
-    """Replace the file atomically; it is stored on return."""
+    """Replaces the file atomically; it is stored on return."""
     places.write_whole(path, text, beside=f"{TEMPORARY}{path.name}")

@@ -70,7 +70,7 @@ def records_of(rows: DataFrame, cluster_id: str) -> DataFrame:
 
 
 def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: Place, *, every: str | None) -> Any:
-    """Append the stream of one cluster, each record once, also after a kill; `every` None stops at the present end.
+    """Appends the stream of one cluster, each record once, also after a kill; `every` None stops at the present end.
 
     A batch that was written before a kill comes again under its number, and is left out.
     """

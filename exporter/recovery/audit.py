@@ -29,7 +29,7 @@ class AuditLog:
         self._who = f"{_user()}@{socket.gethostname()}"
 
     def step(self, step: str, **facts: Any) -> None:
-        """Append one step; it is on disk on return. Raises AuditError."""
+        """Appends one step; it is on disk on return. Raises AuditError."""
         at = datetime.fromtimestamp(self._wall_clock(), timezone.utc).isoformat(timespec="milliseconds")
         line = json.dumps({"at": at, "who": self._who, "step": step, **facts}) + "\n"
         try:
@@ -42,7 +42,7 @@ class AuditLog:
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Wait for the lock: only one command with this log writes markers at a time. Raises AuditError.
+        """Waits for the lock: only one command with this log writes markers at a time. Raises AuditError.
 
         Two commands that abort the same hang at once would both find it open, and both write: the second must see the
         result of the first. The wait may be long, so the proof for a marker is made after it.

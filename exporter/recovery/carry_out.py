@@ -78,7 +78,7 @@ def carry_out(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RecoveryResult:
-    """Write the plan's marker, once, and return its effect.
+    """Writes the plan's marker, once, and returns its effect.
 
     Raises AuditError before anything is written; a later failure of the audit log is in the result.
     """
@@ -152,7 +152,7 @@ def _check(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> RecoveryResult:
-    """Read the partition until the transaction is gone, or the time limit is reached."""
+    """Reads the partition until the transaction is gone, or the time limit is reached."""
     until = clock() + CHECK_SECONDS
     while True:
         failure = ""

@@ -71,7 +71,7 @@ class Partition(Protocol):
         is_unchanged: Callable[[PartitionState], bool],
         coordinated: DecidingCoordinator | None = None,
     ) -> MarkerResponse | PartitionState:
-        """Read again, and have the same broker write the marker, once, if `is_unchanged`; otherwise return the state.
+        """Reads again, and has the same broker write the marker, once, if `is_unchanged`; otherwise return the state.
 
         If it raises, nothing was written.
         """
@@ -186,7 +186,7 @@ def _coordinator_claim(views: list[Topology], transactional_id: str) -> Claim:
 
 
 async def confirm_all(client: ClusterClient, claims: tuple[Claim, ...]) -> None:
-    """Raise KafkaRequestError with the broker if one of the claims is not confirmed."""
+    """Raises KafkaRequestError with the broker if one of the claims is not confirmed."""
     against = await unconfirmed(client, claims)
     for claim in claims:
         why = against.get((claim.topic, claim.partition))

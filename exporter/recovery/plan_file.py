@@ -105,7 +105,7 @@ def plan_entry(row: TransactionRow) -> dict[str, Any]:
 
 
 def load(path: Path) -> PlanFile:
-    """Read a plan file. Raises PlanFileError."""
+    """Reads a plan file. Raises PlanFileError."""
     try:
         read = contents(path, bytes_max=BYTES_MAX)
         text = read.decode()

@@ -115,7 +115,7 @@ def terminate(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Termination:
-    """Have it aborted, and wait for the abort. Raises the exceptions of `coordinator` before the first fence.
+    """Has the transaction aborted, and waits for the abort. Raises the exceptions of `coordinator` before the first fence.
 
     The caller holds the audit log's lock.
     """
@@ -138,7 +138,7 @@ def terminate(
 
 
 def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Termination | None:
-    """Fence it once; None if the coordinator is aborting it."""
+    """Fences the producer once; None if the coordinator is aborting it."""
     name = repr(shown.transactional_id)
     answer = coordinator.fence(shown)
     if isinstance(answer, CoordinatorTransaction):

@@ -123,7 +123,7 @@ class ObjectPath:
         return self.read_bytes().decode(encoding)
 
     def write_bytes(self, content: Any) -> None:
-        """Replace the object by a buffer; after an error it is the old or the new one.
+        """Replaces the object by a buffer; after an error it is the old or the new one.
 
         One call writes all: a stream that ends early would be completed, and half an object would appear.
         """
@@ -145,7 +145,7 @@ class ObjectPath:
                 raise
 
     def rmtree(self) -> None:
-        """Remove the folder with all of its objects, the deepest first: what is on a disk in the end wants that."""
+        """Removes the folder with all of its objects, the deepest first: what is on a disk in the end wants that."""
         with self.faults():
             for info in self._listed():
                 if info.is_file:
@@ -157,7 +157,7 @@ class ObjectPath:
                     self._system.delete_dir(path)
 
     def rmdir(self) -> None:
-        """Remove what Arrow leaves in place of a folder without objects. Raises OSError if there are objects."""
+        """Removes what Arrow leaves in place of a folder without objects. Raises OSError if there are objects."""
         if any(self.rglob("*")):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(self))
         self.rmtree()

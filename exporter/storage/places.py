@@ -54,7 +54,7 @@ def atomic_write(place: Place, *, beside: str, mode: int = 0o600) -> Iterator[IO
 
 
 def write_whole(place: Place, text: str, *, beside: str) -> None:
-    """Replace the file; it is stored on return. Raises OSError."""
+    """Replaces the file; it is stored on return. Raises OSError."""
     with atomic_write(place, beside=beside, mode=0o666) as file:
         file.write(text.encode())
 

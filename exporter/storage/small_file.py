@@ -68,7 +68,7 @@ class FetchedObject:
         return fetched[1].decode().replace("\r\n", "\n")
 
     def fetch(self) -> None:
-        """Ask the store."""
+        """Queries the store."""
         self._fetched = self._newest()
 
     def _newest(self) -> tuple[ObjectStatus, bytes] | OSError:

@@ -67,7 +67,7 @@ class Ledger:
         return Journal(MappingProxyType(known))
 
     def forget(self, log_partition: int) -> None:
-        """Forget a partition of the log: its next record does not follow the previous one."""
+        """Forgets a partition of the log: its next record does not follow the previous one."""
         machine = self._machines.pop(log_partition, None)
         for known in () if machine is None else machine.known.values():
             self._retire(known.record.producer_id)

@@ -105,7 +105,7 @@ class Authenticator:
             self._waiting.pop(check, None)
 
     def _makes_place(self, waiting: Counter[str]) -> bool:
-        """Take a place, by lot, from the addresses that have most: one without a place gets it, however many guess."""
+        """Takes a place, by lot, from the addresses that have most: one without a place gets it, however many guess."""
         most = max(waiting.values())
         checks = [check for check, address in self._waiting.items() if waiting[address] == most]
         for check in secrets.SystemRandom().sample(checks, len(checks)):

@@ -104,7 +104,7 @@ class Connections:
         self._net.start()
 
     def run(self, coroutine: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-        """Run `coroutine(*arguments)` on the client's thread and wait for it.
+        """Runs `coroutine(*arguments)` on the client's thread and waits for it.
 
         Raises ClientClosedError if the client is closed in the meantime, otherwise whatever the coroutine raises.
         """
@@ -119,7 +119,7 @@ class Connections:
         return result
 
     def use(self, options: Mapping[str, Any], *, client_id: str, logins: Logins | None = None) -> None:
-        """Use these options for new connections and end the open ones. Call it between two calls of `run`."""
+        """Uses these options for new connections and ends the open ones. Call it between two calls of `run`."""
         self._options = _all_options(options, client_id)
         self._logins = logins or Logins(self._clock)
         self.run(self._drop_all)
@@ -130,7 +130,7 @@ class Connections:
         self._connections.clear()
 
     def close(self) -> None:
-        """Close every connection; a `run` that waits in another thread ends with ClientClosedError. May be repeated."""
+        """Closes every connection; a `run` that waits in another thread ends with ClientClosedError. May be repeated."""
         if self._closed:
             return
         self._closed = True
@@ -163,7 +163,7 @@ class Connections:
         )
 
     async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run `coroutines` concurrently; their results in order. Raises the first one's exception, after all ended."""
+        """Runs `coroutines` concurrently; results are in order. Raises the first one's exception, after all ended."""
         return await gather(self._net, coroutines)
 
     def begin(self, coroutine: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
@@ -171,11 +171,11 @@ class Connections:
         return self._net.call_soon_with_future(coroutine, *arguments)
 
     async def wait_for_any(self, futures: Iterable[Any], timeout_s: float) -> None:
-        """Wait until one of `futures` is done, or the time is over."""
+        """Waits until one of `futures` is done, or the time is over."""
         await wait_for_any(self._net, futures, self._clock() + timeout_s)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait while other coroutines run."""
+        """Waits while other coroutines run."""
         await self._net.sleep(seconds)
 
     async def receive(
@@ -244,7 +244,7 @@ class Connections:
         self._tallies[api].failures += 1
 
     def send_ahead(self, address: Address, request: RawRequest, *, timeout_s: float) -> SentRequest | None:
-        """Send `request` for `receive` to wait for; None if it cannot be sent now, and `receive` has to send it."""
+        """Sends `request` for `receive` to wait for; None if it cannot be sent now, and `receive` has to send it."""
         connection = self._usable(address)
         if connection is None or connection.paused:
             return None

@@ -53,7 +53,7 @@ def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:
 
 
 def tls_context(tls: TlsSettings) -> ssl.SSLContext:
-    """Make the context of connections to brokers. Raises CredentialsError."""
+    """Makes the context of connections to brokers. Raises CredentialsError."""
     context = client_context()
     context.check_hostname = tls.check_hostname
     _load_authorities(context, tls)

@@ -73,7 +73,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def _plain(error: BaseException) -> str:
-    """Describe it without names of classes and numbers, which say nothing to an operator."""
+    """Describes the error without names of classes and numbers, which say nothing to an operator."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = _WRAPPING.sub("", str(error))

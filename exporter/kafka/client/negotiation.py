@@ -14,7 +14,7 @@ _SINCE = dict.fromkeys(("Metadata", "ListOffsets", "DescribeProducers"), "2.8") 
 
 
 def negotiate(connection: Any, request: Any) -> None:
-    """Set `request.API_VERSION` to the highest version that both sides know. Raises BrokerFault if there is none.
+    """Sets `request.API_VERSION` to the highest version that both sides know. Raises BrokerFault if there is none.
 
     kafka-python negotiates only requests without a version, and its exception does not say which side is too old. If the
     exporter is too old, `connection.too_new` gets a sentence.

@@ -44,7 +44,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         self._exchange: Exchange | None = None
 
     def refresh(self, timeout_s: float) -> None:
-        """Fetch a token within the time if the current one expires soon.
+        """Fetches a token within the time if the current one expires soon.
 
         It never raises: the login without a token reports the failure.
         """

@@ -58,7 +58,7 @@ class Share:
         self._held_bytes = 0
 
     def take(self, count: int, announced: int) -> None:
-        """Reserve `count` bytes for a response that announces `announced` bytes. Raises ReceiveLimitError."""
+        """Reserves `count` bytes for a response that announces `announced` bytes. Raises ReceiveLimitError."""
         budget = self._budget
         with budget.lock:
             free = budget.limit_bytes - budget.held_bytes
@@ -72,7 +72,7 @@ class Share:
             self._held_bytes += count
 
     def give_back(self, count: int) -> None:
-        """Release `count` bytes."""
+        """Releases `count` bytes."""
         with self._budget.lock:
             self._budget.held_bytes -= count
             self._held_bytes -= count
@@ -100,7 +100,7 @@ class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
         self._budget.give_back(self._taken)
 
     def let_go(self) -> None:
-        """Release the memory although an exception may still refer to this object."""
+        """Releases the memory although an exception may still refer to this object."""
         with suppress(BufferError):  # still in use; its memory is released with it
             self.clear()
             self._budget.give_back(self._taken)
@@ -112,7 +112,7 @@ class GrowingBuffer(KafkaBytes):  # type: ignore[misc]
         return self.announced - int(self.tell())
 
     def grow(self) -> None:
-        """Make room for at least one byte, unless all have arrived. Raises ReceiveLimitError."""
+        """Makes room for at least one byte, unless all have arrived. Raises ReceiveLimitError."""
         if self.tell() < len(self) or not self.missing:
             return
         more = min(STEP_BYTES, self.missing)
@@ -135,7 +135,7 @@ class ResponseParser(KafkaProtocol):  # type: ignore[misc]
         return self._rbuffer
 
     def drop(self) -> None:
-        """Release a partly received response: the connection has ended."""
+        """Releases a partly received response: the connection has ended."""
         if self._rbuffer is not None:
             self._rbuffer.let_go()
             self._rbuffer = None

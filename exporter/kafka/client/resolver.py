@@ -53,7 +53,7 @@ class Resolver:
         return found
 
     def _begin(self) -> None:
-        """Start as many waiting lookups as the limit allows."""
+        """Starts as many waiting lookups as the limit allows."""
         while self._waiting and self._running < LOOKUPS_MAX:
             key = self._waiting.popleft()
             self._running += 1

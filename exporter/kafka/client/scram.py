@@ -36,6 +36,6 @@ class CheckingClient(ScramClient):  # type: ignore[misc]
 
 
 def register() -> None:
-    """Have kafka-python use this mechanism."""
+    """Has kafka-python use this mechanism."""
     for name in ScramClient.MECHANISMS:
         register_sasl_mechanism(name, Scram, overwrite=True)

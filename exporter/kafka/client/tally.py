@@ -17,7 +17,7 @@ class Tally:
     latencies: list[int] = field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS_SECONDS) + 1))
 
     def answered(self, seconds: float) -> None:
-        """Count a usable response."""
+        """Counts a usable response."""
         self.seconds += seconds
         bucket = sum(seconds > bound for bound in LATENCY_BUCKETS_SECONDS)
         self.latencies[bucket] += 1

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def gather(net: NetworkSelector, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results of all, in order. Raises the first one's exception, after all ended."""
+    """Returns the results of all, in order. Raises the first one's exception, after all ended."""
     coroutines = tuple(coroutines)
     if len(coroutines) == 1:
         return [await coroutines[0]]
@@ -30,7 +30,7 @@ async def gather(net: NetworkSelector, coroutines: Iterable[Coroutine[Any, Any, 
 
 
 async def wait_for_any(net: NetworkSelector, futures: Iterable[Any], until: float) -> None:
-    """Wait until one of `futures` is done, or until this time of the monotonic clock."""
+    """Waits until one of `futures` is done, or until this time of the monotonic clock."""
     woken = Future()
 
     def wake(_: Any = None) -> None:

@@ -147,7 +147,7 @@ class _WholeReads:
     _protocol: Connection
 
     def write(self, data: bytes) -> None:
-        """Send what the socket accepts now; the loop sends the rest, and reports errors."""
+        """Sends what the socket accepts now; the loop sends the rest, and reports errors."""
         sent = 0
         if not (self._writing or self._closed) and self._write:  # type: ignore[attr-defined]
             with suppress(OSError):  # also if the socket accepts nothing now
@@ -156,7 +156,7 @@ class _WholeReads:
             super().write(memoryview(data)[sent:])  # type: ignore[misc]
 
     def _sock_recv(self) -> tuple[bytes, Exception | None]:
-        """Receive everything that is available, and pass it on piece by piece, so that the parser has room for the rest.
+        """Receives everything that is available, and passes it on piece by piece, so that the parser has room for the rest.
 
         The caller gets nothing to pass on, except the end.
         """

@@ -134,7 +134,7 @@ class Collector:
         progress: Progress | None = None,
         search_logs: bool = False,
     ) -> Snapshot:
-        """Read one snapshot of what is in `scope`.
+        """Reads one snapshot of what is in `scope`.
 
         Only transactions in `seen_before` are described, so that short ones cost no request; None describes all.
         `search_logs` reads the logs of other partitions for the outcome of suspects: for an operator's command, not for
@@ -147,9 +147,9 @@ class Collector:
         return snapshot
 
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
-        """Use these settings from now on. Not during a collection. Raises CredentialsError, and then nothing changes.
+        """Uses these settings from now on. Not during a collection. Raises CredentialsError, and then nothing changes.
 
-        `reconnect`: end the connections, because the cluster or the credentials may be others. Only other bootstrap servers
+        `reconnect`: ends connections, because the cluster or the credentials may be others. Only other bootstrap servers
         may lead to another cluster.
         """
         options = client_options(kafka) if reconnect else {}
@@ -167,7 +167,7 @@ class Collector:
             self._connections.use(options, client_id=kafka.client_id, logins=logins_of(kafka))
 
     def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
-        """Set what was visible before a restart, to report topics that are hidden now.
+        """Sets what was visible before a restart, to report topics that are hidden now.
 
         `is_required`: brokers of another cluster are refused.
         """
@@ -202,13 +202,13 @@ class Collector:
         return self._connections.statistics()
 
     def close(self) -> None:
-        """Close the connections; a `collect` that runs in another thread ends with ClientClosedError."""
+        """Closes the connections; a `collect` that runs in another thread ends with ClientClosedError."""
         self._connections.close()
 
     def query(
         self, question: Callable[[ClusterClient], Coroutine[Any, Any, T]], *, deadline_s: float | None = None
     ) -> T:
-        """Run `question` with a client and a deadline, by default that of a cycle.
+        """Runs `question` with a client and a deadline, by default that of a cycle.
 
         Raises what `question` raises, and ClientClosedError.
         """

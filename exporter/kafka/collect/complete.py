@@ -129,7 +129,7 @@ class Stopwatch:
 async def _ask_coordinators(
     client: ClusterClient, examined: ExaminedEntries, seen: SeenBefore
 ) -> tuple[CoordinatorView, ExaminedEntries, UnexaminedEntries | None]:
-    """List the active transactions, choose those that are examined, and describe what an earlier cycle has seen open."""
+    """Lists the active transactions, chooses those that are examined, and describes what an earlier cycle has seen open."""
     listings = await list_transactions(client, coordinators_of(examined.topology))
     examined, others = set_aside(examined, listings, seen, client.transactions_limit)
     entries = examined.entries

@@ -202,7 +202,7 @@ def _is_settled(search: _Search, place: MarkerPlace, found: dict[int, EndMarker]
 
 
 async def _look_near(search: _Search, place: MarkerPlace, found: dict[int, EndMarker]) -> None:
-    """Read a few megabytes from each likely time on. Raises BrokerFault."""
+    """Reads a few megabytes from each likely time on. Raises BrokerFault."""
     stretch = place.stretch()
     reader: LogReader | None = None
     for time_ms in place.times_ms:
@@ -223,7 +223,7 @@ async def _look_near(search: _Search, place: MarkerPlace, found: dict[int, EndMa
 
 
 async def _look_from_the_start(search: _Search, place: MarkerPlace, found: dict[int, EndMarker]) -> None:
-    """Read the whole log, or until the commit is found; note what is unread or lost. Raises BrokerFault."""
+    """Reads the whole log, or until the commit is found; notes what is unread or lost. Raises BrokerFault."""
     start = await offset_at_time(search.client, place.leader, (place.topic, place.partition), LOG_START)
     stretch = place.stretch()
     reader = search.reader(place, start or 0, stretch)

@@ -49,7 +49,7 @@ class _Count:
 async def held_back(
     client: ClusterClient, topic: str, partition: int, *, producer_id: int, producer_epoch: int, start_offset: int
 ) -> HeldBack:
-    """Read the partition from the start offset to its high watermark, BYTES_MAX at most. A fault ends the count."""
+    """Reads the partition from the start offset to its high watermark, BYTES_MAX at most. A fault ends the count."""
     count = _Count(producer_id=producer_id, producer_epoch=producer_epoch)
     budget = LogBudget(BYTES_MAX)
     try:

@@ -39,7 +39,7 @@ class LogReader:
     """High watermark of the last response; -1 before the first."""
 
     async def read_piece(self) -> None:
-        """Read the next piece. Raises BrokerFault."""
+        """Reads the next piece. Raises BrokerFault."""
         size, self.high_watermark = await read_piece(
             self.client, self.leader, self.partition, self.next_offset, self.take
         )
@@ -47,13 +47,13 @@ class LogReader:
         self.budget.bytes_left -= size
 
     def take(self, records: bytes) -> None:
-        """Hand over the batches of a piece, and move behind them. Raises MalformedAnswerError."""
+        """Hands over the batches of a piece, and moves behind them. Raises MalformedAnswerError."""
         for batch in batches_from(records, self.next_offset):
             offset, self.next_offset = self.next_offset, batch.next_offset
             self.take_batch(batch, records, offset)
 
     async def read_to_end(self, limit: Callable[[], str], is_enough: Callable[[], bool] = lambda: False) -> str:
-        """Read to the high watermark, or until it is enough; returns why the reading ended before, empty if it did not.
+        """Reads to the high watermark, or until it is enough; returns why the reading ended before, empty if it did not.
 
         `is_enough` is called after each piece. `limit` returns the reason once a budget is spent, and is empty before.
         Raises BrokerFault.

@@ -33,7 +33,7 @@ GROUPS_REFUSED = "some consumer groups may not be visible: needs DESCRIBE on eve
 
 
 async def preconditions(client: ClusterClient) -> Preconditions:
-    """Query every broker. Raises ClusterUnavailableError if none returns the metadata."""
+    """Queries every broker. Raises ClusterUnavailableError if none returns the metadata."""
     topology = await client.topology()
     contacts = await client.gather(_contacts(client, topology))
     reached = [contact.broker for contact in contacts if contact.broker is not None and not contact.failure]

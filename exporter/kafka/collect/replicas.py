@@ -42,7 +42,7 @@ EVERYBODY_AGREES = Followers(diverged={}, silent={}, unaware={})
 
 
 async def ask_followers(client: ClusterClient, topology: Topology, transactions: Collection[OpenAtLeader]) -> Followers:
-    """Query every follower of the partitions of `transactions`, which `topology` must contain, for their producers."""
+    """Queries every follower of the partitions of `transactions`, which `topology` must contain, for their producers."""
     wanted = {
         transaction.partition: row
         for transaction in transactions

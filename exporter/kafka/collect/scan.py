@@ -141,7 +141,7 @@ class LeaderScan:
         return entries.those(np.lexsort((entries.current_txn_start_offset, entries.producer_id, entries.row)))
 
     def fail(self, rows: Rows, reason: str) -> None:
-        """Note that `rows` could not be read."""
+        """Notes that `rows` could not be read."""
         self.answer[rows] = PartitionResult.UNAVAILABLE
         self.reason_code[rows] = self._code(reason)
 
@@ -159,7 +159,7 @@ class LeaderScan:
         return self.reasons.index(reason)
 
     def add(self, rows: Rows, answer: ProducersResponse) -> None:
-        """Merge the response to a request for `rows`; partitions that were not requested are ignored."""
+        """Merges the response to a request for `rows`; partitions that were not requested are ignored."""
         self.reason_code[rows] = _NOT_ANSWERED
         self.answer[rows] = PartitionResult.UNAVAILABLE
         row, was_asked = self._rows_of(rows, answer)
@@ -220,7 +220,7 @@ async def scan_leaders(
     requests: ScanRequests | None = None,
     excluded: BoolColumn | None = None,
 ) -> LeaderScan:
-    """Read every `wanted` partition of `topology`, or all, but those `excluded`.
+    """Reads every `wanted` partition of `topology`, or all, but those `excluded`.
 
     The result has the reason for each that could not be read. Open transactions are kept, or every entry of `producer_ids`.
     `expected_producers` (P,) sizes the chunks; without it every partition is assumed to have few. `requests` has those of
@@ -268,7 +268,7 @@ async def read_rows(
     expected_producers: Int32Column | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Query the `leader` (P,) of each of `rows` for its producers, and note the responses in `scan`."""
+    """Queries the `leader` (P,) of each of `rows` for its producers, and notes the responses in `scan`."""
     answered = 0
 
     async def ask_broker(broker: int) -> None:

@@ -46,7 +46,7 @@ class ScanRequests:
         self._before: dict[bytes, ScanRequest] = {}
 
     def begin(self, topology: Topology) -> None:
-        """Begin a round: drop what the previous one did not use, and everything if the partitions changed."""
+        """Begins a round: drops what the previous one did not use, and everything if the partitions changed."""
         known = topology.topic is self._topic and topology.partition is self._partition
         self._before = self._ready if known else {}
         self._ready = {}
@@ -71,7 +71,7 @@ def _by_topic(topology: Topology, rows: Rows) -> dict[str, npt.ArrayLike]:
 
 
 def chunks(rows: Rows, expected_producers: Int32Column | None) -> Iterator[Rows]:
-    """Cut `rows` (ascending) so that no request expects a response above the limit.
+    """Cuts `rows` (ascending) so that no request expects a response above the limit.
 
     A partition that is expected to exceed the limit alone gets its own request.
     """

@@ -23,7 +23,7 @@ async def find_impact(
     *,
     search_logs: bool,
 ) -> Effects:
-    """Find the groups blocked by unverified transactions, and by those that may be overdue or stuck.
+    """Finds the groups blocked by unverified transactions, and by those that may be overdue or stuck.
 
     `search_logs`: an operator's command. It also shows the groups behind live transactions, and reads the logs of other
     partitions for the outcome of unverified transactions there.

@@ -44,7 +44,7 @@ _KEPT_STILL = ("producer_epoch", "last_sequence", "last_timestamp", "coordinator
 async def reread_unexplained(
     client: ClusterClient, examined: ExaminedEntries, coordinators: CoordinatorView
 ) -> Verification:
-    """Read again what the coordinators contradict, and collect a proof for what is still open."""
+    """Reads again what the coordinators contradict, and collects a proof for what is still open."""
     unverified = _unverified(examined, coordinators)
     if not np.any(unverified):
         return Verification(examined, unverified)
@@ -178,7 +178,7 @@ def _compared(
     before: Topology | None,
     after: Topology | None,
 ) -> tuple[ExaminedEntries, npt.NDArray[np.bool_]]:
-    """Note which entries are exactly as before the proof, at the same leader and epoch; see `_without_ended`."""
+    """Notes which entries are exactly as before the proof, at the same leader and epoch; see `_without_ended`."""
     found, places = read
     second_read = examined.second_read.copy()
     for i in np.flatnonzero(unverified).tolist():

@@ -129,7 +129,7 @@ async def _metadata(client: ClusterClient, broker: int, topics: tuple[str, ...])
 
 
 async def _caught_up(client: ClusterClient, quorum: dict[int, QuorumView]) -> dict[int, QuorumView]:
-    """Query until each has caught up with the metadata log as of the first query, or for the time allowed.
+    """Queries until each has caught up with the metadata log as of the first query, or for the time allowed.
 
     If every broker responds, a new leader contradicts by its own metadata. A broker that does not respond may be that
     leader.

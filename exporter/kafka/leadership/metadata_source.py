@@ -56,7 +56,7 @@ async def checked_topology(client: ClusterClient) -> tuple[Topology, str | None]
 
 
 async def _find_out_of_touch(client: ClusterClient, topology: Topology, but: int) -> None:
-    """Query all brokers `but` one at once: without controllers each delays its response, and the cycle has one deadline."""
+    """Queries all brokers `but` one at once: without controllers each responds late, and the cycle has one deadline."""
     others = [broker for broker in topology.brokers if broker != but]
     views = await client.gather(quorum_through(client, broker) for broker in others)
     client.out_of_touch.update(

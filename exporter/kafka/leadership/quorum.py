@@ -50,7 +50,7 @@ class QuorumView:
 
 
 async def quorum_through(client: ClusterClient, broker: int) -> QuorumView:
-    """Query the active controller through `broker`. Never raises BrokerFault."""
+    """Queries the active controller through `broker`. Never raises BrokerFault."""
     request, decode = describe_quorum.request(), describe_quorum.decode
     try:
         view = _view(await client.request(broker, "DescribeQuorum", request, decode, patience_s=PATIENCE_S), broker)

@@ -45,7 +45,7 @@ Patterns = frozenset[tuple[bool, str]]
 
 
 def request(resource: Resource | None) -> Any:
-    """Request every ACL on resources of this type; None: of any type."""
+    """Requests every ACL on resources of this type; None: of any type."""
     return DescribeAclsRequest(
         resource_type_filter=ACLResourceType.ANY if resource is None else _TYPES[resource],
         resource_name_filter=None,

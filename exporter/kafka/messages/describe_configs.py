@@ -13,7 +13,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
 def request(kind: int, resource: str, names: Collection[str]) -> Any:
-    """Request these settings of the resource of this `kind`."""
+    """Requests these settings of the resource of this `kind`."""
     return DescribeConfigsRequest(
         resources=[
             DescribeConfigsRequest.DescribeConfigsResource(

@@ -63,7 +63,7 @@ class ProducersResponse(ProducerEntries):
 
 
 def request(partitions: Mapping[str, npt.ArrayLike]) -> RawRequest:
-    """Request the producers of `partitions`: topic -> partition indexes."""
+    """Requests the producers of `partitions`: topic -> partition indexes."""
     parts = [uvarint(len(partitions) + 1)]
     for topic, indexes in partitions.items():
         packed = np.asarray(indexes, dtype=">i4")

@@ -70,7 +70,7 @@ class Fetched(NamedTuple):
 
 
 def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Mapping[int, Fetched]:
-    """Read each partition of a response about one topic. Raises MalformedAnswerError if it has others, or one twice."""
+    """Reads each partition of a response about one topic. Raises MalformedAnswerError if it has others, or one twice."""
     found: dict[int, Fetched] = {}
     for of_topic in answer.responses:
         for response in of_topic.partitions:

@@ -33,7 +33,7 @@ _NO_REPLICA = -1
 
 
 def request(partitions: Mapping[str, Sequence[int]], isolation_level: int, timestamp_ms: int) -> RawRequest:
-    """Request the offset at `timestamp_ms` (-1: the end) of each partition."""
+    """Requests the offset at `timestamp_ms` (-1: the end) of each partition."""
     parts = [struct.pack(">ib", _NO_REPLICA, isolation_level), uvarint(len(partitions) + 1)]
     for topic, indexes in partitions.items():
         parts += [compact(topic), uvarint(len(indexes) + 1)]

@@ -73,7 +73,7 @@ NOTHING_LISTED = ListedTransactions(
 
 
 def request(states: Collection[str], producer_ids: Collection[int]) -> RawRequest:
-    """Request the transactions in `states` and of `producer_ids`; none of either means any."""
+    """Requests the transactions in `states` and of `producer_ids`; none of either means any."""
     names = sorted(states)
     ids = np.array(sorted(producer_ids), dtype=">i8")
     parts = [uvarint(len(names) + 1), *map(compact, names), uvarint(len(ids) + 1), ids.tobytes(), b"\0"]
@@ -108,7 +108,7 @@ def _decode(body: bytes) -> ListedTransactions:
 
 
 def _walk(body: bytes, at: int, count: int, places: tuple[array[int], array[int], array[int], array[int]]) -> int:
-    """Note for each transaction the offsets of its id's length, producer id and state, and the state's length."""
+    """Notes for each transaction the offsets of its id's length, producer id and state, and the state's length."""
     ids, producer_ids, states, sizes = (offsets.append for offsets in places)
     for _ in range(count):
         ids(at)

@@ -232,7 +232,7 @@ class Stretch:
     _open_epoch: int | None = None
 
     def take(self, batch: Batch, records: bytes, offset: int) -> None:
-        """Take the next batch of a log that was read from `offset` on. Raises MalformedAnswerError."""
+        """Takes the next batch of a log that was read from `offset` on. Raises MalformedAnswerError."""
         self.has_gaps |= batch.base_offset > offset
         if batch.producer_id != self.producer_id:
             return

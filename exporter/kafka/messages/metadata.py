@@ -86,7 +86,7 @@ def is_topic_name(name: str) -> bool:
 
 
 def request(topics: tuple[str, ...] | None) -> RawRequest:
-    """Request `topics`, or every visible topic. Never creates one."""
+    """Requests `topics`, or every visible topic. Never creates one."""
     names = b"\0"
     if topics is not None:
         names = uvarint(len(topics) + 1) + b"".join(_NO_TOPIC_ID + compact(topic) + b"\0" for topic in topics)

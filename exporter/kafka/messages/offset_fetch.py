@@ -15,7 +15,7 @@ _NO_OFFSET = -1
 
 
 def request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
-    """Request the committed offsets of these groups on these partitions."""
+    """Requests the committed offsets of these groups on these partitions."""
     by_topic: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         by_topic[topic].append(partition)

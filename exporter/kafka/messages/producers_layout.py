@@ -146,7 +146,7 @@ def _steps(entry_bytes: int) -> tuple[int, ...]:
 
 
 def walk(body: bytes, entry: np.dtype[Any]) -> Layout:
-    """Step from partition to partition, assuming that nothing has tagged fields."""
+    """Steps from partition to partition, assuming that nothing has tagged fields."""
     topics: list[str] = []
     partitions: list[int] = []
     heads = array("q")
@@ -222,7 +222,7 @@ def _runs(entries_at: Int64Column, count: Int64Column) -> tuple[_Run, ...] | Non
 def _step_over_topic(
     body: bytes, at: int, count: int, entry_bytes: int, heads: array[int], unusual: list[tuple[int, int, int]]
 ) -> int:
-    """Note in `heads` where each of `count` partitions begins; returns where the last one ends."""
+    """Notes in `heads` where each of `count` partitions begins; returns where the last one ends."""
     if count == 0:
         return at
     steps = _steps(entry_bytes)
