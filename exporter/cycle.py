@@ -50,7 +50,7 @@ class Reader(Protocol):
         """(phase, seconds) of the latest cycle."""
 
     def cycle(self, known: EvaluationInput, journal_of: JournalOf) -> Evaluation:
-        """One cycle. Raises ClusterUnavailableError and ClientClosedError."""
+        """Runs one cycle. Raises ClusterUnavailableError and ClientClosedError."""
 
     def query(self, question: Question[T], *, deadline_s: float) -> T:
         """Runs `question` with a client. Raises what it raises, and ClientClosedError."""
@@ -72,7 +72,7 @@ class EmbeddedReader(Collector):
     """Reads a cluster in this process."""
 
     def cycle(self, known: EvaluationInput, journal_of: JournalOf) -> Evaluation:
-        """One cycle. Raises ClusterUnavailableError and ClientClosedError."""
+        """Runs one cycle. Raises ClusterUnavailableError and ClientClosedError."""
         return run_cycle(collect_with(self), known, journal_of)
 
 

@@ -82,7 +82,7 @@ def atomic_write(path: Path, *, beside: str, mode: int = 0o600) -> Iterator[IO[b
 
 
 def create_file(path: Path, *, mode: int = 0o600) -> IO[bytes]:
-    """A new file, open for writing. Raises OSError."""
+    """Opens a new file for writing. Raises OSError."""
     # It follows no link; and the builtin, because Path.open accepts no opener.
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
 
@@ -102,7 +102,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _regular(path: Path, flags: int) -> int:
-    """A descriptor of a regular file. Raises OSError."""
+    """Opens a regular file and returns its descriptor. Raises OSError."""
     # Waits neither for a FIFO without a writer nor for one that has replaced the file in the meantime.
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o600)
     try:

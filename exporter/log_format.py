@@ -39,7 +39,7 @@ class StructuredFormatter(logging.Formatter):
         self._cluster = cluster
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, without a line end."""
+        """Formats one line, without a line end."""
         fields = {
             "ts": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -30,7 +30,7 @@ def uvarint(value: int) -> bytes:
 
 
 def compact(text: str) -> bytes:
-    """A compact string."""
+    """Encodes a compact string."""
     name = text.encode()
     return uvarint(len(name) + 1) + name
 
@@ -56,7 +56,7 @@ def length(body: bytes | memoryview, at: int) -> tuple[int, int]:
 
 
 def compact_string(body: bytes | memoryview, at: int) -> tuple[str, int]:
-    """A compact string that may not be null."""
+    """Decodes a compact string that may not be null."""
     size, at = length(body, at)
     if at + size > len(body):
         raise MalformedBytesError("a string reaches beyond the end")
@@ -64,7 +64,7 @@ def compact_string(body: bytes | memoryview, at: int) -> tuple[str, int]:
 
 
 def nullable_string(body: bytes | memoryview, at: int) -> tuple[str | None, int]:
-    """A compact string, or null."""
+    """Decodes a compact string, or null."""
     return (None, at + 1) if body[at] == 0 else compact_string(body, at)
 
 
@@ -76,7 +76,7 @@ def no_tags(body: bytes | memoryview, at: int) -> int:
 
 
 def tagged_field(body: bytes | memoryview, at: int) -> tuple[int, int, int]:
-    """One tagged field: its tag, where its value begins, and where it ends."""
+    """Decodes one tagged field: its tag, where its value begins, and where it ends."""
     tag, at = read_uvarint(body, at)
     size, at = read_uvarint(body, at)
     if at + size > len(body):

@@ -41,7 +41,7 @@ def total(parts: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
 
 
 def since(before: Iterable[ApiStatistics], after: Iterable[ApiStatistics]) -> tuple[ApiStatistics, ...]:
-    """One client's counts between two readings."""
+    """Returns one client's counts between two readings."""
     earlier = {statistics.api: statistics for statistics in before}
     return tuple(
         _plus(statistics, earlier.get(statistics.api, ApiStatistics(api=statistics.api)), -1) for statistics in after
@@ -134,7 +134,7 @@ class ClusterStatus:
     missed_cycles: int = 0
     """Cycles that could not begin because the previous one was still running."""
     last_cycle_duration_seconds: float | None = None
-    """None before the first cycle has ended, as the next three."""
+    """Duration of the last cycle; None before the first has ended, as the next three."""
     last_cycle_succeeded: bool | None = None
     last_failure: str | None = None
     """Reason why the last cycle failed, in one sentence; None if it did not."""
@@ -149,7 +149,7 @@ class ClusterStatus:
     transaction_log: LogReport | None = None
     """Report of the transaction log; None if it is not read."""
     proof: ProofStatus | None = None
-    """None before the first check."""
+    """Status of proofs; None before the first check."""
     protection: Protection | None = None
     """Settings that prevent hangs; None until they were read."""
 

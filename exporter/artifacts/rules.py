@@ -79,7 +79,7 @@ def apply_choices(groups: list[Group], choices: Choices) -> list[Group]:
 
 
 def thresholds(groups: list[Group]) -> dict[str, str]:
-    """Every threshold of these groups with its value."""
+    """Returns every threshold of these groups with its value."""
     return {
         found["name"]: found["value"] for rule in rules_of(groups) for found in THRESHOLD.finditer(str(rule["expr"]))
     }

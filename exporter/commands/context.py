@@ -35,7 +35,7 @@ class Context:
     is_submitted: bool = False
     """True if spark-submit started the process, and chose master and memory."""
     configured: Configuration | None = None
-    """None for commands that need no settings."""
+    """Settings in use; None for commands that need no settings."""
 
     @property
     def settings_source(self) -> Configuration:

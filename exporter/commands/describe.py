@@ -65,7 +65,7 @@ def described(transaction: CoordinatorTransaction, now_ms: int) -> Row:
 
 
 def in_words(row: Row) -> str:
-    """A line for each fact."""
+    """Formats each fact as a line."""
     state = row["state"]
     if row["duration_ms"] is not None:
         state = f"{state}, began {humanize_instant(row['start_time_ms'])}, {humanize_duration(row['duration_ms'])} ago"

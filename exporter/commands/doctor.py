@@ -39,7 +39,7 @@ CHECK_WIDTH = 17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """One cluster."""
+    """Diagnosis of one cluster, with its remedies."""
 
     diagnosis: Diagnosis
     status: ExitStatus

@@ -60,7 +60,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def transaction(row: TransactionRow) -> dict[str, Any]:
-    """One open transaction under the documented names."""
+    """Returns an open transaction under the documented names."""
     return project(row, Output.JSON)
 
 

@@ -30,7 +30,9 @@ HEADINGS: Final = {
     "verdict": "Verdict",
     "reason": "Reason",
 }
-"""The first eight are those of kafka-transactions.sh, in its order, so that scripts that cut columns still work."""
+"""Headings; the first eight are those of kafka-transactions.sh, in its order, so that scripts that cut columns still
+work.
+"""
 
 
 def printed(results: Results, rows_of: RowsOf, output: str, paint: Paint = plain) -> str:

@@ -61,7 +61,7 @@ def in_words(rows: Sequence[Row], *, is_fleet: bool) -> str:
 
 
 def listed(transactions: Iterable[CoordinatorTransaction]) -> list[Row]:
-    """A row for each, in the order of their ids."""
+    """Returns a row for each transaction, in the order of their ids."""
     return [
         {
             "transactional_id": transaction.transactional_id,

@@ -30,7 +30,7 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
-    """Two settings also have the flags that Prometheus' own exporters use."""
+    """Declares the options of `serve`: two settings also have the flags that Prometheus' own exporters use."""
     for flag, name in (("--web.listen-address", "listen_address"), ("--web.config.file", "web_config_file")):
         parser.add_argument(
             flag,
@@ -364,7 +364,7 @@ def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
 
 
 def add_format(parser: argparse.ArgumentParser, *forms: str, purpose: str = "") -> None:
-    """The first one is the default; without any, those of rows, as `find-hanging` has them."""
+    """Declares `--format`: the first form is the default; without any, those of rows, as `find-hanging` has them."""
     if not forms:
         parser.add_argument(
             "--format",

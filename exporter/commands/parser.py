@@ -70,7 +70,7 @@ class OptionParser(argparse.ArgumentParser):
         return options
 
     def error(self, message: str) -> NoReturn:
-        """Two lines and status 2: what is wrong, and where help is."""
+        """Ends with two lines and status 2: the error, and where help is."""
         choice = _INVALID_CHOICE.fullmatch(message)
         if choice is not None:
             known = re.findall(r"[\w-]+", choice["known"])

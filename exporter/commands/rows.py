@@ -32,7 +32,7 @@ _COLOURS = {
 
 
 def plain(_: Row, line: str) -> str:
-    """No colour."""
+    """Returns the line without colour."""
     return line
 
 

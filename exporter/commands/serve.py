@@ -159,7 +159,7 @@ def _impossible(context: Context, settings: Settings) -> str | None:
 
 
 def state_file_problem(settings: Settings) -> str | None:
-    """One file cannot have the state of several clusters."""
+    """Returns why the state file cannot be used: one file cannot have the state of several clusters."""
     if len(settings.watched) > 1 and settings.state_file not in ("auto", "none"):
         return "state.file must be `auto` or `none` for several clusters: each cluster has its own file"
     return None

@@ -19,7 +19,9 @@ from exporter.config.table import FILE_SUFFIX, Values, fill_record
 from exporter.files import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
-"""Two underscores, so that variables that Kubernetes creates for a Service of the same name are not read as settings."""
+"""Prefix with two underscores, so that variables that Kubernetes creates for a Service of the same name are not read as
+settings.
+"""
 
 
 VALUES_MAX = 100_000

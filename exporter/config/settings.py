@@ -63,7 +63,7 @@ class ScanSettings:
 
     @property
     def topic_patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
-        """Each expression that selects topics, with the name of its setting."""
+        """Returns each expression that selects topics, with the name of its setting."""
         included = (("scan.topics.include", pattern) for pattern in self.topics_include)
         excluded = (("scan.topics.exclude", pattern) for pattern in self.topics_exclude)
         return (*included, *excluded)
@@ -215,7 +215,7 @@ class HistorySettings:
         "nothing is recorded when left out.",
         needs_restart=True,
     )
-    """None records nothing."""
+    """Directory or URI of the history; None records nothing."""
     rotate_interval_ms: int = setting(
         "history.rotate_interval",
         values.POSITIVE_DURATION,

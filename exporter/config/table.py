@@ -20,7 +20,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting, as users see it."""
+    """Declaration of a setting: its name, type, default and documentation."""
 
     name: str
     """`section.key`; keys of the kafka section contain dots themselves."""

@@ -70,14 +70,14 @@ def size_bytes(value: Any) -> int:
 
 
 def text(value: Any) -> str:
-    """A string; numbers are taken as written."""
+    """Parses a string; numbers are taken as written."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("must be a string")  # noqa: TRY004 - a parser's one error
     return str(value)
 
 
 def place(value: Any) -> str:
-    """A path, or a URI of a disk or an object store."""
+    """Parses a path, or a URI of a disk or an object store."""
     written = text(value)
     parse_location(written)
     return written
@@ -124,7 +124,7 @@ def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
 
 
 def url(value: Any) -> str:
-    """A URL without user and password, because URLs are shown."""
+    """Parses a URL without user and password, because URLs are shown."""
     written = text(value)
     if "@" in urlsplit(written).netloc:
         raise ValueError("must be a URL without a user and a password: those have settings of their own")
@@ -247,7 +247,9 @@ def whole_number_kind(minimum: int, maximum: int) -> SettingType:
 
 
 def one_of_kind(*choices: str) -> SettingType:
-    """One of `choices`, upper and lower case alike; the schema accepts only those as written here, and lower case."""
+    """Returns the type of a setting with `choices`, upper and lower case alike; the schema accepts those as written
+    here, and lower case.
+    """
 
     def parse(value: Any) -> str:
         for choice in choices:

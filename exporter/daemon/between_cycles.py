@@ -35,7 +35,7 @@ class _Seldom:
         self._reader = reader
         self._clock = clock
         self._due_at: float | None = None
-        """None: at once."""
+        """Time of the next request; None: at once."""
 
     def forget(self) -> None:
         """The cluster or the principal may be another one."""
@@ -55,7 +55,10 @@ class _Seldom:
 
 
 def _in_time(question: Question[T]) -> Question[T | None]:
-    """None if the time was not enough: a broker that got no request is not one that does not respond."""
+    """Wraps a question: its result is None if the time was not enough.
+
+    A broker that got no request is not one that does not respond.
+    """
 
     @wraps(question)
     async def asked(client: ClusterClient) -> T | None:

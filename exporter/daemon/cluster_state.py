@@ -55,7 +55,7 @@ class ClusterState:
     def succeeded(
         self, evaluation: Evaluation, *, seconds: float, now_ms: int, phases: tuple[tuple[str, float], ...]
     ) -> None:
-        """A cycle has returned this evaluation; `keep` stores it."""
+        """Records the evaluation of a cycle; `keep` stores it."""
         with self._lock:
             self.evaluation = evaluation
             self.memory = evaluation.memory
@@ -108,7 +108,7 @@ class ClusterState:
         self._say("protection", "; ".join(sentences) or "every setting prevents hanging transactions", logging.INFO)
 
     def failed(self, sentence: str, *, seconds: float) -> None:
-        """A cycle has failed with this reason."""
+        """Records that a cycle has failed with this reason."""
         with self._lock:
             self._missed_in_a_row += 1
             self._status = replace(
@@ -122,7 +122,7 @@ class ClusterState:
         self._say("cycle", f"cycle failed: {sentence}", logging.ERROR)
 
     def missed(self) -> None:
-        """A cycle was due while the previous one was still running."""
+        """Records that a cycle was due while the previous one was still running."""
         with self._lock:
             self._missed_in_a_row += 1
             self._status = replace(self._status, missed_cycles=self._status.missed_cycles + 1)

@@ -42,7 +42,7 @@ class Work(Protocol):
         """The clusters by name."""
 
     def use(self, reloaded: Reloaded) -> None:
-        """These settings were read: `jobs` may be others now."""
+        """Uses the settings that were read: `jobs` may be others now."""
 
     def settings_were_read(self) -> None:
         """The status of the settings has changed and must be published."""
@@ -88,7 +88,7 @@ class Scheduler:
         self.timetable.end()
 
     def _cycle(self, job: Job) -> None:
-        """One cycle, successful or not: the loop lives."""
+        """Runs one cycle; the loop lives even if it fails."""
         try:
             job.cycle()
         except Exception as error:
@@ -134,7 +134,9 @@ class Scheduler:
         return (lambda: self.orders.put(Order.RELOAD)) if self.settings.publish.reload_endpoint else None
 
     def liveness(self) -> str | None:
-        """None while the loop runs; otherwise a sentence. No state of Kafka makes it fail, and no single cluster."""
+        """Returns None while the loop runs; otherwise a sentence. No state of Kafka makes it fail, and no single
+        cluster.
+        """
         scans = [cluster.settings.scan for cluster in self.settings.watched]
         longest_s = LIVENESS_CYCLES * max(scan.interval_ms + scan.deadline_ms for scan in scans) / 1000
         silent_s = self._clock() - self._last_beat

@@ -18,25 +18,25 @@ IDLE_SECONDS: Final = 1.0
 
 
 class Job(Protocol):
-    """One cluster."""
+    """Work on one cluster at an interval."""
 
     @property
     def interval_ms(self) -> int:
         """Returns the time from the start of one cycle to the start of the next."""
 
     def cycle(self) -> None:
-        """One cycle, in a thread of its own."""
+        """Runs one cycle, in a thread of its own."""
 
     def missed(self) -> None:
-        """A cycle was due while the previous one was still running."""
+        """Records that a cycle was due while the previous one was still running."""
 
     def defect(self, error: BaseException) -> None:
-        """A cycle ended with an unexpected exception: a defect in the exporter."""
+        """Records that a cycle ended with an unexpected exception: a defect in the exporter."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One job, and when its next cycle begins."""
+    """Job with the time at which its next cycle begins."""
 
     job: Job
     interval_s: float

@@ -128,7 +128,7 @@ class WatchedCluster:
             self._log_reader.close()
 
     def cycle(self) -> None:
-        """One cycle: `_cycle`, with the name of the cluster in its log lines."""
+        """Runs one cycle: `_cycle`, with the name of the cluster in its log lines."""
         with logging_of(self.name):
             self._cycle()
 
@@ -183,13 +183,13 @@ class WatchedCluster:
             )
 
     def missed(self) -> None:
-        """A cycle was due while the previous one was still running."""
+        """Records that a cycle was due while the previous one was still running."""
         with logging_of(self.name):
             self._record.missed()
         self._shared.publish(self)
 
     def defect(self, error: BaseException) -> None:
-        """A defect in the exporter: it is logged, and the cycles continue."""
+        """Logs a defect in the exporter; the cycles continue."""
         with logging_of(self.name):
             self._failed(f"defect in the exporter: {type(error).__name__}: {error}", seconds=0.0)
 

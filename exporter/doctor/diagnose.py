@@ -52,7 +52,7 @@ def diagnose(
 
 
 def unreachable(why: str, local: Iterable[Finding] = ()) -> Diagnosis:
-    """No broker responds. `why` has the reason of each address."""
+    """Returns the diagnosis if no broker responds. `why` has the reason of each address."""
     found = Finding(check="connection", level=FindingLevel.MISSING, result=why, consequence="nothing can be read")
     return nothing_provable("no broker responds", (found, *local), topics_visible=0)
 

@@ -36,7 +36,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check."""
+    """Result of one check."""
 
     check: str
     """Name of the check, two words at most."""
@@ -57,7 +57,7 @@ def missing_checks(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def ok(check: str, result: str) -> Finding:
-    """A check that found nothing missing."""
+    """Returns the finding of a check that found nothing missing."""
     return Finding(check=check, level=FindingLevel.OK, result=result)
 
 

@@ -26,7 +26,7 @@ def acl_lines(findings: Sequence[Finding], *, principal: str | None, bootstrap: 
 
 
 def _missing(findings: Sequence[Finding]) -> tuple[Grant, ...]:
-    """Each grant once, without those that a grant on every name includes."""
+    """Returns each grant once, without those that a grant on every name includes."""
     grants = tuple(dict.fromkeys(grant for finding in findings for grant in finding.grants))
     for_all = {(grant.operation, grant.resource) for grant in grants if grant.names == ("*",)}
     return tuple(grant for grant in grants if grant.names == ("*",) or (grant.operation, grant.resource) not in for_all)

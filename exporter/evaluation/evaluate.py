@@ -175,10 +175,10 @@ def _longest_others(transactions: TransactionColumns, examined_count: int) -> li
 
 
 def all_rows(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
-    """Every examined transaction as a row, in the order of the snapshot."""
+    """Returns every examined transaction as a row, in the order of the snapshot."""
     return tuple(transaction_row(evaluation, row) for row in range(len(evaluation.evidence)))
 
 
 def worst_first(evaluation: Evaluation) -> tuple[TransactionRow, ...]:
-    """Every examined transaction as a row, worst first."""
+    """Returns every examined transaction as a row, worst first."""
     return tuple(sorted(all_rows(evaluation), key=by_impact))

@@ -94,7 +94,7 @@ class RememberedTransactions(Mapping[TransactionKey, RememberedTransaction]):
 
     @classmethod
     def joined(cls, parts: Sequence[RememberedTransactions]) -> RememberedTransactions:
-        """All of `parts`, the examined ones first."""
+        """Joins all of `parts`, the examined ones first."""
         some = [part for part in parts if len(part)]
         if len(some) <= 1:
             return some[0] if some else NO_TRANSACTIONS
@@ -224,7 +224,7 @@ class Memory:
     """Start of each group's block by a suspect, by the cluster's clock."""
 
     last_reading: LastReading | None = None
-    """None before the first complete view of the cluster's topics."""
+    """Latest reading; None before the first complete view of the cluster's topics."""
 
     def examined_producer_ids(self) -> Collection[int]:
         """The producers of transactions that were examined."""

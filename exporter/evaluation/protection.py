@@ -28,7 +28,7 @@ class ProtectionState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One thing that prevents a hang."""
+    """Setting that prevents a hang, and its state."""
 
     name: str
     state: ProtectionState = ProtectionState.UNKNOWN
@@ -39,7 +39,7 @@ class Measure:
 
 
 def _state(*, is_good: bool | None) -> ProtectionState:
-    """None if it is not known."""
+    """Returns the state for a setting; `is_good` is None if it is not known."""
     return ProtectionState.UNKNOWN if is_good is None else ProtectionState.GOOD if is_good else ProtectionState.EXPOSED
 
 

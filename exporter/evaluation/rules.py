@@ -168,7 +168,7 @@ def is_hanging_not_in_transaction(evidence: Evidence) -> bool:
 
 
 def is_hanging_no_transactional_id(evidence: Evidence) -> bool:
-    """No coordinator knows the producer id."""
+    """True if no coordinator knows the producer id."""
     return evidence.ownership is Ownership.UNLISTED
 
 

@@ -16,7 +16,7 @@ Value = Callable[[Evaluation, int], Any]
 
 
 def transaction_row(evaluation: Evaluation, row: int) -> TransactionRow:
-    """One examined transaction with all its fields."""
+    """Returns the row of an examined transaction, with all its fields."""
     evidence = evaluation.evidence[row]
     return TransactionRow(
         **{name: value(evidence) for name, value in _OF_EVIDENCE.items()},

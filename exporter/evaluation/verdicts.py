@@ -190,11 +190,11 @@ class WaitingGroup:
 
     group: str
     committed_offset: int | None
-    """None for a group that keeps its own offsets on the suspect's partition."""
+    """Committed offset; None for a group that keeps its own offsets on the suspect's partition."""
     waiting_records: int | None
     """High watermark - committed offset; None if either is unknown."""
     blocked_since_ms: int | None = None
-    """The first cycle in which it stood at the last stable offset; None if it does not."""
+    """Time of the first cycle in which the group was at the last stable offset; None if it is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +207,7 @@ class BlockedGroup:
     records: int
     """Records between the last stable offset and the high watermark."""
     since_ms: int
-    """The first cycle in which it stood there, by the cluster's clock."""
+    """Time of the first cycle in which the group was there, by the cluster's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,13 +232,13 @@ class TransactionRow:
     unusual: UsualDuration | None
     """The exceeded baseline; None if it is not unusually long, or has no baseline."""
     transactional_id: str | None
-    """None if neither a coordinator nor the transaction log has one."""
+    """Transactional id; None if neither a coordinator nor the transaction log has one."""
     coordinator_state: str | None
     """Kafka's name of the state, None if no coordinator lists the producer id."""
     coordinator: int | None
     """Broker id of the coordinator of the transactional id."""
     coordinator_producer_epoch: int | None
-    """None where the transaction was not described."""
+    """Epoch at the coordinator; None if the transaction was not described."""
     timeout_ms: int | None
     """The transaction's own timeout, None where it was not described."""
     last_stable_offset_lag: int | None

@@ -29,7 +29,7 @@ class TransactionToExplain:
 
     @classmethod
     def of(cls, suspect: Suspect, verdict: Verdict | None) -> TransactionToExplain:
-        """A suspect of an incident."""
+        """Returns the transaction of an incident's suspect."""
         name = suspect.transactional_id
         return cls(opened=suspect.key, verdict=verdict, transactional_id=name, is_remembered=name is not None)
 

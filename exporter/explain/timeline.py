@@ -29,7 +29,7 @@ class Clock(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One line."""
+    """Line of the time line."""
 
     at_ms: int
     clock: Clock
@@ -39,7 +39,7 @@ class Moment:
 
 
 def timeline(facts: Facts) -> tuple[Moment, ...]:
-    """Every moment, by time; those of one time in the order of their log."""
+    """Returns every moment, by time; those of one time in the order of their log."""
     source = f"__transaction_state-{facts.state.states[0].state_partition}" if facts.past.events else ""
     moments = [
         *(

@@ -82,7 +82,7 @@ class SparkEngine:
             return self._spark.sparkContext
 
     def has_answered(self, context: SparkContext) -> None:
-        """A job has ended: the application has had executors."""
+        """Records that a job has ended: the application has had executors."""
         with self._lock:
             self._has_had_executors |= context is self._spark.sparkContext
 

@@ -27,7 +27,7 @@ def document(incidents: Incidents) -> dict[str, Any]:
 
 
 def of_incident(incident: Incident) -> dict[str, Any]:
-    """One incident; instants in milliseconds."""
+    """Returns the document of one incident; instants are in milliseconds."""
     return {
         "id": incident.id,
         "started_ms": incident.started_ms,

@@ -48,7 +48,7 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
-    """One line of the time line."""
+    """Line of the time line."""
 
     at_ms: int
     kind: EventKind
@@ -70,7 +70,7 @@ class Suspect:
     producer_epoch: int
     transactional_id: str | None
     suspect_at_ms: int
-    """The first cycle in which it was a suspect."""
+    """Time of the first cycle in which the transaction was a suspect."""
     start_ms: int
     """Start by the source that the duration is measured from."""
     verdict: Verdict
@@ -152,12 +152,12 @@ class Incident:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Their names, sorted."""
+        """Names of the partitions, sorted."""
         return tuple(sorted({suspect.name for suspect in self.suspects}))
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Every group that it blocked, sorted."""
+        """Groups that the incident blocked, sorted."""
         return tuple(sorted({group for suspect in self.suspects for group in suspect.groups}))
 
     @property

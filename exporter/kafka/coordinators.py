@@ -39,7 +39,7 @@ class Listing:
 
     @property
     def transactions(self) -> tuple[CoordinatorTransaction, ...]:
-        """All that are listed, as objects."""
+        """Listed transactions, as objects."""
         return tuple(self._transaction(index) for index in range(len(self.listed)))
 
     def of_producers(self, producer_ids: Collection[int]) -> Iterator[CoordinatorTransaction]:

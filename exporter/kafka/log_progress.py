@@ -72,7 +72,7 @@ class LogProgress:
         self._gaps.append(partition)
 
     def start_again(self) -> None:
-        """Every offset of before belongs to another topic."""
+        """Starts again: every offset of before belongs to another topic."""
         self._gaps += sorted(self.positions)
         self.positions.clear()
         self._epochs.clear()

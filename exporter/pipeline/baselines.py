@@ -78,7 +78,7 @@ def samples_of_usual(usual: DataFrame, groups: DataFrame) -> DataFrame:
 
 
 def by_subject(samples: DataFrame) -> DataFrame:
-    """One row for each id, group and topic that samples count for."""
+    """Returns one row for each id, group and topic that samples count for."""
     single = (f.struct(f.lit(kind).alias("kind"), f.col(kind).alias("name")) for kind in ("transactional_id", "group"))
     topics = f.transform("topics", lambda topic: f.struct(f.lit("topic").alias("kind"), topic.alias("name")))
     return (

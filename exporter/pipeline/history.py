@@ -42,7 +42,7 @@ def read_history(spark: SparkSession, history: Place, table: str, files: Iterabl
 
 
 def _few_rows(files: Sequence[HistoryFile]) -> pa.Table | None:
-    """All rows; None if there are too many."""
+    """Reads all rows; None if there are too many."""
     parts: list[pa.Table] = []
     for first in range(0, len(files), _FILES_AT_ONCE):
         parts += in_parallel(_rows_of, files[first : first + _FILES_AT_ONCE], files[0].path)

@@ -29,7 +29,7 @@ class LogSource:
 
     cluster_id: str
     offsets: Mapping[int, int]
-    """The first offset of a first run, by partition."""
+    """First offset of a first run, by partition."""
     options: Mapping[str, str] = field(repr=False)
     """Options of Spark's Kafka source, passwords among them."""
 
@@ -115,6 +115,6 @@ def _tls(tls: TlsSettings) -> Mapping[str, str]:
 
 
 def _quoted(value: str) -> str:
-    """A string in the syntax of JAAS."""
+    """Quotes a string in the syntax of JAAS."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

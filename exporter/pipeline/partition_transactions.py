@@ -101,7 +101,7 @@ def exact_start() -> Column:
 
 
 def _seen(observations: DataFrame) -> DataFrame:
-    """An observation is a partition transaction that was seen once."""
+    """Returns observations as partition transactions that were seen once."""
     return observations.select(
         *KEY,
         *("producer_epoch", "started_at", "groups"),

@@ -44,7 +44,7 @@ class Representation:
 
     @property
     def body(self) -> bytes:
-        """All chunks as one: a copy."""
+        """Joins all chunks: a copy."""
         return b"".join(self.chunks)
 
 

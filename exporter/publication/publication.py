@@ -35,7 +35,7 @@ class Publication:
     """The input of one publication."""
 
     evaluation: Evaluation | None
-    """None before the first snapshot and when it is stale: then the cluster has no series."""
+    """Evaluation; None before the first snapshot and when it is stale: then the cluster has no series."""
     process: ProcessStatus
     status: ClusterStatus
     options: PublishOptions

@@ -9,7 +9,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def escape(value: str) -> str:
-    r"""A label value with escaped backslash, double quote and line feed."""
+    """Escapes backslash, double quote and line feed of a label value."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

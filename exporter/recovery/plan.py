@@ -160,7 +160,7 @@ SAME = (
 
 
 def what_changed(before: TransactionRow | PlannedAbort, now: TransactionRow) -> str | None:
-    """The first difference of the two, as a phrase; None if they are the same transaction in the same state."""
+    """Returns the first difference of the two, as a phrase; None if they are the same transaction in the same state."""
     for name in SAME:
         was, is_now = getattr(before, name), getattr(now, name)
         if was != is_now:

@@ -39,7 +39,7 @@ class PlanFileError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAbort:
-    """One transaction to be aborted, as it was when the plan was made."""
+    """Transaction to be aborted, as it was when the plan was made."""
 
     topic: str
     partition: int

@@ -86,7 +86,7 @@ class CoordinatorOnBrokers:
 
 
 def what_changed(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> str | None:
-    """The first difference of `now` to the transaction of the plan, as a phrase; None if it is the same."""
+    """Returns the first difference of `now` to the transaction of the plan, as a phrase; None if it is the same."""
     for name in ("producer_id", "producer_epoch", "state", "start_time_ms", "timeout_ms", "coordinator"):
         was, is_now = getattr(shown, name), getattr(now, name)
         if was != is_now:

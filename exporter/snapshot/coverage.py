@@ -43,7 +43,7 @@ class Impact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerCoverage:
-    """One broker of the cluster that was queried."""
+    """Broker that was queried, with the failure of its requests."""
 
     broker: int
     host: str

@@ -67,7 +67,7 @@ class TransactionKeys:
 
     @classmethod
     def joined(cls, parts: Sequence[TransactionKeys]) -> TransactionKeys:
-        """All of `parts`; each topic once, since a cycle's keys are those of the cycle before and more."""
+        """Joins all of `parts`; each topic once, since a cycle's keys are those of the cycle before and more."""
         topics: dict[tuple[str, str], int] = {}
         columns = []
         for part in parts:
@@ -82,7 +82,7 @@ class TransactionKeys:
         )
 
     def rows(self) -> Iterator[TransactionKey]:
-        """Each as a record."""
+        """Yields each key as a record."""
         numbers = zip(*(getattr(self, name).tolist() for name in _NUMBERS), strict=True)
         for topic, (partition, producer_id, start_offset) in zip(self.topic.tolist(), numbers, strict=True):
             yield TransactionKey(self.topics[topic], partition, producer_id, start_offset, self.topic_ids[topic])

@@ -143,7 +143,7 @@ class Partitions:
 
     @property
     def included_count(self) -> int:
-        """All others, read or not."""
+        """Number of partitions that are not excluded, read or not."""
         return len(self) - self.excluded_count
 
     def is_read(self, topic: str, partition: int) -> bool:

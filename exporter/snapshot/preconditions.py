@@ -60,10 +60,10 @@ class Acls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerContact:
-    """One broker, or one bootstrap address, and whether it responds."""
+    """Contact with a broker, or a bootstrap address: whether it responds."""
 
     broker: int | None
-    """None for a bootstrap address that no broker has as its own."""
+    """Id of the broker; None for a bootstrap address that no broker has as its own."""
     address: str
     latency_ms: float | None = None
     """Latency of a request over an open connection; None if the broker does not respond."""

@@ -65,7 +65,7 @@ class ProducerEntries(ProducerEntry[Int64Column, Int32Column]):
 
     @classmethod
     def joined(cls: type[_Columns], parts: Iterable[_Columns]) -> _Columns:  # noqa: PYI019
-        """All entries of `parts`, which must not be empty."""
+        """Joins all entries of `parts`, which must not be empty."""
         every = tuple(parts)
         return cls(
             **{column.name: np.concatenate([getattr(part, column.name) for part in every]) for column in fields(cls)}

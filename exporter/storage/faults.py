@@ -49,7 +49,7 @@ _LENGTH_MAX: Final = 300
 
 
 def reason_of(error: BaseException) -> str:
-    """One line."""
+    """Returns the reason in one line."""
     text = _COLOURS.sub("", str(error))
     code, message = _code_and_message(text)
     if code is None:

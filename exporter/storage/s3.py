@@ -23,7 +23,7 @@ class S3Settings:
     endpoint: str | None
     """URL of an S3-compatible store; None for AWS."""
     region: str | None
-    """None leaves it to the library."""
+    """Region; None leaves it to the library."""
     is_path_style: bool
     """The bucket is in the path of a URL, not in its host."""
 

@@ -12,7 +12,7 @@ from exporter.transaction_log.records import Decoded, Tombstone, TransactionReco
 
 
 class LoggedState(NamedTuple):
-    """One record of `__transaction_state`."""
+    """Record of `__transaction_state`."""
 
     state_partition: int
     offset: int

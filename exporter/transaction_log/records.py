@@ -150,7 +150,7 @@ def _partitions(value: bytes, at: int, *, is_flexible: bool) -> tuple[frozenset[
 
 
 def _length(value: bytes, at: int, *, is_flexible: bool) -> tuple[int, int]:
-    """An array's length, 0 if it is null."""
+    """Decodes an array's length, 0 if it is null."""
     if is_flexible:
         length, at = read_uvarint(value, at)
         length -= 1

@@ -71,7 +71,7 @@ def _bound(
 
 
 def url_of(listener: Listener, scheme: str) -> str:
-    """A URL that works on this machine."""
+    """Returns a URL that works on this machine."""
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104  # compared, not bound
         host = "localhost"

@@ -193,7 +193,7 @@ def _request(scope: Scope, address: str) -> Request:
 
 
 def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """A repeated header counts as one list (RFC 9110, section 5.3)."""
+    """Joins repeated headers to one list (RFC 9110, section 5.3)."""
     joined: dict[str, str] = {}
     for name, value in headers:
         joined[name] = f"{joined[name]}, {value}" if name in joined else value

@@ -58,7 +58,7 @@ def tls_error_in(error: BaseException) -> ssl.SSLError | None:
 
 
 def describe_error(error: BaseException) -> str:
-    """A phrase without a full stop."""
+    """Returns a phrase for an error, without a full stop."""
     tls_error = tls_error_in(error)
     if tls_error is not None:
         return _tls_in_words(tls_error)

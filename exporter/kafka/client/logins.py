@@ -36,7 +36,7 @@ class Logins:
 
     clock: Callable[[], float] = time.monotonic
     allowed_hosts: tuple[re.Pattern[str], ...] | None = None
-    """None: credentials may be sent to every host that metadata names."""
+    """Hosts to which credentials may be sent; None: every host that metadata names."""
     _refusals: dict[object, _Refusal] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -69,7 +69,9 @@ _known_lock = threading.Lock()
 
 
 def logins_of(kafka: KafkaSettings) -> Logins:
-    """The one status of these credentials at these bootstrap servers; other credentials begin without a pause."""
+    """Returns the shared status of these credentials at these bootstrap servers; other credentials begin without a
+    pause.
+    """
     sasl = None if kafka.sasl is None else astuple(kafka.sasl)
     words = repr((kafka.bootstrap, kafka.security_protocol, sasl, kafka.allowed_hosts)).encode()
     key = hashlib.blake2b(words, key=_pepper).digest()

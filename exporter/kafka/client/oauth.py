@@ -32,7 +32,7 @@ class NoTokenError(foreign.SaslAuthenticationFailedError):  # type: ignore[misc]
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
-    """One token at a time, for all connections."""
+    """Token for all connections, one at a time."""
 
     def __init__(self, oauth: OauthSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -55,7 +55,7 @@ async def producers_kept_ms(client: ClusterClient, brokers: Iterable[int]) -> in
 
 
 async def _number(client: ClusterClient, broker: int, name: str) -> int | str:
-    """One of the broker's own settings, or why it is unknown."""
+    """Returns one of the broker's own settings, or why it is unknown."""
     try:
         code, values = await read_configs(client, broker, BROKER_RESOURCE, str(broker), [name])
     except BrokerFault as fault:

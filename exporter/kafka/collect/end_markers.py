@@ -177,7 +177,7 @@ def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLea
 
 
 async def _look_at_all(search: _Search, places: list[MarkerPlace]) -> None:
-    """One after the other: they are at one broker."""
+    """Reads one place after the other: they are at one broker."""
     for place in places:
         if place.producer_id in search.committed:
             continue

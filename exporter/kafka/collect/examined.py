@@ -31,7 +31,7 @@ class SeenBefore:
     """Transactions that earlier cycles have seen open."""
 
     keys: TransactionKeys | None = NO_KEYS
-    """None treats every transaction as seen."""
+    """Keys of transactions seen before; None treats every transaction as seen."""
     log_facts: LogFacts = field(default_factory=dict)
     """Facts from the logs of suspects that were read."""
 
@@ -59,7 +59,7 @@ def were_seen(examined: ExaminedEntries, seen: SeenBefore) -> BoolColumn:
 
 
 def keys_of(topology: Topology, entries: Entries) -> TransactionKeys:
-    """Their identity over cycles."""
+    """Returns the identity of the entries over cycles."""
     return TransactionKeys(
         topics=topology.topics,
         topic_ids=topology.topic_ids,

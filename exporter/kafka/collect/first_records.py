@@ -34,7 +34,7 @@ class FirstRecord:
 
 
 async def first_records(client: ClusterClient, opened: Sequence[TransactionKey]) -> list[FirstRecord]:
-    """The first record of each transaction; one that cannot be read says why."""
+    """Reads the first record of each transaction; one that cannot be read says why."""
     return list(await client.gather(_first_record(client, transaction) for transaction in opened))
 
 

@@ -94,7 +94,7 @@ async def _state_partitions(client: ClusterClient, leaders: StateLeaders) -> tup
 
 
 async def _is_id_refused(client: ClusterClient, broker: int) -> bool:
-    """Any broker shows it: authorization comes before coordination."""
+    """Returns whether the id is refused; any broker shows it, because authorization comes before coordination."""
     made_up = secrets.token_urlsafe(24)
     answer = (await describe_ids(client, broker, [made_up])).get(made_up)
     return answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name

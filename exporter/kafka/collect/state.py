@@ -48,7 +48,7 @@ class ExaminedEntries:
         return replace(self, entries=self.entries.those(rows), second_read=self.second_read[rows])
 
     def at_leader(self, entry: int) -> OpenAtLeader:
-        """One entry, as its followers are queried about it."""
+        """Returns one entry, as its followers are queried about it."""
         return OpenAtLeader(self.partition(entry), self.entries.one(entry))
 
     def key(self, entry: int) -> TransactionKey:

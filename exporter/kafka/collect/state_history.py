@@ -28,7 +28,7 @@ STATES_MAX = 20_000
 
 @dataclass(slots=True)
 class StatePartition:
-    """One partition of the log, whose batches are taken in order."""
+    """Partition of the log, whose batches are taken in order."""
 
     number: int
     leader: int

@@ -30,7 +30,7 @@ _MARKER_VALUE = struct.Struct(">hi")
 
 
 class Batch(NamedTuple):
-    """One batch that may have a producer, without its records."""
+    """Batch that may have a producer, without its records."""
 
     base_offset: int
     next_offset: int
@@ -122,8 +122,6 @@ def _batch(records: bytes, at: int, end: int) -> Batch:
 
 
 class Record(NamedTuple):
-    """One record."""
-
     offset: int
     timestamp_ms: int
     key: bytes | None

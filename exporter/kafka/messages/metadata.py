@@ -150,7 +150,7 @@ class _Walk:
             raise MalformedBytesError("bytes after its end")
 
     def _take_brokers(self) -> int:
-        """Everything before the topics."""
+        """Reads everything before the topics."""
         body = self.body
         (self._throttle_time_ms,) = struct.unpack_from(">i", body, 0)
         broker_count, at = length(body, 4)

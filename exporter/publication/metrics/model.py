@@ -61,7 +61,7 @@ class MetricSource(Generic[Of]):
     """The source of a metric's values."""
 
     part: Callable[[Publication], Of | None]
-    """None: the metric has no series."""
+    """Input of the metric; None: it has no series."""
     is_of_process: bool = False
     """True for values about the process: published once, without the label `cluster` of a fleet."""
 

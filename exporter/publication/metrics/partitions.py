@@ -57,7 +57,7 @@ def partition_late_prepared(evaluation: Evaluation) -> Samples:
 
 
 def partition_unusually_long(evaluation: Evaluation) -> Samples:
-    """No series without a baseline."""
+    """Returns no series without a baseline."""
     if not evaluation.has_baseline:
         return ()
     return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.unusually_long_transactions)

@@ -11,7 +11,7 @@ from exporter.snapshot.origin import Protection
 
 
 def by_check(protection: Protection) -> Iterable[Sample]:
-    """No series for a check that could not be read."""
+    """Returns no series for a check that could not be read."""
     for name, check in CHECKS.items():
         state = check(protection).state
         if state is not ProtectionState.UNKNOWN:

@@ -150,7 +150,7 @@ def _proof_failures(evaluation: Evaluation) -> list[tuple[str, str]]:
 
 
 def _examples(evaluation: Evaluation, reason: str) -> str:
-    """The first partitions that could not be read for this reason."""
+    """Returns the first partitions that could not be read for this reason."""
     partitions = evaluation.snapshot.partitions
     index = partitions.reasons.index(reason) if reason in partitions.reasons else -1
     rows = np.flatnonzero((partitions.reason == index) & ~partitions.was_read)
@@ -190,7 +190,7 @@ def breakable(text: str) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[str], attributes: str = "") -> str:
-    """A heading that begins with # is of a column of numbers."""
+    """Renders a table; a heading that begins with # is of a column of numbers."""
     head = "".join(
         f'<th class="number">{_e(text[1:])}</th>' if text.startswith("#") else f"<th>{_e(text)}</th>"
         for text in headings

@@ -34,7 +34,7 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One title, and sentences that a reader must not miss."""
+    """Title of the page, and sentences that a reader must not miss."""
 
     level: Severity
     title: str

@@ -31,7 +31,7 @@ _START_SOURCE = {
 
 
 def suspects_section(publication: Publication) -> str:
-    """Every suspect up to the maximum, worst first."""
+    """Renders every suspect up to the maximum, worst first."""
     evaluation, suspects = publication.evaluation, publication.suspects
     if evaluation is None or not evaluation.suspect_count:
         return ""
