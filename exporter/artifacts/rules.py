@@ -33,9 +33,7 @@ THRESHOLD: Final = re.compile(r"(?P<value>\S+) # threshold: (?P<name>\w+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Values that may differ from the files. Everything is text that ends up in a rule, so a template may stand in its
-    place.
-    """
+    """Values that may differ from the files. All are text that ends up in a rule, so each may be a template."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """Added to each alert; its own labels stay."""

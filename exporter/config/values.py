@@ -247,8 +247,8 @@ def whole_number_kind(minimum: int, maximum: int) -> SettingType:
 
 
 def one_of_kind(*choices: str) -> SettingType:
-    """Returns the type of a setting with `choices`, upper and lower case alike; the schema accepts those as written
-    here, and lower case.
+    """Returns the type of a setting with `choices`, upper and lower case alike; the schema has them as written and in
+    lower case.
     """
 
     def parse(value: Any) -> str:

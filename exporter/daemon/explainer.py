@@ -36,9 +36,7 @@ class Explainer:
         self._tries: Counter[TransactionKey] = Counter()
 
     def causes(self, incidents: Incidents, scan: ScanSettings) -> Mapping[TransactionKey, Conclusion]:
-        """Finds the cause of one transaction at most, in half of the time between a cycle's deadline and the next
-        cycle.
-        """
+        """Finds the cause of one transaction at most, in half of the time from a deadline to the next cycle."""
         waiting = unexplained(incidents)
         self._tries = Counter({suspect.key: self._tries[suspect.key] for suspect in waiting})
         suspect = min(waiting, key=lambda one: self._tries[one.key], default=None)

@@ -129,9 +129,7 @@ class IncidentsFile:
 
 
 def in_words(record: FirstRecord) -> str:
-    """Formats the first record for the time line. Header names are whatever a client chose: other characters are shown
-    as ?.
-    """
+    """Formats the first record for the time line. A client chooses header names: other characters are shown as ?."""
     if record.timestamp_ms < 0:
         return f"its first record could not be read: {record.unread}"
     names = [re.sub(r"[^-_.:/=+a-zA-Z0-9]", "?", name)[:100] for name in record.headers]

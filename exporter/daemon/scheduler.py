@@ -134,9 +134,7 @@ class Scheduler:
         return (lambda: self.orders.put(Order.RELOAD)) if self.settings.publish.reload_endpoint else None
 
     def liveness(self) -> str | None:
-        """Returns None while the loop runs; otherwise a sentence. No state of Kafka makes it fail, and no single
-        cluster.
-        """
+        """Returns None while the loop runs, otherwise a sentence. No state of Kafka and no single cluster makes it fail."""
         scans = [cluster.settings.scan for cluster in self.settings.watched]
         longest_s = LIVENESS_CYCLES * max(scan.interval_ms + scan.deadline_ms for scan in scans) / 1000
         silent_s = self._clock() - self._last_beat

@@ -27,9 +27,7 @@ class Unread:
 
 
 def topics_of(snapshot: Snapshot) -> tuple[int, tuple[Unread, ...]]:
-    """Returns the number of topics read in full, and the others, each with its first reason. `serve` calls it in every
-    cycle.
-    """
+    """Returns the number of topics read in full, and the others with their first reason. `serve` calls this each cycle."""
     partitions = snapshot.partitions
     rows = np.flatnonzero(partitions.is_unread)
     index, first, count = np.unique(partitions.topic[rows], return_index=True, return_counts=True)

@@ -70,9 +70,7 @@ class Evidence:
     unaware_replicas: tuple[int, ...]
     """In-sync followers that do not know the producer."""
     unconfirmed: str | None
-    """Reason why the leader of the partition, or of its state partition, is not confirmed; None if it is, or was not
-    checked.
-    """
+    """Reason why the leader of the partition, or of its state partition, is unconfirmed; None if confirmed or not checked."""
     last_timestamp_ms: int
     """Timestamp of the producer's last write on this partition, by the client's clock."""
     end_markers: tuple[EndMarker, ...]

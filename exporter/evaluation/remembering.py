@@ -186,9 +186,7 @@ def _superseded_epoch(evidence: Evidence, verdict: Verdict) -> int | None:
 
 
 def _watched_from_ms(evidence: Evidence, monotonic_ms: int | None) -> int | None:
-    """Returns the instant from which this transaction is watched: a producer that continues takes old records into its
-    next one.
-    """
+    """Returns since when this transaction is watched: a producer that continues takes old records into its next one."""
     before, transaction = evidence.remembered, evidence.transaction
     if before is None or before.watched_from_ms is None:
         return monotonic_ms

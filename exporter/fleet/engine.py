@@ -228,9 +228,7 @@ def _cancel(context: SparkContext, tag: str) -> None:
 
 
 def _has_ended(context: SparkContext) -> bool:
-    """True if the application has ended by itself, by `stop`, or because the master has removed it: PySpark does not
-    report it.
-    """
+    """True if the application has ended by itself, by `stop`, or by the master: PySpark does not report it."""
     return context._jsc is None or bool(context._jsc.sc().isStopped())  # noqa: SLF001
 
 

@@ -45,9 +45,7 @@ async def latest_offsets(
 async def offset_at_time(
     client: ClusterClient, leader: int, partition: TopicPartition, timestamp_ms: int
 ) -> int | None:
-    """Returns the first offset with that timestamp or a later one, or LOG_START; None if there is none. Raises
-    BrokerFault.
-    """
+    """Returns the first offset with that timestamp or a later one, or LOG_START; None without one. Raises BrokerFault."""
     found, failures = await offsets_at(client, {partition: leader}, timestamp_ms)
     if failures:
         raise failures[partition]

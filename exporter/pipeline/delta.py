@@ -308,9 +308,7 @@ def _part(place: PurePath, name: str) -> str | None:
 
 
 def _lacks(known: Any, wanted: Any) -> bool:
-    """Returns whether parts of a column are missing; parts that `known` alone has are of a newer version of this
-    program.
-    """
+    """Returns whether parts of a column are missing; parts that only `known` has are of a newer version of this program."""
     if isinstance(wanted, ArrayType):
         return _lacks(known.element_type, wanted.element_type)
     if not isinstance(wanted, StructType):

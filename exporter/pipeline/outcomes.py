@@ -169,8 +169,8 @@ def _near(placed: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _fits(decision: str) -> Column:
-    """True if the decision is of a transaction that had begun when this one was seen, was decided before it was gone,
-    and has its partition.
+    """True if the decision has the partition, and is of a transaction begun before the sighting and decided before it
+    was gone.
 
     Null columns exclude nothing.
     """

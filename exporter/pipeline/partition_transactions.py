@@ -157,9 +157,7 @@ def _aggregated(rows: DataFrame, producers: DataFrame, counts: Observation) -> D
 
 
 def _verdicts() -> Column:
-    """Verdicts in order of first appearance. A single one, the usual case, goes without the functions that Spark
-    interprets.
-    """
+    """Verdicts in order of first appearance. A single one, the usual case, needs no function that Spark interprets."""
     first_seen = {verdict: f.col(column) for verdict, column in _COLUMN_OF_VERDICT.items()}
     label = f.coalesce(*(f.when(column.isNotNull(), f.lit(verdict)) for verdict, column in first_seen.items()))
     only = f.struct(f.coalesce(*first_seen.values()).alias("first_seen"), label.alias("verdict"))

@@ -111,9 +111,7 @@ class Tables:
         self.transactions.commit(current.snapshot, run=run, added=added, removed=(file.path for file in removed))
 
     def folder_of(self, table: Table, run: int) -> Place:
-        """Folder for a run's new files of a table: nobody else writes there, not even Spark's process of a run that was
-        killed.
-        """
+        """Folder for a run's new files of a table: nothing else writes there, not even Spark's process of a killed run."""
         return table.folder / f"run-{run}"
 
     def identities_of(self, run: int) -> Place:

@@ -59,7 +59,7 @@ class Partition(Protocol):
     """One partition. By default, methods raise BrokerFault, KafkaRequestError, ClusterUnavailableError."""
 
     def look(self, coordinated: DecidingCoordinator | None = None) -> PartitionState:
-        """Reads the partition's state at its leader. Raises KafkaRequestError if that broker is not confirmed as its
+        """Reads the partition's state at its leader. Raises KafkaRequestError if that broker is not confirmed as
         leader.
 
         `coordinated`: also raises it if that broker is not confirmed as the coordinator of that id.

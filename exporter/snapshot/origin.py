@@ -35,9 +35,7 @@ class LoggedMarker:
     offset: int
     producer_epoch: int
     coordinator_epoch: int
-    """Epoch of the coordinator that had the marker written, the leader epoch of its partition of `__transaction_state`;
-    -1 if unknown.
-    """
+    """Epoch of the coordinator that requested the marker, that is of its `__transaction_state` partition; -1 if unknown."""
     timestamp_ms: int
     """Timestamp by the clock of the partition's leader."""
     leader_epoch: int

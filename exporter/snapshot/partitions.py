@@ -94,9 +94,7 @@ class Partitions:
     answer: Int8Column
     """(P,) `PartitionResult`."""
     reasons: tuple[str, ...]
-    """Reasons why partitions could not be read: short names such as `no_leader`, `timed_out`,
-    `TOPIC_AUTHORIZATION_FAILED`.
-    """
+    """Reasons why partitions could not be read, such as `no_leader`, `timed_out`, `TOPIC_AUTHORIZATION_FAILED`."""
     reason: Int16Column
     """(P,) index into `reasons`, -1 where the partition was read."""
     producers: Int32Column

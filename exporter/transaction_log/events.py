@@ -207,9 +207,7 @@ def _completed(record: TransactionRecord, same: TransactionalIdState | None, wri
 
 
 def outcome_of(prepared: TransactionRecord, ongoing: TransactionRecord | None) -> Outcome:
-    """Returns the outcome, by client or coordinator; `ongoing` is the last record before the decision, None if none was
-    seen.
-    """
+    """Returns the outcome, by client or coordinator; `ongoing` is the last record before the decision, None without one."""
     if prepared.status is TransactionState.PREPARE_COMMIT:
         return Outcome.COMMITTED
     if ongoing is None or prepared.producer_id != ongoing.producer_id:

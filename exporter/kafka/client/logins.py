@@ -69,9 +69,7 @@ _known_lock = threading.Lock()
 
 
 def logins_of(kafka: KafkaSettings) -> Logins:
-    """Returns the shared status of these credentials at these bootstrap servers; other credentials begin without a
-    pause.
-    """
+    """Returns the shared status of these credentials at these servers; other credentials begin without a pause."""
     sasl = None if kafka.sasl is None else astuple(kafka.sasl)
     words = repr((kafka.bootstrap, kafka.security_protocol, sasl, kafka.allowed_hosts)).encode()
     key = hashlib.blake2b(words, key=_pepper).digest()

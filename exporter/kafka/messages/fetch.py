@@ -64,9 +64,7 @@ class Fetched(NamedTuple):
     records: bytes
     high_watermark: int
     diverges_at: int | None
-    """Offset from which the leader's log differs: another leader had the one that was read, and it was truncated
-    (KIP-595).
-    """
+    """Offset from which the leader's log differs: another leader had what was read, and it was truncated (KIP-595)."""
 
 
 def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Mapping[int, Fetched]:

@@ -130,9 +130,7 @@ class _Walk:
     def __init__(self, body: bytes) -> None:
         self.body = body
         self.rows = array("q")
-        """Row of each partition: where it begins, where its replicas begin, their count, the same of those in sync, its
-        end.
-        """
+        """Row of each partition: where it begins, where its replicas begin, how many, how many are in sync, its end."""
         self._topics: list[str] = []
         self._topic_ids: list[str] = []
         self._errors: list[int] = []

@@ -139,9 +139,7 @@ def _at(entry: np.dtype[Any], field: str) -> int:
 
 @cache
 def _steps(entry_bytes: int) -> tuple[int, ...]:
-    """Returns how far the next partition is from one without a message, by the byte at _COUNT_AT; 0 if that byte is not
-    enough.
-    """
+    """Returns how far the next partition is from one without a message, by the byte at _COUNT_AT; 0 if that needs more."""
     return tuple(PARTITION_BYTES + (byte - 1) * entry_bytes if 0 < byte < 0x80 else 0 for byte in range(256))  # noqa: PLR2004
 
 
