@@ -70,7 +70,7 @@ class Evidence:
     unaware_replicas: tuple[int, ...]
     """In-sync followers that do not know the producer."""
     unconfirmed: str | None
-    """Reason why the leader of the partition, or of its state partition, is unconfirmed; None if confirmed or not checked."""
+    """Reason why the leader of the partition or its state partition is unconfirmed; None if confirmed or unchecked."""
     last_timestamp_ms: int
     """Timestamp of the producer's last write on this partition, by the client's clock."""
     end_markers: tuple[EndMarker, ...]
