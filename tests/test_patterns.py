@@ -83,6 +83,6 @@ def test_a_long_id_is_of_no_group() -> None:
 
 def test_reading_patterns_warns_of_nothing() -> None:
     """The parser of `re` is not public; where it moves, this says so."""
-    program = "from exporter.patterns import bounded; print(bounded('a.*').pattern)"
+    program = "from exporter.patterns import compile_bounded; print(compile_bounded('a.*').pattern)"
 
     assert subprocess.check_output([sys.executable, "-W", "error", "-c", program], text=True) == "a.*\n"
