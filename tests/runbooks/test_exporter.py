@@ -57,6 +57,7 @@ def test_down(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
         settings_file("watcher")
         with serving(None, tmp_path, config_file=path) as again:
             about(desk, again, path)
+            again.until(lambda metrics: CLUSTER_INFO in metrics)
             operator.pastes("get", "/-/ready", shows="Ready.")
 
 
