@@ -39,7 +39,7 @@ class LogProgress:
         return Position(self.positions[partition], self._epochs.get(partition, -1))
 
     def records_in(self, partition: int, records: bytes) -> Iterator[LogRecord]:
-        """Yields the records of a response from the position on, which goes on with them. Raises MalformedAnswerError."""
+        """Yields the records of a response from the position on, which goes on with them. Raises MalformedResponseError."""
         begin = self.positions[partition]
         for batch in batches_from(records, begin):
             if batch.is_compressed:

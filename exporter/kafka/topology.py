@@ -112,7 +112,7 @@ class Topology:
 def topology_of(answer: MetadataColumns) -> Topology:
     """The topology in a Metadata response. Partitions that it omits from a topic appear without a leader.
 
-    Raises MalformedAnswerError.
+    Raises MalformedResponseError.
     """
     if not answer.brokers:
         # A broker that has not caught up with its controller: an empty cluster would look like one without transactions.
@@ -167,7 +167,7 @@ def topology_of(answer: MetadataColumns) -> Topology:
 
 
 def _sizes(answer: MetadataColumns, topics: int, topic_of_entry: Int64Column) -> Int64Column:
-    """(T,) rows of each topic, gaps included. Raises MalformedAnswerError if that is impossible.
+    """(T,) rows of each topic, gaps included. Raises MalformedResponseError if that is impossible.
 
     If all gaps together are too many, the topics that lack most get no more rows than partitions that they name.
     """

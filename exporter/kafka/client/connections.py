@@ -217,7 +217,7 @@ class Connections:
     def decode(self, received: ReceivedResponse, read: Callable[[Any], Any]) -> Any:
         """Returns what `read` makes of a response.
 
-        Raises BrokerFault if `read` raises it, MalformedAnswerError, or TypeError (null where a value is required). A
+        Raises BrokerFault if `read` raises it, MalformedResponseError, or TypeError (null where a value is required). A
         connection that sent an invalid response is not used again; its throttle time is ignored too.
         """
         address, api = received.address, received.api

@@ -54,7 +54,7 @@ async def _first_record(client: ClusterClient, opened: TransactionKey) -> FirstR
 
 
 def of_records(records: bytes, opened: TransactionKey) -> FirstRecord:
-    """The record at the start offset. Raises MalformedAnswerError."""
+    """The record at the start offset. Raises MalformedResponseError."""
     for batch in batches_from(records, opened.start_offset):
         if batch.base_offset != opened.start_offset or batch.producer_id != opened.producer_id:
             return FirstRecord(unread="another one is at the start offset")

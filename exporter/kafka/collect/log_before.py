@@ -72,7 +72,7 @@ async def _read_before(client: ClusterClient, examined: ExaminedEntries, key: Tr
 def not_open_at_ms(records: bytes, offset: int, start_offset: int) -> int | None:
     """The latest instant by a broker's clock in the batches from `offset` to before `start_offset`; None without one.
 
-    Raises MalformedAnswerError.
+    Raises MalformedResponseError.
     """
     return max(
         (

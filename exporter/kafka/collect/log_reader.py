@@ -47,7 +47,7 @@ class LogReader:
         self.budget.bytes_left -= size
 
     def take(self, records: bytes) -> None:
-        """Hands over the batches of a piece, and moves behind them. Raises MalformedAnswerError."""
+        """Hands over the batches of a piece, and moves behind them. Raises MalformedResponseError."""
         for batch in batches_from(records, self.next_offset):
             offset, self.next_offset = self.next_offset, batch.next_offset
             self.take_batch(batch, records, offset)

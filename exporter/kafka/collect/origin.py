@@ -52,7 +52,7 @@ class ProducerTrace:
     marker_before_ms: int = -1
 
     def take(self, batch: Batch, records: bytes, offset: int) -> None:
-        """Raises MalformedAnswerError."""
+        """Raises MalformedResponseError."""
         if batch.base_offset > offset and len(self.gaps) < NOTED_MAX:
             self.gaps.append(batch.base_offset)
         if batch.first_timestamp_ms >= 0:

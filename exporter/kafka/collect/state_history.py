@@ -45,7 +45,7 @@ class StatePartition:
     unread: str = ""
 
     def take(self, batch: Batch, records: bytes, offset: int) -> None:
-        """Raises MalformedAnswerError."""
+        """Raises MalformedResponseError."""
         expected = batch.next_offset - max(batch.base_offset, offset)
         self.has_gaps |= batch.base_offset > offset or batch.records < expected
         if batch.is_control:

@@ -63,14 +63,14 @@ def error_of(answer: Any) -> int:
 
 
 def decode_patterns(answer: Any) -> Patterns:
-    """The patterns of all resources that some ACL names. Raises MalformedAnswerError."""
+    """The patterns of all resources that some ACL names. Raises MalformedResponseError."""
     if any(resource.resource_name is None for resource in answer.resources):
         raise MalformedResponseError("an ACL on a resource without a name")
     return frozenset((_is_prefixed(resource), resource.resource_name) for resource in answer.resources)
 
 
 def decode_denials(answer: Any) -> tuple[DenyRule, ...]:
-    """The rules that deny an operation that the exporter needs. Raises MalformedAnswerError."""
+    """The rules that deny an operation that the exporter needs. Raises MalformedResponseError."""
     return tuple(
         _rule(kind, resource, acl)
         for resource in answer.resources

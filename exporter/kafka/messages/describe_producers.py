@@ -82,7 +82,7 @@ def decode(
 ) -> ProducersResponse:
     """The columns of the response: its open transactions, the entries of `producer_ids`, or `every` entry.
 
-    `like` is the layout of the previous response. Raises MalformedAnswerError if `body` is not exactly such a response.
+    `like` is the layout of the previous response. Raises MalformedResponseError if `body` is not exactly such a response.
     """
     return decode_response(
         body,

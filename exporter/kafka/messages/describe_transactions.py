@@ -19,7 +19,7 @@ def request(transactional_ids: Collection[str]) -> Any:
 def decode(broker: int, answer: Any) -> dict[str, CoordinatorTransaction | str]:
     """Transactional id -> its transaction, which `broker` coordinates, or the name of the error.
 
-    Raises MalformedAnswerError for a topic that Kafka does not accept: its name is shown.
+    Raises MalformedResponseError for a topic that Kafka does not accept: its name is shown.
     """
     return {
         row.transactional_id: _transaction(row, broker)

@@ -68,7 +68,7 @@ class Fetched(NamedTuple):
 
 
 def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Mapping[int, Fetched]:
-    """Reads each partition of a response about one topic. Raises MalformedAnswerError if it has others, or one twice."""
+    """Reads each partition of a response about one topic. Raises MalformedResponseError if it has others, or one twice."""
     found: dict[int, Fetched] = {}
     for of_topic in answer.responses:
         for response in of_topic.partitions:
@@ -91,7 +91,7 @@ def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Ma
 
 
 def fetched(answer: Any) -> tuple[int, bytes, int]:
-    """(error code, records, high watermark) of the one partition. Raises MalformedAnswerError."""
+    """(error code, records, high watermark) of the one partition. Raises MalformedResponseError."""
     partitions = [partition for topic in answer.responses for partition in topic.partitions]
     if len(partitions) != 1:
         raise MalformedResponseError(f"it has {len(partitions)} partitions, and one was requested")

@@ -43,7 +43,7 @@ def request(partitions: Mapping[str, Sequence[int]], isolation_level: int, times
 
 
 def decode(body: memoryview) -> Offsets:
-    """The result of each partition. Raises MalformedAnswerError if `body` is not exactly such a response."""
+    """The result of each partition. Raises MalformedResponseError if `body` is not exactly such a response."""
     offsets: Offsets = {}
     with reading("ListOffsets", body):
         topic_count, at = length(body, 4)

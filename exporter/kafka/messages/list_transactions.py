@@ -81,7 +81,7 @@ def request(states: Collection[str], producer_ids: Collection[int]) -> RawReques
 
 
 def decode(body: memoryview) -> ListedTransactions:
-    """The listed transactions. Raises MalformedAnswerError if `body` is not exactly such a response."""
+    """The listed transactions. Raises MalformedResponseError if `body` is not exactly such a response."""
     with reading("ListTransactions", body):
         return _decode(body.tobytes())
 

@@ -70,7 +70,7 @@ class Batch(NamedTuple):
 def batches(records: bytes) -> Iterator[Batch]:
     """The batches in order; older ones have no producer (-1). A batch that is cut off at the end is left out.
 
-    Raises MalformedAnswerError.
+    Raises MalformedResponseError.
     """
     at = 0
     while at + _PREFIX.size <= len(records):
@@ -90,7 +90,7 @@ def batches(records: bytes) -> Iterator[Batch]:
 def batches_from(records: bytes, offset: int) -> Iterator[Batch]:
     """Yields the batches with a record at or after `offset`, each offset once: a leader returns whole batches.
 
-    Raises MalformedAnswerError.
+    Raises MalformedResponseError.
     """
     for batch in batches(records):
         if batch.next_offset > offset:
@@ -129,7 +129,7 @@ class Record(NamedTuple):
 
 
 def records_in(batch: Batch, records: bytes) -> Iterator[Record]:
-    """The records of a batch of magic 2 that is not compressed (DefaultRecord). Raises MalformedAnswerError.
+    """The records of a batch of magic 2 that is not compressed (DefaultRecord). Raises MalformedResponseError.
 
     Each: length varint | attributes i8 | timestamp delta varint | offset delta varint | key and value, each with its length
     as a varint, -1 for null | headers. Varints are in zigzag coding.
@@ -165,7 +165,7 @@ def records_in(batch: Batch, records: bytes) -> Iterator[Record]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, where it ends) of a zigzag varint of up to ten bytes. Raises IndexError and MalformedAnswerError."""
+    """(value, where it ends) of a zigzag varint of up to ten bytes. Raises IndexError and MalformedResponseError."""
     byte = data[at]
     if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint, as of most
         return (byte >> 1) ^ -(byte & 1), at + 1
@@ -192,7 +192,7 @@ class Marker(NamedTuple):
 
 
 def markers_in(batch: Batch, records: bytes) -> list[Marker]:
-    """The end markers of a control batch. Raises MalformedAnswerError."""
+    """The end markers of a control batch. Raises MalformedResponseError."""
     if batch.is_compressed:  # brokers never do that
         raise MalformedResponseError("an end marker is compressed")
     try:
@@ -230,7 +230,7 @@ class Stretch:
     _open_epoch: int | None = None
 
     def take(self, batch: Batch, records: bytes, offset: int) -> None:
-        """Takes the next batch of a log that was read from `offset` on. Raises MalformedAnswerError."""
+        """Takes the next batch of a log that was read from `offset` on. Raises MalformedResponseError."""
         self.has_gaps |= batch.base_offset > offset
         if batch.producer_id != self.producer_id:
             return

@@ -94,7 +94,7 @@ def request(topics: tuple[str, ...] | None) -> RawRequest:
 
 
 def decode(body: memoryview) -> MetadataColumns:
-    """The columns of the response. Raises MalformedAnswerError if `body` is not exactly such a response."""
+    """The columns of the response. Raises MalformedResponseError if `body` is not exactly such a response."""
     return decode_response(body, "Metadata", FIELDS, _decode)
 
 

@@ -30,7 +30,7 @@ _Decoded = TypeVar("_Decoded")
 
 
 def decode_response(body: memoryview, api: str, fields: Fields, decode: Callable[[memoryview], _Decoded]) -> _Decoded:
-    """The result of `decode` for `body`, or for `body` without tagged fields. Raises MalformedAnswerError."""
+    """The result of `decode` for `body`, or for `body` without tagged fields. Raises MalformedResponseError."""
     try:
         return decode(body)
     except UNREADABLE:
@@ -40,7 +40,7 @@ def decode_response(body: memoryview, api: str, fields: Fields, decode: Callable
 
 @contextmanager
 def reading(api: str, body: memoryview) -> Iterator[None]:
-    """Raises MalformedAnswerError, with the API and the length of its response, in place of one of UNREADABLE."""
+    """Raises MalformedResponseError, with the API and the length of its response, in place of one of UNREADABLE."""
     try:
         yield
     except UNREADABLE as error:

@@ -42,7 +42,7 @@ def request(marker: Marker) -> Any:
 
 
 def decode(answer: Any) -> int:
-    """Kafka's error code. Raises MalformedAnswerError."""
+    """Kafka's error code. Raises MalformedResponseError."""
     codes = [row.error_code for marker in answer.markers for topic in marker.topics for row in topic.partitions]
     if len(codes) != 1:
         raise MalformedResponseError(f"it has {len(codes)} partitions, and one was requested")

@@ -111,7 +111,7 @@ def test_a_response_about_more_than_was_requested_is_ignored() -> None:
 
 
 def test_every_flipped_bit_is_a_response_or_a_fault() -> None:
-    """Any bytes give markers or a MalformedAnswerError, nothing else, and reading ends."""
+    """Any bytes give markers or a MalformedResponseError, nothing else, and reading ends."""
     refused = 0
     for bit in range(len(LOG) * 8):
         damaged = bytearray(LOG)

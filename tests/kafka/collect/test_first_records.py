@@ -66,7 +66,7 @@ def test_another_record_is_not_taken_for_it(log: bytes, opened: TransactionKey) 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_every_flipped_bit_is_a_record_or_a_fault(compression: int) -> None:
-    """Any bytes give a record or a MalformedAnswerError."""
+    """Any bytes give a record or a MalformedResponseError."""
     made = records("trace", compression=compression, value=b"v" * 1000)
     for bit in range(len(made) * 8):
         damaged = bytearray(made)
