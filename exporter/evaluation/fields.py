@@ -6,7 +6,7 @@ gets an attribute in `TransactionRow`, and a function in `table.py`, which finds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -64,8 +64,8 @@ class Field:
     meaning: str
     null: str = ""
     """Meaning of null; empty if the field never is null."""
-    labels: tuple[str, ...] = ()
-    """All values that a text can have; empty if there is no such list."""
+    values: type[Enum] | None = None
+    """The values that a text can have; None if there is no such list."""
     minimum: int | None = 0
     """The least number."""
     record: type | None = None
@@ -74,15 +74,32 @@ class Field:
     """Output -> why it is not there."""
     names: Mapping[Output, str] = field(default_factory=lambda: MappingProxyType({}))
     """Output -> its name there, where that is promised and another one."""
+    is_empty_where_null: bool = False
+    """True if a row, and a plan file, have an empty text for null."""
     of_suspects_only: bool = False
     """True if the field of other transactions than suspects is null, or empty text, in the history."""
     is_new_in_history: bool = False
     """Files of 0.1.0 lack it."""
     greatest: Greatest = Greatest.NOT_KEPT
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The published names of `values`."""
+        return () if self.values is None else tuple(map(_label, self.values))
+
     def name_in(self, output: Output) -> str:
         """The name in an output that has it."""
         return self.names.get(output, self.name)
+
+    def conversion(self, output: Output) -> Callable[[Any], Any] | None:
+        """The function from the value in a row to that in an output; None if they are the same."""
+        if self.record is not None:
+            return _record if self.kind is ColumnType.RECORD else _groups if output is Output.HISTORY else _records
+        if self.kind is ColumnType.TEXTS:
+            return list
+        if self.values is not None:
+            return _label_or_null
+        return _text_or_null if self.is_empty_where_null and output is not Output.PLAN else None
 
 
 def fields_of(output: Output) -> tuple[Field, ...]:
@@ -92,23 +109,24 @@ def fields_of(output: Output) -> tuple[Field, ...]:
 
 def project(row: TransactionRow, output: Output) -> dict[str, Any]:
     """The fields of `row` that an output has, as values of JSON under their names there."""
-    return {name: value(getattr(row, attribute)) for name, attribute, value in _PROJECTIONS[output]}
+    return {
+        name: getattr(row, attribute) if convert is None else convert(getattr(row, attribute))
+        for name, attribute, convert in _PROJECTIONS[output]
+    }
 
 
-def _plain(value: Any) -> Any:
-    return value
-
-
-def _text_or_null(value: Any) -> Any:
+def _text_or_null(value: str) -> str | None:
     return value or None
 
 
-def _label(value: Any) -> Any:
-    return value.label
+def _label(value: Any) -> str:
+    """The published name: numbered values have a label."""
+    name: str = getattr(value, "label", value.value)
+    return name
 
 
-def _value_or_null(value: Any) -> Any:
-    return None if value is None else value.value
+def _label_or_null(value: Any) -> str | None:
+    return None if value is None else _label(value)
 
 
 def _record(value: Any) -> Any:
@@ -117,6 +135,11 @@ def _record(value: Any) -> Any:
 
 def _records(values: Any) -> Any:
     return [_record(value) for value in values]
+
+
+def _groups(groups: Iterable[WaitingGroup] | None) -> list[str]:
+    """The names alone: the history has no column of records."""
+    return [group.group for group in groups or ()]
 
 
 _BY_LEADER: Final = {
@@ -195,7 +218,7 @@ FIELDS: Final = (
         name="start_source",
         kind=ColumnType.TEXT,
         meaning="source of the start: coordinator, transaction_log, last_write, not_open_before or first_seen",
-        labels=tuple(source.label for source in StartSource),
+        values=StartSource,
         left_out=_without(_BY_EVALUATION, Output.STATE),
     ),
     Field(
@@ -281,7 +304,7 @@ FIELDS: Final = (
         name="outcome_evidence",
         kind=ColumnType.TEXT,
         meaning="outcome on other partitions: committed (some evidence), aborted (proved) or none",
-        labels=tuple(outcome.value for outcome in OutcomeEvidence),
+        values=OutcomeEvidence,
         of_suspects_only=True,
         left_out=_without(_BY_EVALUATION, Output.INCIDENT),
     ),
@@ -295,7 +318,7 @@ FIELDS: Final = (
         name="verdict",
         kind=ColumnType.TEXT,
         meaning="the exporter's verdict; each hanging_* is a proof (docs/verdicts.md)",
-        labels=tuple(verdict.label for verdict in Verdict),
+        values=Verdict,
         left_out=_without(_BY_EVALUATION, Output.PLAN, Output.INCIDENT, Output.SERIES),
     ),
     Field(
@@ -303,7 +326,7 @@ FIELDS: Final = (
         kind=ColumnType.TEXT,
         meaning="the missing part of the proof (docs/verdicts.md)",
         null="for other verdicts than inconclusive",
-        labels=tuple(reason.value for reason in InconclusiveReason),
+        values=InconclusiveReason,
         of_suspects_only=True,
         left_out=_BY_EVALUATION,
     ),
@@ -319,6 +342,7 @@ FIELDS: Final = (
         kind=ColumnType.TEXT,
         meaning="the topic's id",
         null="from brokers without topic ids",
+        is_empty_where_null=True,
         left_out={Output.SERIES: "the same transaction on the same topic is the same series"},
     ),
     Field(
@@ -339,23 +363,7 @@ FIELDS: Final = (
 """The fields in the order of the outputs."""
 
 
-def _conversion(of: Field, output: Output) -> Callable[[Any], Any]:
-    if of.kind is ColumnType.RECORD:
-        return _record
-    if of.record is not None:
-        return _records
-    if of.kind is ColumnType.TEXTS:
-        return list
-    if of.name == "topic_id" and output is Output.JSON:
-        return _text_or_null
-    if of.name in {"start_source", "verdict"}:
-        return _label
-    return _value_or_null if of.labels else _plain
-
-
-def _projections(output: Output) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
-    for each in fields_of(output):
-        yield each.name_in(output), each.name, _conversion(each, output)
-
-
-_PROJECTIONS: Final = {output: tuple(_projections(output)) for output in Output}
+_PROJECTIONS: Final = {
+    output: tuple((each.name_in(output), each.name, each.conversion(output)) for each in fields_of(output))
+    for output in Output
+}

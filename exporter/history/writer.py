@@ -11,10 +11,9 @@ import threading
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -286,30 +285,15 @@ def _table(name: str, columns: dict[str, Any]) -> pa.Table:
 def _observations(evaluation: Evaluation) -> dict[str, Any]:
     suspects = {suspect.key: suspect for suspect in evaluation.suspects}
     matching = [suspects.get(evidence.key) for evidence in evaluation.evidence]
-    columns = {
-        field.name_in(Output.HISTORY): (
-            [None if suspect is None else getattr(suspect, field.name) for suspect in matching]
-            if field.of_suspects_only
-            else column(evaluation, field.name)
-        )
-        for field in fields_of(Output.HISTORY)
-    }
-    columns |= {name: list(map(encode, columns[name])) for name, encode in _ENCODED.items()}
-    return {"taken_at": np.full(len(matching), evaluation.snapshot.taken_at_ms, dtype=np.int64), **columns}
-
-
-def _value(of: Enum | None) -> Any:
-    return None if of is None else of.value
-
-
-_ENCODED: Mapping[str, Callable[[Any], Any]] = {
-    "start_source": lambda source: source.label,
-    "verdict": lambda verdict: verdict.label,
-    "inconclusive_reason": _value,
-    "outcome_evidence": _value,
-    "groups": lambda groups: [group.group for group in groups or ()],
-    "topic_id": lambda topic_id: topic_id or None,
-}
+    columns: dict[str, Any] = {"taken_at": np.full(len(matching), evaluation.snapshot.taken_at_ms, dtype=np.int64)}
+    for field in fields_of(Output.HISTORY):
+        if field.of_suspects_only:
+            values: Any = [None if suspect is None else getattr(suspect, field.name) for suspect in matching]
+        else:
+            values = column(evaluation, field.name)
+        convert = field.conversion(Output.HISTORY)
+        columns[field.name_in(Output.HISTORY)] = values if convert is None else list(map(convert, values))
+    return columns
 
 
 def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str, Any]:
