@@ -237,7 +237,8 @@ class Memory:
 
     def join(self, snapshot: Snapshot) -> MemoryJoin:
         """Finds the open transactions of `snapshot` in this memory, which may be that of another cluster."""
-        keys = keys_of(snapshot.partitions, snapshot.open_transactions)
+        open_ = snapshot.open_transactions
+        keys = keys_of(snapshot.partitions, open_.partition_row, open_)
         return MemoryJoin(keys, keys.places_in(self.seen if self.is_of(snapshot) else NO_KEYS), self.transactions)
 
     @property

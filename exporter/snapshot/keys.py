@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from exporter.snapshot.partitions import OpenTransactions, Partitions
-from exporter.snapshot.producers import BoolColumn, Int32Column, Int64Column
+from exporter.snapshot.producers import BoolColumn, Int32Column, Int64Column, ProducerEntries
 
 _TOPIC_SHIFT = 32
 _NUMBERS = ("partition", "producer_id", "start_offset")
@@ -128,15 +127,28 @@ def _topics_of(keys: TransactionKeys, other: TransactionKeys) -> Int64Column:
     return np.array([place(*topic) for topic in zip(keys.topics, keys.topic_ids, strict=True)], dtype=np.int64)
 
 
-def keys_of(partitions: Partitions, open_: OpenTransactions) -> TransactionKeys:
-    """The keys of all open transactions, in their order."""
+class PartitionTable(Protocol):
+    """The columns by which a row of a table of partitions is named: of `Partitions`, or of the metadata."""
+
+    @property
+    def topics(self) -> tuple[str, ...]: ...
+    @property
+    def topic_ids(self) -> tuple[str, ...]: ...
+    @property
+    def topic(self) -> Int32Column: ...
+    @property
+    def partition(self) -> Int32Column: ...
+
+
+def keys_of(partitions: PartitionTable, row: Int32Column | Int64Column, entries: ProducerEntries) -> TransactionKeys:
+    """Returns the keys of all `entries`, in their order; `row` has the row of each in `partitions`."""
     return TransactionKeys(
         topics=partitions.topics,
         topic_ids=partitions.topic_ids or ("",) * len(partitions.topics),
-        topic=partitions.topic[open_.partition_row],
-        partition=partitions.partition[open_.partition_row],
-        producer_id=open_.producer_id,
-        start_offset=open_.current_txn_start_offset,
+        topic=partitions.topic[row],
+        partition=partitions.partition[row],
+        producer_id=entries.producer_id,
+        start_offset=entries.current_txn_start_offset,
     )
 
 

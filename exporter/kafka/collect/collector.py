@@ -28,7 +28,7 @@ from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, ClusterClient, Lat
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.collect.broker_configs import max_timeout
 from exporter.kafka.collect.complete import Stopwatch, complete
-from exporter.kafka.collect.examined import SeenBefore
+from exporter.kafka.collect.examined import EarlierCycles
 from exporter.kafka.collect.log_before import LogFacts
 from exporter.kafka.collect.scan import LeaderScan, Progress, scan_leaders
 from exporter.kafka.collect.scan_requests import ScanRequests
@@ -142,8 +142,8 @@ class Collector:
         are closed in the meantime; the snapshot's coverage reports everything else.
         """
         client = self._new_client()
-        seen = SeenBefore(keys=seen_before, log_facts=self._log_facts)
-        snapshot: Snapshot = self._connections.run(self._collect, client, seen, scope, progress, search_logs)
+        earlier = EarlierCycles(keys=seen_before, log_facts=self._log_facts)
+        snapshot: Snapshot = self._connections.run(self._collect, client, earlier, scope, progress, search_logs)
         return snapshot
 
     def use(self, kafka: KafkaSettings, scan: ScanSettings, *, reconnect: bool) -> None:
@@ -237,7 +237,7 @@ class Collector:
     async def _collect(
         self,
         client: ClusterClient,
-        seen: SeenBefore,
+        earlier: EarlierCycles,
         scope: Scope,
         progress: Progress | None,
         search_logs: bool,  # noqa: FBT001 - handed on by position
@@ -253,7 +253,7 @@ class Collector:
             scan,
             limit,
             taken_at_ms=taken_at_ms,
-            seen=seen,
+            earlier=earlier,
             search_logs=search_logs,
             stopwatch=stopwatch,
             now_ms=self._now_ms,

@@ -13,7 +13,7 @@ import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import strangers
-from exporter.kafka.collect.examined import SeenBefore, set_aside, were_seen
+from exporter.kafka.collect.examined import EarlierCycles, set_aside, were_seen
 from exporter.kafka.collect.log_before import read_before_starts
 from exporter.kafka.collect.owners import unconfirmed_owners
 from exporter.kafka.collect.replicas import OpenAtLeader
@@ -56,7 +56,7 @@ async def complete(
     limit: MaxTimeout,
     *,
     taken_at_ms: int,
-    seen: SeenBefore,
+    earlier: EarlierCycles,
     search_logs: bool,
     stopwatch: Stopwatch,
     now_ms: Callable[[], int],
@@ -65,7 +65,7 @@ async def complete(
 ) -> Snapshot:
     """The snapshot of the partitions in `scan`, which began at `taken_at_ms`.
 
-    `seen` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock of
+    `earlier` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock of
     `client`; None if the scan began on another machine.
     """
     led_by_others = strangers(limit, scan.topology.brokers)
@@ -73,11 +73,12 @@ async def complete(
     scan.parts.clear()  # for a million of them this saves 88 MB
     visibility = visibility.with_strangers(led_by_others)
     coordinators, others = CoordinatorView(), None
-    effects, owners, not_open_at_ms = Effects(), dict[int, str](), dict[int, "int | None"]()
+    effects, owners = Effects(), dict[int, str]()
+    not_open_at_ms: dict[int, int | None] = {}
     if not len(examined):
         verified = Verification(examined, np.zeros(0, dtype=np.bool_))
     else:
-        coordinators, examined, others = await _ask_coordinators(client, examined, seen)
+        coordinators, examined, others = await _ask_coordinators(client, examined, earlier)
         stopwatch.lap("transactions")
         if client.remaining_s() > 0:
             verified = await reread_unexplained(client, examined, coordinators)
@@ -88,7 +89,9 @@ async def complete(
         now_ms_of_cluster = client.cluster_clock.at_ms(client.clock())
         owners = dict(await unconfirmed_owners(client, verified, coordinators, now_ms_of_cluster))
         effects = await find_impact(client, verified, coordinators, now_ms_of_cluster, search_logs=search_logs)
-        not_open_at_ms = await read_before_starts(client, verified, limit.timeout_ms, now_ms_of_cluster, seen.log_facts)
+        not_open_at_ms = await read_before_starts(
+            client, verified, limit.timeout_ms, now_ms_of_cluster, earlier.log_facts
+        )
         stopwatch.lap("impact")
         visibility = await with_state_topic(client, scan.topology, visibility)
     open_transactions = await _with_offsets(client, verified, others, owners, not_open_at_ms)
@@ -127,18 +130,19 @@ class Stopwatch:
 
 
 async def _ask_coordinators(
-    client: ClusterClient, examined: ExaminedEntries, seen: SeenBefore
+    client: ClusterClient, examined: ExaminedEntries, earlier: EarlierCycles
 ) -> tuple[CoordinatorView, ExaminedEntries, UnexaminedEntries | None]:
     """Lists the active transactions, chooses those that are examined, and describes what an earlier cycle has seen open."""
     listings = await list_transactions(client, coordinators_of(examined.topology))
-    examined, others = set_aside(examined, listings, seen, client.transactions_limit)
+    was_seen = were_seen(examined, earlier)
+    examined, was_seen, others = set_aside(examined, listings, was_seen, client.transactions_limit)
     entries = examined.entries
     producer_ids = set(entries.producer_id.tolist())
     active = by_producer_id(producer for listing in listings for producer in listing.of_producers(producer_ids))
     is_active = np.fromiter(
         (producer_id in active for producer_id in entries.producer_id.tolist()), np.bool_, count=len(entries)
     )
-    lasting = set(entries.producer_id[is_active & were_seen(examined, seen)].tolist())
+    lasting = set(entries.producer_id[is_active & was_seen].tolist())
     described, unclear = await describe(client, [active[producer_id] for producer_id in sorted(lasting)])
     transactions = tuple({**active, **by_producer_id(described)}.values())
     return CoordinatorView(listings, transactions, unclear), examined, others

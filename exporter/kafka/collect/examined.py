@@ -15,7 +15,6 @@ from exporter.kafka.collect.log_before import LogFacts
 from exporter.kafka.collect.scan import Entries
 from exporter.kafka.collect.state import ExaminedEntries, UnexaminedEntries
 from exporter.kafka.coordinators import Listing
-from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     ACTIVE_STATES,
     COMPLETING_STATES,
@@ -23,12 +22,13 @@ from exporter.snapshot import (
     BoolColumn,
     TransactionKeys,
     TransactionState,
+    keys_of,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenBefore:
-    """Transactions that earlier cycles have seen open."""
+class EarlierCycles:
+    """Knowledge of earlier cycles about open transactions."""
 
     keys: TransactionKeys | None = NO_KEYS
     """Keys of transactions seen before; None treats every transaction as seen."""
@@ -37,43 +37,30 @@ class SeenBefore:
 
 
 def set_aside(
-    examined: ExaminedEntries, listings: Sequence[Listing], seen: SeenBefore, limit: int
-) -> tuple[ExaminedEntries, UnexaminedEntries | None]:
-    """Returns at most `limit` of the entries, and the others; None if there are no others."""
+    examined: ExaminedEntries, listings: Sequence[Listing], was_seen: BoolColumn, limit: int
+) -> tuple[ExaminedEntries, BoolColumn, UnexaminedEntries | None]:
+    """Returns at most `limit` of the entries with their `was_seen`, and the others; None if there are no others."""
     entries = examined.entries
     if len(entries) <= limit:
-        return examined, None
+        return examined, was_seen, None
     is_listed, is_completing = _listed(entries, listings)
-    needs = _was_seen(keys_of(examined.topology, entries), seen) | ~is_listed
+    needs = was_seen | ~is_listed
     order = np.lexsort((entries.last_timestamp, ~needs))
     for part in (order[:limit], order[limit:]):
         part.sort()
     in_order = entries.those(order)
     others = UnexaminedEntries(in_order, limit, needs[order[limit:]], is_completing[order[limit:]])
-    return replace(examined.those(order[:limit]), entries=in_order.those(slice(limit))), others
+    chosen = order[:limit]
+    first = replace(examined, entries=in_order.those(slice(limit)), second_read=examined.second_read[chosen])
+    return first, was_seen[chosen], others
 
 
-def were_seen(examined: ExaminedEntries, seen: SeenBefore) -> BoolColumn:
-    """(K,) entries that an earlier cycle has seen open."""
-    return _was_seen(keys_of(examined.topology, examined.entries), seen)
-
-
-def keys_of(topology: Topology, entries: Entries) -> TransactionKeys:
-    """Returns the identity of the entries over cycles."""
-    return TransactionKeys(
-        topics=topology.topics,
-        topic_ids=topology.topic_ids,
-        topic=topology.topic[entries.row],
-        partition=topology.partition[entries.row],
-        producer_id=entries.producer_id,
-        start_offset=entries.current_txn_start_offset,
-    )
-
-
-def _was_seen(keys: TransactionKeys, seen: SeenBefore) -> BoolColumn:
-    if seen.keys is None:
-        return np.ones(len(keys), dtype=np.bool_)
-    was_seen: BoolColumn = keys.places_in(seen.keys) >= 0
+def were_seen(examined: ExaminedEntries, earlier: EarlierCycles) -> BoolColumn:
+    """(N,) entries that an earlier cycle has seen open."""
+    if earlier.keys is None:
+        return np.ones(len(examined), dtype=np.bool_)
+    keys = keys_of(examined.topology, examined.entries.row, examined.entries)
+    was_seen: BoolColumn = keys.places_in(earlier.keys) >= 0
     return was_seen
 
 

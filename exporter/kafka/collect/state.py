@@ -17,7 +17,6 @@ from exporter.snapshot import (
     EndMarkers,
     Impact,
     Int8Column,
-    Int64Column,
     SecondRead,
     TopicPartition,
     TransactionKey,
@@ -43,7 +42,7 @@ class ExaminedEntries:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def those(self, rows: BoolColumn | Int64Column) -> ExaminedEntries:
+    def those(self, rows: BoolColumn) -> ExaminedEntries:
         """Returns the entries of these rows."""
         return replace(self, entries=self.entries.those(rows), second_read=self.second_read[rows])
 

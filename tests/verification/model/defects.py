@@ -30,7 +30,6 @@ from exporter.snapshot import (
     EndMarkers,
     IdVisibility,
     Int64Column,
-    OpenTransactions,
     Partitions,
     StateTopic,
     TransactionKeys,
@@ -70,8 +69,8 @@ def _says(value: Any) -> Callable[..., Any]:
     return lambda *_arguments, **_named: value
 
 
-def _keys_without_topic_ids(partitions: Partitions, open_: OpenTransactions) -> TransactionKeys:
-    return keys_of(replace(partitions, topic_ids=()), open_)
+def _keys_without_topic_ids(partitions: Partitions, *entries: Any) -> TransactionKeys:
+    return keys_of(replace(partitions, topic_ids=()), *entries)
 
 
 def _done_as_shown(_options: Any, means: recover.ClusterAccess, shown: Plan, _forced: Any, audit: AuditLog) -> int:
