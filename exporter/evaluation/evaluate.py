@@ -16,7 +16,7 @@ from exporter.evaluation.evidence import gather
 from exporter.evaluation.memory import Facts, Memory
 from exporter.evaluation.remembering import facts_of_others, remember
 from exporter.evaluation.rules import verdict_of
-from exporter.evaluation.start import start_of
+from exporter.evaluation.start import start_of, starts_without_evidence
 from exporter.evaluation.table import transaction_row
 from exporter.evaluation.verdicts import (
     IS_SUSPECT,
@@ -28,7 +28,7 @@ from exporter.evaluation.verdicts import (
     TransactionRow,
     Verdict,
 )
-from exporter.snapshot import NULL, UNKNOWN_OFFSET, Int8Column, Int32Column, Int64Column, Snapshot
+from exporter.snapshot import UNKNOWN_OFFSET, Int32Column, Int64Column, Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 LONGEST_OTHERS_MAX = 10
@@ -43,16 +43,15 @@ def evaluate(
     baseline: Baseline = NO_BASELINE,
 ) -> Evaluation:
     """Evaluates `snapshot` with the memory of earlier cycles, the transaction log, and the baseline."""
-    told_ms = snapshot.max_timeout.timeout_ms
-    max_timeout_ms = policy.max_timeout_fallback_ms if told_ms is None else told_ms
+    timeout_ms = snapshot.max_timeout.timeout_ms
+    max_timeout_ms = policy.max_timeout_fallback_ms if timeout_ms is None else timeout_ms
     late_after_ms = max_timeout_ms + policy.late_padding_ms
     join = memory.join(snapshot)
     evidence = tuple(gather(snapshot, memory, join, journal))
     verdicts = tuple(verdict_of(e, policy) for e in evidence)
     usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
     starts = tuple(
-        start_of(e, verdict, e.last_timestamp_ms, snapshot.cluster_time_ms)
-        for e, verdict in zip(evidence, verdicts, strict=True)
+        start_of(e, verdict, snapshot.cluster_time_ms) for e, verdict in zip(evidence, verdicts, strict=True)
     )
     others = facts_of_others(snapshot, join)
     transactions = _transaction_columns(snapshot, verdicts, starts, others, late_after_ms, usual)
@@ -67,7 +66,7 @@ def evaluate(
         suspects=(),
         blocked_groups=blocked,
         max_timeout_ms=max_timeout_ms,
-        max_timeout_is_fallback=told_ms is None,
+        max_timeout_is_fallback=timeout_ms is None,
         has_baseline=snapshot.cluster_id in baseline.cluster_ids,
         usual=usual,
         policy=policy,
@@ -94,7 +93,7 @@ def _transaction_columns(
     """The columns of all open transactions; `verdicts`, `starts` and `usual` are of the examined ones."""
     now, open_ = snapshot.cluster_time_ms, snapshot.open_transactions
     last_write = open_.last_timestamp
-    others_ms, others_source = _starts_by(facts)
+    others_ms, others_source = starts_without_evidence(facts)
     just_begun = np.where(open_.is_completing, int(Verdict.COMPLETING), int(Verdict.OPEN_WITHIN_TIMEOUT))
     others = np.where(open_.needs_examination, int(Verdict.INCONCLUSIVE), just_begun)
     start_ms: Int64Column = np.concatenate((np.array([start for start, _ in starts], dtype=np.int64), others_ms))
@@ -112,18 +111,6 @@ def _transaction_columns(
         is_late=duration_ms > late_after_ms,
         is_unusually_long=is_unusually_long,
     )
-
-
-def _starts_by(facts: Facts) -> tuple[Int64Column, Int8Column]:
-    """The earliest start that was known while each was examined, otherwise the first cycle with it; and its source."""
-    start_ms = facts["first_seen_ms"]
-    source = np.full(len(start_ms), int(StartSource.FIRST_SEEN), dtype=np.int8)
-    by_coordinator = facts["coordinator_start_ms"] != NULL
-    start_ms = np.where(by_coordinator, facts["coordinator_start_ms"], start_ms)
-    source[by_coordinator] = int(StartSource.COORDINATOR)
-    is_earlier = (facts["start_ms"] != NULL) & (facts["start_ms"] < start_ms)
-    source[is_earlier] = facts["start_source"][is_earlier]
-    return np.where(is_earlier, facts["start_ms"], start_ms), source
 
 
 def partition_columns(snapshot: Snapshot, transactions: TransactionColumns) -> PartitionColumns:

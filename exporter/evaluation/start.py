@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from exporter.evaluation.evidence import CLOCKS_AGREE_WITHIN_MS, Evidence
+from exporter.evaluation.memory import Facts
 from exporter.evaluation.verdicts import StartSource, Verdict
-from exporter.snapshot import Ownership
+from exporter.snapshot import NULL, Int8Column, Int64Column, Ownership
 
 OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
 """The coordinator's transaction is this very one."""
 _OF_THE_CLIENT = frozenset({StartSource.LAST_WRITE, StartSource.NOT_OPEN_BEFORE})
 
 
-def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int) -> tuple[int, StartSource]:
+def start_of(evidence: Evidence, verdict: Verdict, now_ms: int) -> tuple[int, StartSource]:
     """The start of each transaction, in milliseconds, and its source.
 
     The start is the coordinator's while it owns the transaction. Otherwise it is the earliest that was known since the
@@ -20,7 +23,7 @@ def start_of(evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_m
     transaction, before = evidence.transaction, evidence.remembered
     if evidence.ownership in OWNED and transaction is not None and transaction.start_time_ms is not None:
         return transaction.start_time_ms, StartSource.COORDINATOR
-    start = _start_in_this_cycle(evidence, verdict, last_timestamp_ms, now_ms)
+    start = _start_in_this_cycle(evidence, verdict, now_ms)
     if before is None or before.start_ms is None or before.start_source is None:
         return start
     earlier = _not_before(before.start_ms, StartSource(before.start_source), evidence)
@@ -35,9 +38,7 @@ def _not_before(start_ms: int, source: StartSource, evidence: Evidence) -> tuple
     return start_ms, source
 
 
-def _start_in_this_cycle(
-    evidence: Evidence, verdict: Verdict, last_timestamp_ms: int, now_ms: int
-) -> tuple[int, StartSource]:
+def _start_in_this_cycle(evidence: Evidence, verdict: Verdict, now_ms: int) -> tuple[int, StartSource]:
     """The start by the sources of this cycle.
 
     In this order: the coordinator that last owned this transaction; the transaction log, if it is open there; for a proved
@@ -54,8 +55,8 @@ def _start_in_this_cycle(
         start_ms, source = remembered.coordinator_start_ms, StartSource.COORDINATOR
     elif evidence.start_in_log_ms is not None and not verdict.is_hanging:
         start_ms, source = evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
-    elif verdict.is_hanging and last_timestamp_ms > 0:
-        start_ms, source = _not_before(last_timestamp_ms, StartSource.LAST_WRITE, evidence)
+    elif verdict.is_hanging and evidence.last_timestamp_ms > 0:
+        start_ms, source = _not_before(evidence.last_timestamp_ms, StartSource.LAST_WRITE, evidence)
     return (start_ms, source) if start_ms < open_ms else (open_ms, StartSource.FIRST_SEEN)
 
 
@@ -69,3 +70,18 @@ def open_at_ms(evidence: Evidence, now_ms: int) -> int:
     first_seen_ms, watched_since_ms = evidence.remembered.first_seen_ms, now_ms - evidence.watched_ms
     # A smaller difference changes nothing, because the cluster's clock is read again and again.
     return watched_since_ms if watched_since_ms < first_seen_ms - CLOCKS_AGREE_WITHIN_MS else first_seen_ms
+
+
+def starts_without_evidence(facts: Facts) -> tuple[Int64Column, Int8Column]:
+    """(N,) the starts of transactions that this cycle did not examine, and their sources, `StartSource`.
+
+    Each is the earliest that was known while it was examined, otherwise the first cycle with it.
+    """
+    start_ms = facts["first_seen_ms"]
+    source = np.full(len(start_ms), int(StartSource.FIRST_SEEN), dtype=np.int8)
+    by_coordinator = facts["coordinator_start_ms"] != NULL
+    start_ms = np.where(by_coordinator, facts["coordinator_start_ms"], start_ms)
+    source[by_coordinator] = int(StartSource.COORDINATOR)
+    is_earlier = (facts["start_ms"] != NULL) & (facts["start_ms"] < start_ms)
+    source[is_earlier] = facts["start_source"][is_earlier]
+    return np.where(is_earlier, facts["start_ms"], start_ms), source

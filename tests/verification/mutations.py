@@ -57,8 +57,8 @@ FAULTS: Final = (
     ),
     Fault(
         "evaluation/start.py",
-        "verdict.is_hanging and last_timestamp_ms > 0",
-        "verdict.is_hanging and last_timestamp_ms",
+        "verdict.is_hanging and evidence.last_timestamp_ms > 0",
+        "verdict.is_hanging and evidence.last_timestamp_ms",
     ),
     Fault(
         "evaluation/verdicts.py", "STUCK_COMPLETING = VerdictKind.SUSPECT", "STUCK_COMPLETING = VerdictKind.ORDINARY"
