@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 SILENT_SECONDS = 1.0
-"""A shorter scan shows nothing."""
+"""A command that has printed nothing for so long shows on a terminal what it does, or waits for."""
 
 
 class Progress:

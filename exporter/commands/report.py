@@ -6,10 +6,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import Final, TextIO
+from typing import Final
 
 from exporter.commands.arguments import PROGRAM
 from exporter.commands.lines import fit, terminal_width
+from exporter.commands.progress import SILENT_SECONDS
 from exporter.commands.status import ExitStatus
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings, Settings
@@ -18,8 +19,6 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError
 
-SILENT_SECONDS: Final = 1.0
-"""A command that has printed nothing for so long says on a terminal what it waits for."""
 NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
 """Exceptions for a cluster or broker that does not respond, or refuses."""
 
@@ -29,12 +28,8 @@ def complain(sentence: str, status: ExitStatus = ExitStatus.COULD_NOT_RUN) -> Ex
 
     Returns `status`, for a command that ends with it.
     """
-    _print(sentence, sys.stderr)
+    print(fit(f"{PROGRAM}: {printable(sentence)}", terminal_width(sys.stderr)), file=sys.stderr, flush=True)
     return status
-
-
-def _print(sentence: str, stream: TextIO) -> None:
-    print(fit(f"{PROGRAM}: {printable(sentence)}", terminal_width(stream)), file=stream, flush=True)
 
 
 def complain_of_gaps(gaps: Iterable[str]) -> bool:
@@ -52,27 +47,17 @@ def visible_topics(collector: Collector) -> tuple[str, ...]:
 
 
 @contextmanager
-def waiting_notice(
-    sentence: str,
-    is_waiting: Callable[[], bool] = lambda: True,
-    *,
-    stream: TextIO | None = None,
-    after_s: float | None = None,
-) -> Iterator[None]:
-    """Prints `sentence` on a terminal if the block still runs after `after_s` seconds and `is_waiting()` is true then.
-
-    `stream` is standard error by default, `after_s` SILENT_SECONDS.
-    """
-    shown_on = sys.stderr if stream is None else stream
+def waiting_notice(sentence: str, is_waiting: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Prints `sentence` on a terminal if the block still runs after SILENT_SECONDS and `is_waiting()` is true then."""
 
     def notify() -> None:
         if is_waiting():
-            _print(sentence, shown_on)
+            complain(sentence)
 
-    if not shown_on.isatty():
+    if not sys.stderr.isatty():
         yield
         return
-    timer = threading.Timer(SILENT_SECONDS if after_s is None else after_s, notify)
+    timer = threading.Timer(SILENT_SECONDS, notify)
     timer.daemon = True
     timer.start()
     try:

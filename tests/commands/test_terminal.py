@@ -140,17 +140,20 @@ def test_a_command_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_a_command_that_has_its_response_says_nothing() -> None:
-    """The same wait after the metadata have come, and standard error that is not a terminal."""
+def test_a_command_that_has_its_response_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same wait after a response has come, and standard error that is not a terminal."""
     screen, file, is_asked = Screen(), io.StringIO(), threading.Event()
+    monkeypatch.setattr(report, "SILENT_SECONDS", 0.0)
 
     def has_ended() -> bool:
         is_asked.set()
         return False
 
-    with waiting_notice("waiting", has_ended, stream=screen, after_s=0):
+    monkeypatch.setattr(sys, "stderr", screen)
+    with waiting_notice("waiting", has_ended):
         assert is_asked.wait(10)
-    with waiting_notice("waiting", stream=file, after_s=0):
+    monkeypatch.setattr(sys, "stderr", file)
+    with waiting_notice("waiting"):
         pass
 
     assert (screen.getvalue(), file.getvalue()) == ("", "")
