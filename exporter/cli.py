@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.commands.context import Configuration, Context
-from exporter.commands.lines import fit, terminal_width
+from exporter.commands.lines import fit_terminal
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import choose_cluster, load_fleet
 from exporter.config.java_properties import from_java
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _refused(error: ConfigurationError) -> int:
     for problem in error.problems:
-        print(fit(f"{PROGRAM}: {problem}", terminal_width(sys.stderr)), file=sys.stderr)
+        print(fit_terminal(f"{PROGRAM}: {problem}", stream=sys.stderr), file=sys.stderr)
     return ExitStatus.COULD_NOT_RUN
 
 

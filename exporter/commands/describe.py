@@ -6,7 +6,7 @@ import argparse
 import time
 
 from exporter.commands.context import Context
-from exporter.commands.lines import fit, terminal_width
+from exporter.commands.lines import fit_terminal
 from exporter.commands.report import with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
@@ -40,11 +40,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     row = described(transaction, int(time.time() * 1000))
     flat = {**row, "partitions": ",".join(row["partitions"])}
-    print(
-        in_format(
-            options.format, HEADINGS, [flat], document=row, for_people=lambda: fit(in_words(row), terminal_width())
-        )
-    )
+    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=lambda: fit_terminal(in_words(row))))
     return ExitStatus.ANSWERED
 
 

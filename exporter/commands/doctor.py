@@ -9,7 +9,7 @@ from typing import Any
 
 from exporter.commands.clusters import at_the_same_time
 from exporter.commands.context import Context
-from exporter.commands.lines import fit, say, terminal_width
+from exporter.commands.lines import fit_terminal, say
 from exporter.commands.report import opened_collector
 from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
@@ -106,7 +106,7 @@ def _heading(form: str, remedies: tuple[str, ...]) -> str:
 def _text(examined: Examination) -> Iterable[str]:
     for finding in examined.diagnosis.findings:
         yield from _finding(finding)
-    yield from ("", fit(examined.diagnosis.sentence, terminal_width()))
+    yield from ("", fit_terminal(examined.diagnosis.sentence))
 
 
 def _finding(finding: Finding) -> Iterable[str]:
@@ -116,7 +116,7 @@ def _finding(finding: Finding) -> Iterable[str]:
         lines.append(f"{' ' * hang}-> {printable(finding.consequence)}")
     if finding.advice:
         lines.append(f"{' ' * hang}{printable(finding.advice)}")
-    return (fit(line, terminal_width(), hang) for line in lines)
+    return (fit_terminal(line, hang) for line in lines)
 
 
 def _document(examined: Examination) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from exporter.commands.context import Context
-from exporter.commands.lines import fit, terminal_width
+from exporter.commands.lines import fit_terminal
 from exporter.commands.names import suggestion
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -63,4 +63,4 @@ def _list_of(incidents: Incidents, form: str) -> str:
         f"{incident.id}  {'over' if incident.is_over else 'open'}  {in_one_sentence(incident)}"
         for incident in reversed(incidents.all)
     ]
-    return fit("\n".join(lines), terminal_width())
+    return fit_terminal("\n".join(lines))

@@ -33,6 +33,11 @@ def fit(text: str, width: int | None, hang: int | None = None) -> str:
     return "\n".join(line if len(line) <= width else _continued(line, width, hang) for line in text.split("\n"))
 
 
+def fit_terminal(text: str, hang: int | None = None, stream: TextIO | None = None) -> str:
+    """`text` as `fit` makes it for the terminal behind `stream`, by default standard output."""
+    return fit(text, terminal_width(stream), hang)
+
+
 def _continued(line: str, width: int, hang: int | None) -> str:
     if hang is None:
         indentation = len(line) - len(line.lstrip(" "))
@@ -54,4 +59,4 @@ def _continued(line: str, width: int, hang: int | None) -> str:
 
 def say(text: str) -> None:
     """Prints `text` for people on standard output."""
-    print(fit(text, terminal_width()))
+    print(fit_terminal(text))

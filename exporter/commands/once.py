@@ -11,7 +11,7 @@ from exporter.commands.clusters import on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import Results, printed, status_of_evaluations
 from exporter.commands.examine import Examiner
-from exporter.commands.lines import fit, terminal_width
+from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, paint_for
 from exporter.commands.transactions_table import summary
 from exporter.config.settings import ClusterSettings, Settings
@@ -41,7 +41,7 @@ def _printed(results: Results, output: str, paint: Paint) -> str:
         return _exposition({result.cluster: result.value for result in results})
     only = results[0].value if results[0].cluster.name is None else None
     if output == "table" and only is not None and not worst_first(only):
-        return fit(summary(only), terminal_width())
+        return fit_terminal(summary(only))
     return printed(results, all_rows if output == "json" else worst_first, output, paint)
 
 

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import Any, Final, NoReturn
 
-from exporter.commands.lines import fit, terminal_width
+from exporter.commands.lines import fit_terminal, terminal_width
 from exporter.commands.names import suggestion
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
@@ -32,7 +32,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _format_usage(self, usage: Any, *arguments: Any) -> str:
         """Breaks a given usage too: argparse does so only with its own."""
         text = super()._format_usage(usage, *arguments)
-        return text if usage is None else f"{fit(text.rstrip(), terminal_width(), len('usage: '))}\n\n"
+        return text if usage is None else f"{fit_terminal(text.rstrip(), len('usage: '))}\n\n"
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         """Names with hyphens stay whole."""
@@ -41,7 +41,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Lines stay lines; examples are whole, to be copied."""
         lines = super()._fill_text(text, width, indent).split("\n")
-        return "\n".join(line if line.startswith("  ktx ") else fit(line, terminal_width()) for line in lines)
+        return "\n".join(line if line.startswith("  ktx ") else fit_terminal(line) for line in lines)
 
 
 class OptionParser(argparse.ArgumentParser):
@@ -76,7 +76,7 @@ class OptionParser(argparse.ArgumentParser):
             known = re.findall(r"[\w-]+", choice["known"])
             hint = suggestion(choice["given"], known) or f": choose from {', '.join(known)}"
             message = f"{choice['what']}: there is no {choice['given']!r}{hint}"
-        self.exit(2, f"{fit(f'{self.prog}: {message}', terminal_width(sys.stderr))}\nHelp: {self.prog} --help\n")
+        self.exit(2, f"{fit_terminal(f'{self.prog}: {message}', stream=sys.stderr)}\nHelp: {self.prog} --help\n")
 
 
 class HelpSettings(argparse.Action):

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from typing import Final
 
 from exporter.commands.arguments import PROGRAM
-from exporter.commands.lines import fit, terminal_width
+from exporter.commands.lines import fit_terminal
 from exporter.commands.progress import SILENT_SECONDS
 from exporter.commands.status import ExitStatus
 from exporter.config.kafka_section import KafkaSettings
@@ -28,7 +28,7 @@ def complain(sentence: str, status: ExitStatus = ExitStatus.COULD_NOT_RUN) -> Ex
 
     Returns `status`, for a command that ends with it.
     """
-    print(fit(f"{PROGRAM}: {printable(sentence)}", terminal_width(sys.stderr)), file=sys.stderr, flush=True)
+    print(fit_terminal(f"{PROGRAM}: {printable(sentence)}", stream=sys.stderr), file=sys.stderr, flush=True)
     return status
 
 

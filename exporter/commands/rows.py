@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from exporter.commands.context import Context
-from exporter.commands.lines import fit, terminal_width
+from exporter.commands.lines import fit, fit_terminal, terminal_width
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.verdicts import Verdict
 
@@ -74,7 +74,7 @@ def in_format(
 
 def for_people(headings: Mapping[str, str], rows: Sequence[Row], nothing: str) -> str:
     """A table with the headings of `find-hanging`'s, or the sentence that there is nothing."""
-    return table_for_people(headings, rows) if rows else fit(nothing, terminal_width())
+    return table_for_people(headings, rows) if rows else fit_terminal(nothing)
 
 
 def table_for_people(headings: Mapping[str, str], rows: Sequence[Row], paint: Paint = plain) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from exporter.commands.document import transaction
-from exporter.commands.lines import fit, terminal_width
+from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words
@@ -52,15 +52,15 @@ def rendered(
     if not shown and not is_fleet:
         left_out = sum(evaluation.suspect_count for _, evaluation, _ in found)
         nothing = f"The options leave out {humanize_count(left_out, 'suspect')}" if left_out else "No suspect"
-        return fit(f"{nothing}. {read}", terminal_width())
+        return fit_terminal(f"{nothing}. {read}")
     headings = {"cluster": "CLUSTER", **HEADINGS} if is_fleet else HEADINGS
-    return f"{_table(headings, shown, paint) if shown else 'No suspect.'}\n\n{fit(read, terminal_width())}"
+    return f"{_table(headings, shown, paint) if shown else 'No suspect.'}\n\n{fit_terminal(read)}"
 
 
 def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> str:
     def with_evidence(row: Row, line: str) -> str:
         evidence = "\n".join(f"  {printable(line_below)}" for line_below in row["below"])
-        return "\n".join(filter(None, (paint(row, line), fit(evidence, terminal_width()))))
+        return "\n".join(filter(None, (paint(row, line), fit_terminal(evidence))))
 
     return table_for_people(headings, shown, with_evidence)
 
