@@ -26,7 +26,7 @@ from exporter.commands.lines import fit_terminal
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import choose_cluster, load_fleet
 from exporter.config.java_properties import from_java
-from exporter.config.loading import ConfigurationError, LoadedSettings, load, load_publish
+from exporter.config.loading import ConfigurationError, SettingsWithSources, load, load_publish
 from exporter.config.settings import PublishSettings, Settings
 from exporter.files import read_text
 from exporter.log_format import formatter_of
@@ -149,7 +149,7 @@ def _load_publish(options: argparse.Namespace, environment: Mapping[str, str]) -
     return load_publish(file=_with_text(config_file), environment=environment, flags=_flags(options))
 
 
-def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> LoadedSettings:
+def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> SettingsWithSources:
     given = vars(options)
     flags = _flags(options)
     config_file, java_file, clusters_file = _source_files(options, environment)

@@ -88,7 +88,7 @@ def test_variables_have_the_names_of_what_they_hold() -> None:
 
 
 def test_messages_use_words_that_are_read_once() -> None:
-    """Every text of the program but docstrings: a broker is queried, not asked; nobody is told anything."""
+    """Every text of the program but docstrings uses the common word: a broker is queried, data are returned."""
     found = []
     for path in SOURCES:
         tree = ast.parse(path.read_text())

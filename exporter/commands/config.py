@@ -12,7 +12,7 @@ from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.commands.serve import state_file_problem, web_server
 from exporter.commands.status import ExitStatus
-from exporter.config.loading import ConfigurationError, LoadedSettings
+from exporter.config.loading import ConfigurationError, SettingsWithSources
 from exporter.config.settings import SETTINGS, Settings
 from exporter.config.table import Setting
 
@@ -42,7 +42,7 @@ def run(context: Context, settings: Settings) -> int:
     return ExitStatus.ANSWERED
 
 
-def dump(loaded: LoadedSettings) -> str:
+def dump(loaded: SettingsWithSources) -> str:
     """Every setting as YAML that can be used as a file, without secrets; each with its origin."""
     lines = []
     for section, settings in groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0]):
@@ -52,7 +52,7 @@ def dump(loaded: LoadedSettings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(setting: Setting, loaded: LoadedSettings) -> str:
+def _line(setting: Setting, loaded: SettingsWithSources) -> str:
     key = setting.name.split(".", 1)[1]
     written = loaded.written.get(setting.name)
     value = setting.default if written is None else written.value

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.config.loading import LoadedSettings
+from exporter.config.loading import SettingsWithSources
 from exporter.config.settings import Settings
 
 
@@ -16,8 +16,8 @@ from exporter.config.settings import Settings
 class Configuration:
     """The settings, their origin, and how to read them again."""
 
-    loaded: LoadedSettings
-    load: Callable[[], LoadedSettings]
+    loaded: SettingsWithSources
+    load: Callable[[], SettingsWithSources]
     """Raises ConfigurationError."""
     files: tuple[Path, ...] = ()
     """Settings files that the command line names."""

@@ -10,7 +10,7 @@ from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.report import complain_of_gaps
 from exporter.commands.rows import Paint, as_csv, as_json, as_table, plain
 from exporter.commands.status import ExitStatus
-from exporter.commands.transactions_table import rendered
+from exporter.commands.transactions_table import render_tables
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 
@@ -35,7 +35,7 @@ work.
 """
 
 
-def printed(results: Results, rows_of: RowsOf, output: str, paint: Paint = plain) -> str:
+def render_evaluations(results: Results, rows_of: RowsOf, output: str, paint: Paint = plain) -> str:
     """The rows for people, as Kafka's tab-separated columns, as CSV, or as JSON, which has failed clusters, too."""
     is_fleet = results[0].cluster.name is not None
     if output == "json":
@@ -45,7 +45,7 @@ def printed(results: Results, rows_of: RowsOf, output: str, paint: Paint = plain
         (result.cluster.name, result.value, rows_of(result.value)) for result in results if result.value is not None
     ]
     if output == "table":
-        return rendered(found, paint, is_fleet=is_fleet)
+        return render_tables(found, paint, is_fleet=is_fleet)
     rows = [
         {"cluster": name, **transaction(row), "duration_minutes": row.duration_ms // MINUTE_MS}
         for name, _, rows in found

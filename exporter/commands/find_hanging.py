@@ -10,7 +10,7 @@ from pathlib import Path
 from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
 from exporter.commands.document import transaction
-from exporter.commands.evaluations import MINUTE_MS, Results, printed, status_of_evaluations
+from exporter.commands.evaluations import MINUTE_MS, Results, render_evaluations, status_of_evaluations
 from exporter.commands.examine import Examiner, completing, policy
 from exporter.commands.names import suggestion
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
@@ -60,7 +60,7 @@ def _watch(context: Context, settings: Settings, collector: Collector) -> int:
 
 def _printed(context: Context, results: Results) -> str:
     options = context.options
-    return printed(results, partial(_rows, options), output_format(options.format), paint_for(context))
+    return render_evaluations(results, partial(_rows, options), output_format(options.format), paint_for(context))
 
 
 def _scope(options: argparse.Namespace) -> Scope:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from exporter import __version__
 from exporter.commands.clusters import on_each
 from exporter.commands.context import Context
-from exporter.commands.evaluations import Results, printed, status_of_evaluations
+from exporter.commands.evaluations import Results, render_evaluations, status_of_evaluations
 from exporter.commands.examine import Examiner
 from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, paint_for
@@ -42,7 +42,7 @@ def _printed(results: Results, output: str, paint: Paint) -> str:
     only = results[0].value if results[0].cluster.name is None else None
     if output == "table" and only is not None and not worst_first(only):
         return fit_terminal(summary(only))
-    return printed(results, all_rows if output == "json" else worst_first, output, paint)
+    return render_evaluations(results, all_rows if output == "json" else worst_first, output, paint)
 
 
 def _exposition(found: Mapping[ClusterSettings, Evaluation | None]) -> str:

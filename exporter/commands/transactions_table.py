@@ -29,7 +29,7 @@ GROUPS_MAX = 5
 """Maximum of groups printed per suspect; the number of the others is printed."""
 
 
-def rendered(
+def render_tables(
     found: Sequence[tuple[str | None, Evaluation, Sequence[TransactionRow]]], paint: Paint = plain, *, is_fleet: bool
 ) -> str:
     """One table for all clusters (name, evaluation, rows), and below it what was read of each.

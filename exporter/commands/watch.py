@@ -24,7 +24,7 @@ ENDED_MAX = 5
 """Ended hangs that stay on the screen, the newest."""
 
 
-class EndedHangs:
+class HangEndings:
     """The proved hangs that have ended since the watch began."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def watch(
     """
     interval_s = options.watch / 1000
     looked = False
-    ended = EndedHangs()
+    ended = HangEndings()
     try:
         while True:
             began = clock()
@@ -80,7 +80,7 @@ def watch(
         return ExitStatus.ANSWERED
 
 
-def _print(options: argparse.Namespace, evaluation: Evaluation, text: str, ended: EndedHangs) -> None:
+def _print(options: argparse.Namespace, evaluation: Evaluation, text: str, ended: HangEndings) -> None:
     if options.format == "json":
         print(json.dumps(json.loads(text)), flush=True)  # one object per line
     else:

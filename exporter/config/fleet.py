@@ -23,7 +23,14 @@ from typing import Final
 
 import yaml
 
-from exporter.config.loading import ConfigurationError, LoadedSettings, SettingSource, composed, load, settings_below
+from exporter.config.loading import (
+    ConfigurationError,
+    SettingSource,
+    SettingsWithSources,
+    composed,
+    load,
+    settings_below,
+)
 from exporter.config.settings import ClusterSettings
 
 ROOT: Final = "clusters"
@@ -39,7 +46,7 @@ def load_fleet(
     java: Mapping[str, SettingSource] = MappingProxyType({}),
     environment: Mapping[str, str] = MappingProxyType({}),
     flags: Mapping[str, str] = MappingProxyType({}),
-) -> LoadedSettings:
+) -> SettingsWithSources:
     """Settings with their clusters, in the order of the file `clusters`, a path and its text.
 
     Raises ConfigurationError with every problem found.
@@ -47,7 +54,7 @@ def load_fleet(
     problems: list[str] = []
     files: list[Path] = []
     blocks = _blocks(*clusters, problems)
-    loaded: dict[str, LoadedSettings] = {}
+    loaded: dict[str, SettingsWithSources] = {}
     for name, block in blocks.items():
         try:
             loaded[name] = load(file=file, java=java, environment=environment, flags=flags, cluster=block)
@@ -73,14 +80,14 @@ def load_fleet(
         )
         for name, cluster in loaded.items()
     )
-    return LoadedSettings(
+    return SettingsWithSources(
         settings=replace(first.settings, clusters=members),
         written=first.written,
         files=tuple(dict.fromkeys(file for cluster in loaded.values() for file in cluster.files)),
     )
 
 
-def choose_cluster(loaded: LoadedSettings, name: str | None, *, one: bool) -> LoadedSettings:
+def choose_cluster(loaded: SettingsWithSources, name: str | None, *, one: bool) -> SettingsWithSources:
     """The fleet, or with a name only this cluster of it. `one`: as the settings of a single cluster.
 
     Raises ConfigurationError.

@@ -52,7 +52,7 @@ class SettingSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedSettings:
+class SettingsWithSources:
     """Settings, and the values and files they were loaded from."""
 
     settings: Settings
@@ -81,7 +81,7 @@ def load(
     java: Mapping[str, SettingSource] = MappingProxyType({}),
     cluster: Mapping[str, SettingSource] = MappingProxyType({}),
     read: ReadText = read_text,
-) -> LoadedSettings:
+) -> SettingsWithSources:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
 
     The later of them override the earlier; `cluster` is for one cluster, and overrides all others.
@@ -103,7 +103,7 @@ def load(
     if problems:
         raise ConfigurationError(problems, files=elsewhere.files)
     named = [Path(parsed[setting.name]) for setting in SETTINGS if setting.is_path and parsed[setting.name] is not None]
-    return LoadedSettings(
+    return SettingsWithSources(
         settings=fill_record(Settings, parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named]))
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from exporter.config.loading import ConfigurationError, LoadedSettings, SettingSource
+from exporter.config.loading import ConfigurationError, SettingSource, SettingsWithSources
 from exporter.config.settings import SETTINGS, Settings
 from exporter.files import MEGABYTE, contents
 from exporter.status import ReloadStatus
@@ -39,8 +39,8 @@ class Reloader:
 
     def __init__(
         self,
-        load: Callable[[], LoadedSettings],
-        current: LoadedSettings,
+        load: Callable[[], SettingsWithSources],
+        current: SettingsWithSources,
         sources: tuple[Path, ...],
         *,
         wall_clock: Callable[[], float],
@@ -94,7 +94,7 @@ class Reloader:
         return int(self._wall_clock() * 1000)
 
 
-def _restart_needed_by_cluster(old: LoadedSettings, new: LoadedSettings) -> Iterable[str]:
+def _restart_needed_by_cluster(old: SettingsWithSources, new: SettingsWithSources) -> Iterable[str]:
     """Returns the changed settings that need a restart, for each cluster of a fleet that was there before."""
     if not new.settings.clusters:
         return restart_needed(old.written, new.written)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from exporter.kafka.client.connections import Address, Connections, ReceivedResponse, SentRequest
+from exporter.kafka.client.connections import Address, Connections, PendingRequest, ResponseFrame
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnavailableError, FaultReason
 from exporter.kafka.messages import metadata
@@ -107,7 +107,7 @@ class ClusterClient:
             if not was_silent:
                 self.silent.discard(address)
 
-    async def receive(self, broker: int, api: str, request: RawRequest, sent: SentRequest | None) -> ReceivedResponse:
+    async def receive(self, broker: int, api: str, request: RawRequest, sent: PendingRequest | None) -> ResponseFrame:
         """The response of `broker`, for `connections.decode`. Raises BrokerFault. `sent`: see `send_ahead`."""
         return await self._receive_from(self._address_of(broker), api, request, self.request_timeout_s, sent=sent)
 
@@ -136,7 +136,7 @@ class ClusterClient:
         """Waits while other coroutines run, not beyond the deadline."""
         await self.connections.sleep(min(seconds, self.remaining_s()))
 
-    def send_ahead(self, broker: int, request: RawRequest) -> SentRequest | None:
+    def send_ahead(self, broker: int, request: RawRequest) -> PendingRequest | None:
         """Sends `request` before the previous response of `broker` is decoded; None if `receive` has to send it."""
         address = (self.brokers or {}).get(broker)
         timeout_s = min(self.request_timeout_s, self.remaining_s())
@@ -166,8 +166,8 @@ class ClusterClient:
         timeout_s: float,
         *,
         once: bool = False,
-        sent: SentRequest | None = None,
-    ) -> ReceivedResponse:
+        sent: PendingRequest | None = None,
+    ) -> ResponseFrame:
         timeout_s = min(timeout_s, self.remaining_s())
         if timeout_s <= 0:
             raise BrokerFault(

@@ -32,7 +32,7 @@ StaticConfig = dict[str, Any]
 
 
 def quick_durations() -> dict[str, dict[str, str]]:
-    """For `Choices.durations`: no alert waits for longer than a second, or stays for longer than five."""
+    """Returns `Choices.durations` with which no alert waits for longer than a second, or stays for longer than five."""
     return {
         key_of(rule): {name: quick for name, quick in (("for", "1s"), ("keep_firing_for", "5s")) if name in rule}
         for rule in rules_of(rule_groups())

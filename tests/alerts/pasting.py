@@ -34,14 +34,14 @@ ON_HOST, OWN_LOGIN, IN_CONTAINER = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """What the shell did."""
+    """The result of one shell, with the programs that it started."""
 
     script: str
     status: int
     output: str
     errors: str
     arguments: list[str] | None
-    """Of the program; None where it did not run."""
+    """Arguments of the program; None where it did not run."""
     variables: dict[str, str]
     """Environment of the first program that the shell started."""
     kubectl: list[str]
@@ -72,7 +72,7 @@ def fences(alert: Alert) -> list[str]:
 
 
 def lines_for(alert: Alert, fence: int | None) -> list[str]:
-    """What is pasted: the line of the alert, the line for this way of installation where there is one, the command."""
+    """Returns the lines to paste: the alert's, the one for this way of installation where there is one, the command."""
     line = alert["annotations"].get("variables")
     return [
         *([] if line is None else [line]),
@@ -94,7 +94,7 @@ class Shell:
 
     folder: Path
     pod_variables: Mapping[str, str]
-    """Of the rendered container."""
+    """Environment of the rendered container."""
 
     def __post_init__(self) -> None:
         self._bin.mkdir(parents=True)

@@ -143,7 +143,7 @@ def shells(charts: dict[str, list[Manifest]], tmp_path_factory: pytest.TempPathF
 
 
 def variables_of(objects: list[Manifest]) -> dict[str, str]:
-    """Those that the chart gives the exporter's container."""
+    """Returns the variables that the chart gives the exporter's container."""
     (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     return {variable["name"]: variable["value"] for variable in container["env"]}
 

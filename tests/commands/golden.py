@@ -15,7 +15,7 @@ from pathlib import Path
 
 from exporter.commands import describe, describe_producers, force_terminate, list_transactions
 from exporter.commands.abort_planned import abort_planned
-from exporter.commands.evaluations import printed
+from exporter.commands.evaluations import render_evaluations
 from exporter.commands.find_hanging import selected
 from exporter.commands.recover import recover
 from exporter.commands.rows import Row, as_table
@@ -32,11 +32,11 @@ COMPLETE = ("complete", "--topic", "orders", "--partition", "0", "--start-offset
 
 
 def find_hanging(*, show_all: bool) -> str:
-    return printed(alone(every_kind()), partial(selected, show_all=show_all), "tsv")
+    return render_evaluations(alone(every_kind()), partial(selected, show_all=show_all), "tsv")
 
 
 def find_hanging_table() -> str:
-    return printed(alone(every_kind()), selected, "table")
+    return render_evaluations(alone(every_kind()), selected, "table")
 
 
 def _listed() -> list[Row]:
@@ -108,7 +108,7 @@ GOLDEN: Mapping[str, Callable[[], str]] = {
     "find-hanging": lambda: find_hanging(show_all=False),
     "find-hanging-all": lambda: find_hanging(show_all=True),
     "find-hanging-table": find_hanging_table,
-    "find-hanging-nothing": lambda: printed(alone(nothing()), selected, "table"),
+    "find-hanging-nothing": lambda: render_evaluations(alone(nothing()), selected, "table"),
     "list": list_,
     "list-table": list_table,
     "describe-table": lambda: f"{describe_table()}\n\n{describe_table('Empty')}",

@@ -15,7 +15,7 @@ import pytest
 from exporter.commands import once
 from exporter.commands.context import Context
 from exporter.commands.document import TRANSACTION_KEYS
-from exporter.commands.evaluations import printed
+from exporter.commands.evaluations import render_evaluations
 from exporter.commands.examine import policy
 from exporter.commands.find_hanging import _write_plan, run, selected, wrong_usage
 from exporter.commands.rows import RED, RESET, YELLOW, as_csv, as_json, as_table, by_verdict, paint_for
@@ -135,7 +135,9 @@ def test_once_has_the_colours_of_find_hanging() -> None:
 
 def test_csv_has_the_same_columns_with_and_without_rows() -> None:
     """A script that reads columns by name also runs on a healthy cluster."""
-    full, empty = (printed(alone(found), selected, "csv").splitlines() for found in (every_kind(), nothing()))
+    full, empty = (
+        render_evaluations(alone(found), selected, "csv").splitlines() for found in (every_kind(), nothing())
+    )
 
     assert (full[0], len(full)) == (empty[0], 4)
     assert empty == [",".join(TRANSACTION_KEYS)]
@@ -219,7 +221,7 @@ def watched(arguments: Sequence[str], looks: Sequence[Evaluation | BaseException
     status = watch(
         options,
         look,
-        lambda evaluation: printed(alone(evaluation), selected, options.format),
+        lambda evaluation: render_evaluations(alone(evaluation), selected, options.format),
         clock=lambda: float(next(clock)),
         sleep=slept.append,
     )

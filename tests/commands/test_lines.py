@@ -22,7 +22,7 @@ from exporter.commands.parser import OptionParser
 from exporter.commands.recover import dry_run
 from exporter.commands.rows import RED, RESET, by_verdict, table_for_people
 from exporter.commands.timeouts import in_words, table
-from exporter.commands.transactions_table import rendered
+from exporter.commands.transactions_table import render_tables
 from exporter.doctor.findings import Finding, FindingLevel
 from exporter.evaluation.evaluate import all_rows
 from tests.commands.scenes import hang, live
@@ -106,7 +106,7 @@ def test_the_suspects_fit(evaluation: Callable[[], Any]) -> None:
     """The table, the evidence below it, and what was read."""
     evaluated = evaluation()
     with printing_on(NARROW):
-        shown = rendered([(None, evaluated, all_rows(evaluated))], is_fleet=False)
+        shown = render_tables([(None, evaluated, all_rows(evaluated))], is_fleet=False)
 
     assert max(map(len, shown.split("\n"))) <= NARROW
     assert evaluated.suspects == () or evaluated.suspects[0].reason in " ".join(shown.split())

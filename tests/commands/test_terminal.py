@@ -13,7 +13,7 @@ from exporter.commands import report
 from exporter.commands.clusters import at_the_same_time
 from exporter.commands.progress import Progress
 from exporter.commands.report import opened_collector, waiting_notice
-from exporter.commands.transactions_table import rendered
+from exporter.commands.transactions_table import render_tables
 from exporter.config.loading import load
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
@@ -42,7 +42,7 @@ def test_the_whole_table() -> None:
 
     evaluation = evaluate(taken, Memory(), Policy())
 
-    table, _, _ = rendered([(None, evaluation, all_rows(evaluation))], is_fleet=False).partition("\n\n")
+    table, _, _ = render_tables([(None, evaluation, all_rows(evaluation))], is_fleet=False).partition("\n\n")
 
     assert table == (
         "TOPIC   PARTITION  PRODUCER  EPOCH  START OFFSET  OPEN FOR   LATE  TRANSACTIONAL ID  VERDICT\n"

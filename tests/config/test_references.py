@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config.loading import ConfigurationError, LoadedSettings, load
+from exporter.config.loading import ConfigurationError, SettingsWithSources, load
 from tests.config.sasl import sasl_of
 
 BROKER = "kafka:\n  bootstrap.servers: a:1\n"
 SASL = BROKER + "  security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: PLAIN\n  sasl.username: me\n"
 
 
-def loaded(text: str, files: dict[str, str | bytes] | None = None, **environment: str) -> LoadedSettings:
+def loaded(text: str, files: dict[str, str | bytes] | None = None, **environment: str) -> SettingsWithSources:
     def read(path: Path) -> str:
         content = (files or {}).get(str(path))
         if content is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.config.fleet import load_fleet
-from exporter.config.loading import LoadedSettings, load
+from exporter.config.loading import SettingsWithSources, load
 from exporter.daemon.reload import Reloader
 from tests.config.sasl import sasl_of
 
@@ -30,7 +30,7 @@ class Files:
             f"scan: {{interval: {interval}, deadline: 1s}}\n{more}"
         )
 
-    def load(self) -> LoadedSettings:
+    def load(self) -> SettingsWithSources:
         return load(file=(str(self.yaml), self.yaml.read_text()), environment={}, flags={})
 
 
@@ -79,7 +79,7 @@ def test_a_file_that_is_being_written_is_read_again_once_it_is_whole(files: File
     files.yaml.write_text(half)
     read = files.load
 
-    def load_and_write() -> LoadedSettings:
+    def load_and_write() -> SettingsWithSources:
         try:
             return read()
         finally:
@@ -182,7 +182,7 @@ def test_of_a_fleet_each_cluster_s_settings_that_need_a_restart_are_named(
     caplog.set_level(logging.WARNING)
     path, base = tmp_path / "clusters.yaml", {"kafka.request.timeout.ms": "1000"}
 
-    def read() -> LoadedSettings:
+    def read() -> SettingsWithSources:
         return load_fleet(clusters=(str(path), path.read_text()), file=None, environment={}, flags=base)
 
     def write(first: str, second: str) -> None:

@@ -55,7 +55,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class SentRequest:
+class PendingRequest:
     """A request in flight: `Connections.receive` waits for its response."""
 
     answer: Any
@@ -65,7 +65,7 @@ class SentRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ReceivedResponse:
+class ResponseFrame:
     """A received response that is not decoded yet: see `Connections.decode`."""
 
     address: Address
@@ -186,8 +186,8 @@ class Connections:
         api: str,
         timeout_s: float,
         once: bool = False,
-        sent: SentRequest | None = None,
-    ) -> ReceivedResponse:
+        sent: PendingRequest | None = None,
+    ) -> ResponseFrame:
         """The response of the broker at `address` within `timeout_s` seconds.
 
         It is not decoded yet, so that the caller can send the next request before it decodes. With `sent` the request is
@@ -212,9 +212,9 @@ class Connections:
         except BrokerFault:
             self._count_failure(api)
             raise
-        return ReceivedResponse(address, api, answer, self._clock() - began)
+        return ResponseFrame(address, api, answer, self._clock() - began)
 
-    def decode(self, received: ReceivedResponse, read: Callable[[Any], Any]) -> Any:
+    def decode(self, received: ResponseFrame, read: Callable[[Any], Any]) -> Any:
         """Returns what `read` makes of a response.
 
         Raises BrokerFault if `read` raises it, MalformedResponseError, or TypeError (null where a value is required). A
@@ -243,7 +243,7 @@ class Connections:
             raise ClientClosedError from None  # not a fault of the broker
         self._tallies[api].failures += 1
 
-    def send_ahead(self, address: Address, request: RawRequest, *, timeout_s: float) -> SentRequest | None:
+    def send_ahead(self, address: Address, request: RawRequest, *, timeout_s: float) -> PendingRequest | None:
         """Sends `request` for `receive` to wait for; None if it cannot be sent now, and `receive` has to send it."""
         connection = self._usable(address)
         if connection is None or connection.paused:
@@ -253,7 +253,7 @@ class Connections:
         except BrokerFault:
             return None
         connection.used_at = self._clock()
-        return SentRequest(connection.send_request(request, request_timeout_ms=timeout_s * 1000), connection.used_at)
+        return PendingRequest(connection.send_request(request, request_timeout_ms=timeout_s * 1000), connection.used_at)
 
     async def _ask_once(self, address: Address, request: Any, timeout_at: float) -> Any:
         connection = self._usable(address) or await self._open(address, timeout_at)
@@ -395,6 +395,6 @@ def _close_all(sockets: list[Any]) -> None:
         sock.close()
 
 
-async def _answer_to(sent: SentRequest, address: Address) -> Any:
+async def _answer_to(sent: PendingRequest, address: Address) -> Any:
     with border(address, "asked"):
         return await sent.answer

@@ -14,7 +14,7 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
-from exporter.kafka.client.connections import SentRequest
+from exporter.kafka.client.connections import PendingRequest
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.scan_requests import Rows, ScanRequest, ScanRequests, chunks
 from exporter.kafka.errors import (
@@ -275,7 +275,7 @@ async def read_rows(
         nonlocal answered
         mine = rows_of[broker]
         requests = [scan.requests.of(scan.topology, chunk) for chunk in chunks(mine, expected_producers)]
-        sent: SentRequest | None = None
+        sent: PendingRequest | None = None
         for request, following in zip_longest(requests, requests[1:]):
             try:
                 received = await client.receive(broker, "DescribeProducers", request.request, sent)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from exporter.kafka.client.connections import Address, Connections, SentRequest
+from exporter.kafka.client.connections import Address, Connections, PendingRequest
 from exporter.kafka.client.transport import RECEIVE_BYTES
 from tests.certificates import Authority
 from tests.kafka.loopback import HOST, Listener, frames
@@ -102,10 +102,10 @@ def test_a_request_that_the_socket_does_not_take_at_once_is_sent_whole() -> None
     assert received[0].endswith(body)
 
 
-def ahead(connections: Connections, listener: Listener, body: bytes = b"ahead") -> SentRequest | None:
+def ahead(connections: Connections, listener: Listener, body: bytes = b"ahead") -> PendingRequest | None:
     """Send a request ahead, as a reader of a response does: on the client's thread."""
 
-    async def send() -> SentRequest | None:
+    async def send() -> PendingRequest | None:
         return connections.send_ahead(Address(HOST, listener.port), raw_request(body), timeout_s=PATIENCE_S)
 
     return connections.run(send)

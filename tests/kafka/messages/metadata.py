@@ -28,7 +28,7 @@ def columns(answer: MetadataColumns) -> Topics:
         partitions.append((*numbers, *lists, []))
     left = iter(partitions)
     return [
-        (name, error, [next(left) for _ in range(count)])  # type: ignore[misc]  # lists of three kinds, as told
+        (name, error, [next(left) for _ in range(count)])  # type: ignore[misc]  # lists of three kinds
         for name, error, count in zip(answer.topics, answer.topic_errors, answer.partitions, strict=True)
     ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import Any, TypeVar
 
-from exporter.kafka.client.connections import Address, ReceivedResponse
+from exporter.kafka.client.connections import Address, ResponseFrame
 from exporter.kafka.errors import BrokerFault, FaultReason, MalformedResponseError
 from exporter.status import ApiStatistics
 from tests.verification.model.world import World
@@ -91,12 +91,12 @@ class SimConnections:
         timeout_s: float,
         once: bool = False,  # noqa: ARG002 - nothing is ever sent twice here
         sent: Any = None,  # noqa: ARG002 - nothing is sent ahead
-    ) -> ReceivedResponse:
+    ) -> ResponseFrame:
         """The response, still to be decoded. Raises BrokerFault."""
         await _STEP
-        return ReceivedResponse(address, api, self._world.answer(address.port, request, timeout_s), 0.0)
+        return ResponseFrame(address, api, self._world.answer(address.port, request, timeout_s), 0.0)
 
-    def decode(self, received: ReceivedResponse, read: Callable[[Any], Any]) -> Any:
+    def decode(self, received: ResponseFrame, read: Callable[[Any], Any]) -> Any:
         """What `read` makes of the response. Raises BrokerFault."""
         try:
             return read(received.answer)
