@@ -56,6 +56,15 @@ def has_no_rows(metrics: dict[str, Series]) -> bool:
     return metrics.get(SUCCESS, {}).get(()) == 0 and COMPLETE not in metrics
 
 
+def explained_incidents(exporter: Exporter, folder: Path) -> bytes:
+    """Returns the file of incidents once it has the cause of the hang: then it does not change while the hang stays."""
+
+    def has_cause(content: bytes) -> bool:
+        return all(suspect["cause"] for each in json.loads(content)["incidents"] for suspect in each["suspects"])
+
+    return until((folder / "state.incidents.json").read_bytes, has_cause, status=lambda: exporter.log)
+
+
 def assert_nothing_is_lost(exporter: Exporter, folder: Path, kept: bytes, sentence: str) -> None:
     """While the other cluster responds."""
     exporter.until(has_no_rows)
@@ -79,7 +88,7 @@ def test_the_first_of_two_clusters_in_the_list_is_waited_for(
         sentence = f"broker at {other.bootstrap} belongs to another cluster: its cluster id is {cluster_id}"
         with serving(servers, tmp_path) as exporter:
             before = exporter.until(is_proved)[START]
-            kept = (tmp_path / "state.incidents.json").read_bytes()
+            kept = explained_incidents(exporter, tmp_path)
             watched.broker(1).kill()
             assert_nothing_is_lost(exporter, tmp_path, kept, sentence)
         with serving(servers, tmp_path) as exporter:
@@ -102,7 +111,7 @@ def test_a_name_that_moves_to_another_cluster_and_back(watched: KafkaCluster, tm
     port = int(watched.bootstrap.rpartition(":")[2])
     with serving(watched.bootstrap, tmp_path) as exporter:
         before = exporter.until(is_proved)[START]
-        kept = (tmp_path / "state.incidents.json").read_bytes()
+        kept = explained_incidents(exporter, tmp_path)
         watched.broker(1).kill()
         with OtherCluster("4.3.1", properties=HANGS_CAN_BE_PLANTED, port=port) as other:
             filled(other)
