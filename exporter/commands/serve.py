@@ -6,8 +6,10 @@ With `--engine=spark` the executors of a Spark session read the clusters; only t
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +25,7 @@ from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import EmbeddedReader, Reader
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.daemon import Daemon, OpenReader
-from exporter.daemon.ending import END_SECONDS, LatestEnd
+from exporter.daemon.ending import END_SECONDS, end_after
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.malloc import limit_arenas
 from exporter.daemon.reload import Reloader
@@ -66,7 +68,7 @@ def run(context: Context, settings: Settings) -> int:
         return _serve_by_spark(context, settings, server_of)
     orders = Orders()
     rows_seconds = 0 if settings.history.directory is None else ROWS_SECONDS
-    follow_signals(orders, LatestEnd(END_SECONDS + rows_seconds))
+    follow_signals(orders, END_SECONDS + rows_seconds)
     return serve(daemon_of(context, settings, embedded_reader, orders), server_of)
 
 
@@ -114,17 +116,29 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
     )
 
 
-def follow_signals(orders: Orders, latest_end: LatestEnd | None = None) -> None:
-    """SIGTERM and SIGINT stop the daemon, SIGHUP reloads the settings."""
+def follow_signals(orders: Orders, end_seconds: float | None = None) -> None:
+    """SIGTERM and SIGINT stop the daemon, and end the process at the latest after `end_seconds`; SIGHUP reloads.
 
-    def stop(*_: object) -> None:
-        orders.put(Order.STOP)
-        if latest_end is not None:
-            latest_end.order()
+    Handlers of Python run in the main thread, which a signal just before it waits does not wake. So they do nothing:
+    their C function writes the signal's number into a pipe, and a thread reads it.
+    """
+    numbers, written = os.pipe()
+    os.set_blocking(written, False)
+    signal.set_wakeup_fd(written, warn_on_full_buffer=False)
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGHUP, lambda *_: orders.put(Order.RELOAD))
+    def follow() -> None:
+        while True:
+            number = os.read(numbers, 1)[0]
+            if number == signal.SIGHUP:
+                orders.put(Order.RELOAD)
+            elif number in (signal.SIGTERM, signal.SIGINT):
+                orders.put(Order.STOP)
+                if end_seconds is not None:
+                    end_after(end_seconds)
+
+    threading.Thread(target=follow, name="signals", daemon=True).start()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
 
 
 def reloader_of(configured: Configuration) -> Reloader:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import sys
 import threading
 import time
@@ -19,26 +18,13 @@ STATUS: Final = 0
 """Files are complete at any instant, so this end is as good as the other one."""
 
 
-class LatestEnd:
-    """A thread that waits for the order, and then for the time. A handler of a signal may call `order`."""
-
-    def __init__(self, seconds: float = END_SECONDS) -> None:
-        self._seconds = seconds
-        self._orders: queue.SimpleQueue[None] = queue.SimpleQueue()
-        """Unlike an Event, a handler that interrupts another call of `put` can add to it."""
-        threading.Thread(target=self._run, name="latest-end", daemon=True).start()
-
-    def order(self) -> None:
-        """Ends the process after the time, if it still runs then."""
-        self._orders.put(None)
-
-    def _run(self) -> None:
-        self._orders.get()
-        time.sleep(self._seconds)
-        # The lock of a log handler may be held by what hangs.
-        threading.Thread(target=_log_the_end, daemon=True).start()
-        time.sleep(0.05)
-        os._exit(STATUS)
+def end_after(seconds: float) -> None:
+    """Sleeps, and ends the process if it still runs then."""
+    time.sleep(seconds)
+    # The lock of a log handler may be held by what hangs.
+    threading.Thread(target=_log_the_end, daemon=True).start()
+    time.sleep(0.05)
+    os._exit(STATUS)
 
 
 def _log_the_end() -> None:

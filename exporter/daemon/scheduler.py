@@ -27,8 +27,7 @@ class Order(Enum):
 
 
 Orders = queue.SimpleQueue[Order]
-"""Orders from signal handlers and other threads: unlike an Event, a handler that interrupts the reader can add to it.
-"""
+"""Orders from other threads: of signals, and of the web server."""
 
 LIVENESS_CYCLES = 3
 """The loop is dead if no cycle has ended for this many intervals and deadlines."""
@@ -48,7 +47,7 @@ class Work(Protocol):
         """The status of the settings has changed and must be published."""
 
 
-# signals, POST /-/reload ──put──▶ orders ──get──▶ run, in the main thread
+# thread of the signals, POST /-/reload ──put──▶ orders ──get──▶ run, in the main thread
 #                                                  ├─ RELOAD, or time to look at the files ──▶ reload ──▶ Work.use
 #                                                  └─ STOP ──▶ Timetable.end, and return
 # Timetable's thread: a cluster's cycle is due

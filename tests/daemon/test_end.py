@@ -158,10 +158,26 @@ def test_a_thread_that_the_interpreter_waits_for_does_not_delay_the_end() -> Non
     """A thread that the interpreter would wait for: the process ends without it, and says so."""
     program = (
         "import logging, threading\n"
-        "from exporter.daemon.ending import LatestEnd\n"
+        "from exporter.daemon.ending import end_after\n"
         "logging.basicConfig()\n"
         "threading.Thread(target=threading.Event().wait).start()\n"
-        "LatestEnd(0.1).order()\n"
+        "end_after(0.1)\n"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
     assert (run.returncode, "ended without waiting" in run.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(("number", "order"), [("SIGTERM", "STOP"), ("SIGINT", "STOP"), ("SIGHUP", "RELOAD")])
+def test_a_signal_that_does_not_wake_the_main_thread_is_an_order(number: str, order: str) -> None:
+    """As one that comes just before the main thread waits: here another thread receives it."""
+    program = (
+        "import signal, threading\n"
+        "from exporter.commands.serve import follow_signals\n"
+        "from exporter.daemon.scheduler import Orders\n"
+        "orders = Orders()\n"
+        "follow_signals(orders)\n"
+        f"threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.{number})).start()\n"
+        "print(orders.get(timeout=20).name)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.stdout, run.stderr) == (f"{order}\n", "")
