@@ -21,7 +21,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
-from exporter.commands.context import Configuration, Context
+from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE, Configuration, Context
 from exporter.commands.lines import fit_terminal
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import choose_cluster, load_fleet
@@ -32,9 +32,6 @@ from exporter.files import read_text
 from exporter.log_format import formatter_of
 
 INTERRUPTED = 130
-CONFIG_FILE = "KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE"
-CLUSTERS_FILE = "KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE"
-"""Environment variables: paths for `--config.file` and `--clusters`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

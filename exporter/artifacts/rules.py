@@ -21,7 +21,8 @@ ALERTS: Final = Path(__file__).parent / "alerts.yaml"
 """Links to the files of `alerts/`."""
 RUNBOOK_BASE: Final = f"{PROJECT}/blob/main/alerts/runbooks"
 
-WITHOUT_POD: Final = frozenset({"KafkaTransactionExporterDown", "KafkaTransactionHangingClusterWide"})
+DOWN: Final = "KafkaTransactionExporterDown"
+WITHOUT_POD: Final = frozenset({DOWN, "KafkaTransactionHangingClusterWide"})
 """Alerts whose first command does not run in the pod: the pod may be gone, or the command writes a file."""
 
 Rule = dict[str, Any]
@@ -43,12 +44,14 @@ class Choices:
     """Threshold name -> value."""
     durations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """`alert.severity` -> `for` and `keep_firing_for`, or one of them."""
-    runbook_base: str = RUNBOOK_BASE
-    """Address of the runbooks: a page for each alert, or for the two forms of one."""
+    runbook_base: str = ""
+    """Address of the runbooks: one page for each alert, or for both forms of one. Empty: at the exporter or the project."""
+    exporter_url: str = ""
+    """Address of the status page, which has the runbooks of all alerts but that of its own end; empty: unknown."""
     grafana_url: str = ""
     """Grafana's address of the dashboards, for the annotation dashboard_url; empty: none."""
     function: str = ""
-    """Defines the command in a shell where the exporter runs in a pod; `variables` begins with it. Empty: none."""
+    """Makes the commands of a runbook read the exporter's settings, in a shell; `variables` begins with it. Empty: none."""
 
 
 class UnknownChoiceError(Exception):
@@ -133,13 +136,18 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
     if "alert" in rule:
         changed.update(choices.durations.get(key_of(rule), {}))
         changed["labels"] = {**choices.labels, **rule["labels"]}
-        changed["annotations"]["runbook_url"] = f"{choices.runbook_base.rstrip('/')}/{page_of(rule)}.md"
+        changed["annotations"]["runbook_url"] = f"{_runbooks(rule, choices)}/{page_of(rule)}.md"
         if choices.function and rule["alert"] not in WITHOUT_POD:
             line = changed["annotations"].get("variables")
             changed["annotations"]["variables"] = "; ".join(filter(None, (choices.function, line)))
         if choices.grafana_url:
             changed["annotations"]["dashboard_url"] = f"{choices.grafana_url.rstrip('/')}{dashboard_path(rule)}"
     return changed
+
+
+def _runbooks(rule: Rule, choices: Choices) -> str:
+    served = f"{choices.exporter_url.rstrip('/')}/runbooks" if choices.exporter_url and rule["alert"] != DOWN else ""
+    return choices.runbook_base.rstrip("/") or served or RUNBOOK_BASE
 
 
 def _refuse_unknown(groups: list[Group], choices: Choices) -> None:

@@ -306,7 +306,11 @@ _COMMANDS: Final = {
         offline_options.add_rules,
         has_cluster_options=False,
         needs_settings=None,
-        examples=("rules > kafka-transactions.yaml", "rules --format prometheus-rule --threshold fresh_cycles=7"),
+        needs_only_publish=True,
+        examples=(
+            "rules --config.file /etc/kafka-transaction-exporter/config.yaml > kafka-transactions.yaml",
+            "rules --format prometheus-rule --threshold fresh_cycles=7",
+        ),
         statuses=ANSWERED,
     ),
     "dashboards": Command(

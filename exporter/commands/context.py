@@ -7,9 +7,14 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from exporter.config.loading import SettingsWithSources
 from exporter.config.settings import Settings
+
+CONFIG_FILE: Final = "KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE"
+CLUSTERS_FILE: Final = "KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE"
+"""Environment variables: paths for `--config.file` and `--clusters`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 
 from exporter.artifacts import DASHBOARDS
-from exporter.artifacts.rules import RUNBOOK_BASE
 from exporter.commands.option_types import duration, interval, label, threshold, web_address
-from exporter.commands.options import DIRECTORY, add_spark
+from exporter.commands.options import DIRECTORY, FILE, add_spark
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +52,17 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", default="kafka-transaction-exporter", help="of the manifest. Default: %(default)s")
     parser.add_argument(
-        "--runbook-base", default=RUNBOOK_BASE, type=web_address, metavar="URL", help="where the runbooks are"
+        "--config.file",
+        dest="config_file",
+        metavar=FILE,
+        help="the exporter's settings: alerts have the line that makes the commands of a runbook read this file",
+    )
+    parser.add_argument("--clusters", metavar=FILE, help="a fleet's file, which these commands read too")
+    parser.add_argument(
+        "--runbook-base",
+        type=web_address,
+        metavar="URL",
+        help="where the runbooks are. Default: at the exporter, if its settings have publish.external_url",
     )
     parser.add_argument("--grafana-url", type=web_address, metavar="URL", help="where Grafana is, for links in alerts")
     parser.add_argument("--disable", action="append", default=[], metavar="ALERT", help="leave it out; repeatable")

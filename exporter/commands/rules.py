@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+from typing import Final
+
 import yaml
 
 from exporter.artifacts.rules import Choices, UnknownChoiceError, prometheus_rule, rule_groups
-from exporter.commands.context import Context
+from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE, Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
-from exporter.config.settings import Settings
+from exporter.config.settings import PublishSettings
+
+OF_A_FLEET: Final = (
+    'kafka-transaction-exporter() { command kafka-transaction-exporter "$@"'
+    """ --cluster='{{ $labels.cluster | reReplaceAll "[^-_.a-zA-Z0-9]" "?" }}'; }"""
+)
+"""Chooses the cluster of the alert; an alert about the process has none."""
 
 
-def run(context: Context, _: Settings | None) -> int:
+def run(context: Context, publish: PublishSettings) -> int:
     """Prints the rules; returns the exit status, WRONG_USAGE for a choice that names nothing."""
     options = context.options
     choices = Choices(
         labels=dict(options.label),
         disabled=frozenset(options.disable),
         thresholds=dict(options.threshold),
-        runbook_base=options.runbook_base,
+        runbook_base=options.runbook_base or "",
+        exporter_url=publish.external_url or "",
         grafana_url=options.grafana_url or "",
+        function=function_of(options.config_file, options.clusters),
     )
     try:
         groups = rule_groups(choices)
@@ -28,3 +40,11 @@ def run(context: Context, _: Settings | None) -> int:
     made = prometheus_rule(options.name, groups) if options.format == "prometheus-rule" else {"groups": groups}
     print(yaml.safe_dump(made, sort_keys=False, width=10_000), end="")
     return ExitStatus.ANSWERED
+
+
+def function_of(config_file: str | None, clusters: str | None) -> str:
+    """Returns a line for a shell on the exporter's host, after which the program reads these files; empty without one."""
+    files = {CONFIG_FILE: config_file, CLUSTERS_FILE: clusters}
+    exports = [f"{name}={shlex.quote(str(Path(path).absolute()))}" for name, path in files.items() if path is not None]
+    line = f"export {' '.join(exports)}" if exports else ""
+    return line if clusters is None else f"{OF_A_FLEET}; {line}"

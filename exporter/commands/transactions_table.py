@@ -11,7 +11,7 @@ from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow
 from exporter.publication.page.humanize import humanize_group
 
 HEADINGS = {
@@ -40,7 +40,7 @@ def render_tables(
         {
             "cluster": name,
             **transaction(row),
-            "open_for": humanize_duration(row.duration_ms),
+            "open_for": _open_for(row),
             "below": tuple(_below(row, evaluation.snapshot.cluster_time_ms)),
         }
         for name, evaluation, rows in found
@@ -79,6 +79,13 @@ def summary(evaluation: Evaluation) -> str:
         f"{humanize_count(evaluation.open_count, 'open transaction')}, {evaluation.late_count} late, "
         f"{humanize_count(evaluation.suspect_count, 'suspect')}."
     )
+
+
+def _open_for(row: TransactionRow) -> str:
+    """Returns its duration, or the time since its last write where a command has just seen it first."""
+    if row.start_source is StartSource.FIRST_SEEN and row.idle_ms > row.duration_ms:
+        return f"idle {humanize_duration(row.idle_ms)}"
+    return humanize_duration(row.duration_ms)
 
 
 def _below(row: TransactionRow, now_ms: int) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from alerts.document import PROGRAM
 from exporter.artifacts.rules import WITHOUT_POD
-from exporter.cli import CONFIG_FILE
+from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
 from tests import forked
 from tests.alerts.monitoring import Alert
 from tests.helm.chart import NAMESPACE, RELEASE
@@ -81,9 +81,9 @@ def lines_for(alert: Alert, fence: int | None) -> list[str]:
     ]
 
 
-def fences_for(alert: Alert, *, in_pod: bool) -> Sequence[int | None]:
-    """The ways of which an operator takes one: in the pod none is needed, where the runbook does not need an own login."""
-    if not in_pod:
+def fences_for(alert: Alert, *, has_command: bool) -> Sequence[int | None]:
+    """The ways of which an operator takes one: where the alert has the command, and needs no own login, none."""
+    if not has_command:
         return (ON_HOST, OWN_LOGIN, IN_CONTAINER)
     return (OWN_LOGIN, IN_CONTAINER) if alert["labels"]["alertname"] in WITHOUT_POD else (None,)
 
@@ -128,14 +128,19 @@ class Shell:
         )
 
     def has_program_below(self, root: Path, bootstrap: str) -> None:
-        """Put the real program into its place; the settings file of a host is below `root`."""
+        """Puts the real program into its place; the settings files of a host are below `root`."""
         (self.folder / "client.properties").write_text(f"bootstrap.servers={bootstrap}\n")
         forked.install(self.folder / PROGRAM)
-        moved = f'{CONFIG_FILE}="{root}${CONFIG_FILE}"'
+        moved = "".join(
+            f"""\
+            case "${{{name}-}}" in /etc/*) export {name}="{root}${name}" ;; esac
+            """
+            for name in (CONFIG_FILE, CLUSTERS_FILE)
+        )
         self._install(
             PROGRAM,
             f"""\
-            case "${{{CONFIG_FILE}-}}" in /etc/*) export {moved} ;; esac
+            {moved}
             exec {self.folder / PROGRAM} "$@"
             """,
         )

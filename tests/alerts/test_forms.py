@@ -15,6 +15,8 @@ from exporter.artifacts import DASHBOARDS
 from exporter.artifacts.rules import (
     ALERTS,
     RECORDING,
+    RUNBOOK_BASE,
+    WITHOUT_POD,
     Choices,
     UnknownChoiceError,
     load,
@@ -24,6 +26,7 @@ from exporter.artifacts.rules import (
     thresholds,
 )
 from exporter.cli import main
+from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -156,6 +159,30 @@ def test_the_command_prints_a_file_that_prometheus_loads(tmp_path: Path, capsys:
     assert [rule["labels"]["severity"] for rule in alerts] == [rule["labels"]["severity"] for rule in own]
     run = subprocess.run(["promtool", "check", "rules", path], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_rules_for_a_host_have_its_files_and_its_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """But for the alert that the exporter is down: its commands need another login, and its page is not there."""
+    config = tmp_path / "the config.yaml"
+    config.write_text("publish.external_url: https://ktx.example.org/\nscan.interval: wrong, which does not matter\n")
+    assert main(["rules", f"--config.file={config}", f"--clusters={tmp_path}/clusters.yaml"]) == 0
+
+    alerts = {
+        rule["alert"]: rule["annotations"]
+        for rule in rules_of(yaml.safe_load(capsys.readouterr().out)["groups"])
+        if "alert" in rule
+    }
+    files = f"{CONFIG_FILE}='{config}' {CLUSTERS_FILE}={tmp_path}/clusters.yaml"
+    down = alerts["KafkaTransactionExporterDown"]
+    for name, shown in alerts.items():
+        assert (f"; export {files}" in shown.get("variables", "")) == (name not in WITHOUT_POD)
+        assert shown["runbook_url"].startswith("https://ktx.example.org/runbooks/") == (shown is not down)
+    assert down["runbook_url"].startswith(RUNBOOK_BASE)
+
+
+def test_rules_need_a_settings_file_that_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", f"--config.file={tmp_path}/none.yaml"]) == 1
+    assert "none.yaml: cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("choice", ["--disable=KafkaTransactionHangs", "--threshold=fresh=7"])

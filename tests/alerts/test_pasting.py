@@ -21,6 +21,7 @@ import yaml
 from examples.workload.producers import run_transaction
 from exporter.artifacts.rules import Choices, Group, rule_groups, rules_of
 from exporter.commands.arguments import build_parser
+from exporter.commands.rules import function_of
 from tests.alerts.monitoring import Alert, Receiver, monitoring, quick_durations
 from tests.alerts.pasting import IN_POD, ON_HOST, Pasted, Shell, fences_for, first_command, lines_for, variables_in
 from tests.alerts.replay import hurried, replaying, replays
@@ -33,7 +34,8 @@ from tests.marks import starts
 from tests.waiting import until
 
 ALERTS: Final = sorted({rule["alert"] for rule in rules_of(rule_groups()) if "alert" in rule})
-HOST, POD, FLEET = "host", "pod", "fleet"
+HOST, HOST_FLEET, POD, FLEET = "host", "fleet on a host", "pod", "fleet"
+ETC: Final = "/etc/kafka-transaction-exporter"
 CLUSTER: Final = "north"
 """The name of the fleet's cluster that has the transactions."""
 UNREACHABLE: Final = "west"
@@ -48,6 +50,7 @@ VALUES: Final[Mapping[str, dict[str, Any]]] = {
         "clusters": {name: {"kafka.bootstrap.servers": f"{name}:9092"} for name in (CLUSTER, "south")},
     },
 }
+INSTALLATIONS: Final = (HOST, HOST_FLEET, POD, FLEET)
 OF_LABELS: Final = {"TOPIC": "topic", "PARTITION": "partition", "START_OFFSET": "start_offset", "GROUP": "group"}
 Delivered = Mapping[str, Mapping[str, Mapping[str, Alert | None]]]
 """Installation -> alert -> replay -> as it was delivered first, None where it was not."""
@@ -78,8 +81,14 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Manifest]
 @starts("programs")
 def delivered(charts: dict[str, list[Manifest]], tmp_path_factory: pytest.TempPathFactory) -> Delivered:
     """Every alert of every time line with a page, from each of the three sets of rules."""
-    host = rule_groups(Choices(durations=quick_durations(), labels={"installation": HOST}))
-    groups = [*host, *(group for where in VALUES for group in alerting_groups(charts[where], where))]
+    of_host = rule_groups(Choices(durations=quick_durations(), labels={"installation": HOST}))
+    function = function_of(f"{ETC}/config.yaml", f"{ETC}/clusters.yaml")
+    of_fleet = rule_groups(Choices(durations=quick_durations(), labels={"installation": HOST_FLEET}, function=function))
+    groups = [
+        *of_host,
+        *alerting_groups(of_fleet, HOST_FLEET),
+        *(group for where in VALUES for group in alerting_groups(groups_of(charts[where]), where)),
+    ]
     single, fleet = replays(), replays(CLUSTER)
     times = {"group_wait": "1s", "group_interval": "1s"}
     with (
@@ -95,7 +104,7 @@ def delivered(charts: dict[str, list[Manifest]], tmp_path_factory: pytest.TempPa
     ):
         expected = {
             (where, replay.job, alert)
-            for where, played in ((HOST, single), (POD, single), (FLEET, fleet))
+            for where, played in ((HOST, single), (HOST_FLEET, fleet), (POD, single), (FLEET, fleet))
             for replay in played
             for alert in replay.alerts
         }
@@ -110,13 +119,18 @@ def delivered(charts: dict[str, list[Manifest]], tmp_path_factory: pytest.TempPa
         where: {
             name: {key[1]: found.get(key) for key in sorted(expected) if key[::2] == (where, name)} for name in ALERTS
         }
-        for where in (HOST, POD, FLEET)
+        for where in INSTALLATIONS
     }
 
 
-def alerting_groups(objects: list[Manifest], where: str) -> list[Group]:
-    """The groups with alerts of a rendered PrometheusRule, under names of their own; all have the same signals."""
-    groups = only(objects, "PrometheusRule")["spec"]["groups"]
+def groups_of(objects: list[Manifest]) -> list[Group]:
+    """The groups of the rendered PrometheusRule."""
+    groups: list[Group] = only(objects, "PrometheusRule")["spec"]["groups"]
+    return groups
+
+
+def alerting_groups(groups: list[Group], where: str) -> list[Group]:
+    """The groups with alerts, under names of their own; all installations have the same signals."""
     return [
         {**group, "name": f"{group['name']} of {where}"}
         for group in groups
@@ -137,8 +151,8 @@ def fired(receiver: Receiver) -> dict[tuple[str, str, str], Alert]:
 @pytest.fixture(scope="module")
 def shells(charts: dict[str, list[Manifest]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Shell]:
     return {
-        where: Shell(tmp_path_factory.mktemp(where), {} if where == HOST else variables_of(charts[where]))
-        for where in (HOST, POD, FLEET)
+        where: Shell(tmp_path_factory.mktemp("shell"), variables_of(charts[where]) if where in VALUES else {})
+        for where in INSTALLATIONS
     }
 
 
@@ -149,22 +163,22 @@ def variables_of(objects: list[Manifest]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ALERTS)
-@pytest.mark.parametrize("where", [HOST, POD, FLEET])
+@pytest.mark.parametrize("where", INSTALLATIONS)
 def test_the_first_command_runs_as_it_is_pasted(
     where: str, name: str, delivered: Delivered, shells: dict[str, Shell]
 ) -> None:
     """No variable is unset, the values of the alert arrive as they are shown, and the program accepts its arguments."""
     for job, alert in delivered[where][name].items():
         assert alert is not None, f"{name} was not delivered: tests/alerts/timelines, {job}"
-        for fence in fences_for(alert, in_pod=where != HOST):
+        for fence in fences_for(alert, has_command=where != HOST):
             pasted = shells[where].paste(lines_for(alert, fence))
 
             assert pasted.errors == "", pasted
             assert pasted.status in (0, 1), pasted  # 1: grep found nothing in a page that no exporter served
             assert_values_arrive(alert, pasted)
             if fence is None:
-                assert pasted.kubectl[: len(IN_POD)] == IN_POD, pasted
-                assert_cluster_is_chosen(alert, pasted, is_fleet=where == FLEET)
+                assert pasted.kubectl[: len(IN_POD)] == (IN_POD if where in VALUES else []), pasted
+                assert_cluster_is_chosen(alert, pasted, is_fleet=where in (FLEET, HOST_FLEET))
             else:
                 assert not pasted.kubectl, pasted
                 assert ("--command-config" in (pasted.arguments or [])) == (fence != ON_HOST), pasted
@@ -216,15 +230,15 @@ def orders() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module", params=[HOST, POD, FLEET])
+@pytest.fixture(scope="module", params=INSTALLATIONS)
 def installed(
     request: pytest.FixtureRequest, orders: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installed]:
     """The exporter as it is installed there, on a free port; below `root` are the files of the host or of the pod."""
     folder, (port,) = tmp_path_factory.mktemp("installed"), free_ports(1)
     root, shell = folder / "root", folder / "shell"
-    if request.param == HOST:
-        arguments, variables = host_files(orders, port, root)
+    if request.param not in VALUES:
+        arguments, variables = host_files(request.param, orders, port, root)
     else:
         arguments, variables = pod_files(request.param, orders, port, root)
     operator = Shell(shell, variables)
@@ -236,18 +250,26 @@ def installed(
         yield Installed(request.param, operator)
 
 
-def host_files(cluster: KafkaCluster, port: int, root: Path) -> tuple[list[str], dict[str, str]]:
-    """The settings file where a runbook names it; returns the arguments of the service, and no variables."""
-    path = root / "etc" / "kafka-transaction-exporter" / "config.yaml"
-    path.parent.mkdir(parents=True)
+def host_files(where: str, cluster: KafkaCluster, port: int, root: Path) -> tuple[list[str], dict[str, str]]:
+    """The settings files where a runbook names them; returns the arguments of the service, and no variables."""
+    folder = Path(f"{root}{ETC}")
+    folder.mkdir(parents=True)
+    config, clusters = folder / "config.yaml", folder / "clusters.yaml"
     settings = {
         **SETTINGS,
-        "kafka.bootstrap.servers": cluster.bootstrap,
         "publish.listen_address": f"127.0.0.1:{port}",
         "history.directory": str(root / "history"),
     }
-    path.write_text(yaml.safe_dump(settings))
-    return ["serve", f"--config.file={path}", "--state.file=none"], {}
+    brokers = {"kafka.bootstrap.servers": cluster.bootstrap}
+    arguments = ["serve", f"--config.file={config}", "--state.file=none"]
+    if where == HOST_FLEET:
+        blocks = {CLUSTER: brokers, UNREACHABLE: {"kafka.bootstrap.servers": "127.0.0.1:1"}}
+        clusters.write_text(yaml.safe_dump({"clusters": blocks}))
+        arguments.append(f"--clusters={clusters}")
+    else:
+        settings |= brokers
+    config.write_text(yaml.safe_dump(settings))
+    return arguments, {}
 
 
 def pod_files(where: str, cluster: KafkaCluster, port: int, root: Path) -> tuple[list[str], dict[str, str]]:
@@ -288,12 +310,12 @@ def test_every_first_command_reads_what_it_must(delivered: Delivered, installed:
         if alert is not None
     }
     for alert in alerts.values():
-        fence, *_ = fences_for(alert, in_pod=installed.where != HOST)
+        fence, *_ = fences_for(alert, has_command=installed.where != HOST)
         pasted = installed.shell.paste(lines_for(alert, fence))
 
         assert pasted.errors == "" or "a plan to abort 0 proved hanging transactions" in pasted.errors, pasted
         if alert["labels"]["alertname"] == "KafkaTransactionExporterSnapshotStale":
-            assert (UNREACHABLE in pasted.output) == (installed.where == FLEET), pasted
+            assert (UNREACHABLE in pasted.output) == (installed.where in (FLEET, HOST_FLEET)), pasted
         else:
             assert pasted.status == 0, pasted
             assert pasted.output or "config check" in pasted.script, pasted

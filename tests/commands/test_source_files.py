@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import CLUSTERS_FILE, CONFIG_FILE
+from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
 from tests.real_brokers.exporting import called
 
 

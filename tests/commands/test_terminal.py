@@ -19,7 +19,7 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Policy
+from exporter.evaluation.verdicts import Policy, StartSource
 from exporter.snapshot import BrokerCoverage, CoordinatorCoverage, SecondRead, StatePartitionProof
 from tests.commands.scenes import Terminal
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
@@ -53,6 +53,18 @@ def test_the_whole_table() -> None:
         "  Every coordinator is loaded and visible, and no coordinator lists producer id 4000; "
         "the transaction was open on orders-12 before and after the coordinators were queried."
     )
+
+
+def test_a_transaction_that_a_command_has_just_seen_first_says_how_long_it_is_idle() -> None:
+    """Nothing shows its start, and "0 ms" would look like a transaction that has just begun."""
+    entry = Entry(partition=0, producer_id=4000, last_timestamp_ms=NOW_MS - 1_860_000)
+    evaluation = evaluate(snapshot([entry], partitions=1), Memory(), Policy())
+    (row,) = all_rows(evaluation)
+
+    table = render_tables([(None, evaluation, [row])], is_fleet=False)
+
+    assert row.start_source is StartSource.FIRST_SEEN
+    assert "  idle 31 min 0 s  " in table
 
 
 def test_a_transactional_id_cannot_command_the_terminal() -> None:

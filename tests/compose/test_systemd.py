@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from exporter.cli import CONFIG_FILE
 from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.context import CONFIG_FILE
 from tests.real_brokers.exporting import called
 
 ROOT: Final = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from exporter.cli import CLUSTERS_FILE, CONFIG_FILE
 from exporter.commands.arguments import build_parser
+from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
 from exporter.config.loading import load_publish
 from exporter.config.settings import SETTINGS
 from helm.made import ROOT

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from exporter.cli import CONFIG_FILE
+from exporter.commands.context import CONFIG_FILE
 from tests import forked
 from tests.brokers.cluster import SHORT_LIVED, KafkaCluster
 from tests.brokers.second_door import GuardedCluster

@@ -13,7 +13,7 @@ import pytest
 from examples.workload.planting import init_producer_id, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import run_transaction
 from examples.workload.wire import BrokerRefused
-from exporter.cli import CONFIG_FILE
+from exporter.commands.context import CONFIG_FILE
 from exporter.evaluation.verdicts import Verdict
 from exporter.kafka.lookups import KafkaRequestError
 from exporter.snapshot import STATE_TOPIC

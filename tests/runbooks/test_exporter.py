@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from examples.workload.planting import plant_hang
-from exporter.cli import CONFIG_FILE
+from exporter.commands.context import CONFIG_FILE
 from tests.alerts.monitoring import hurried_rules, monitoring
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.conftest import FreshName, MakeTopic

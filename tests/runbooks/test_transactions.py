@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import run_transaction
-from exporter.cli import CONFIG_FILE
+from exporter.commands.context import CONFIG_FILE
 from tests.brokers.messages import committed_records
 from tests.brokers.second_door import GuardedCluster
 from tests.conftest import FreshName, MakeTopic
