@@ -44,7 +44,7 @@ NAVIGATION: Final = {
         "docs/tables",
         "docs/queries",
         "docs/fleet",
-        "docs/workload",
+        "examples/workload/README",
         "docs/security",
     ],
     "Reference": [

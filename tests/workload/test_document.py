@@ -1,4 +1,4 @@
-"""`docs/workload.md`: its options exist, and its code runs as written."""
+"""`examples/workload/README.md`: its options exist, and its code runs as written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName
 from tests.workload.conftest import PARTITIONS, committed_values, log_after
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "workload.md").read_text()
+DOCUMENT = (Path(__file__).parents[2] / "examples" / "workload" / "README.md").read_text()
 TRANSACTION, TRANSFORMATION = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
 
 
