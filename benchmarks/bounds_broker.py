@@ -171,7 +171,7 @@ def broker_of(shape: str, size: int) -> BoundsBroker:
         return BoundsBroker(model, lambda _: large)
     model.topics[first][0].producers.append(Producer(1, start_offset=5))
     if shape == "listed":
-        model.transactions["application-1"] = Transaction(1, start_time_ms=now_ms, partitions={(first, 0)})
+        model.transactions["application-1"] = Transaction(1, start_ms=now_ms, partitions={(first, 0)})
         response = listing(size)
         return BoundsBroker(model, lambda _: {LIST_TRANSACTIONS: lambda _: response})
     return BoundsBroker(model, lambda _: {})

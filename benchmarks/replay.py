@@ -31,7 +31,7 @@ def model_of(topics: int, partitions: int, producers: int, open_transactions: in
         topic, partition = names[number * stride // partitions], number * stride % partitions
         model.topics[topic][partition].producers.append(Producer(number, start_offset=5))
         model.transactions[f"application-{number}"] = Transaction(
-            number, start_time_ms=time.time_ns() // 1_000_000, timeout_ms=3_600_000, partitions={(topic, partition)}
+            number, start_ms=time.time_ns() // 1_000_000, timeout_ms=3_600_000, partitions={(topic, partition)}
         )
     return model
 

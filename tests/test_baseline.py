@@ -100,7 +100,7 @@ def test_anything_else_in_any_place_is_a_baseline_or_refused(place: str, value: 
 
 def test_longer_than_usual_is_a_warning_and_no_verdict() -> None:
     """A second old where half a second is usual; without a baseline the same transaction is nothing special."""
-    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - 1000),))
+    taken = snapshot([Entry()], transactions=(transaction(start_ms=NOW_MS - 1000),))
     evaluation = evaluate(taken, Memory(), Policy(), NO_JOURNAL, baseline())
     plain = evaluate(taken, Memory(), Policy())
 
@@ -116,7 +116,7 @@ def test_longer_than_usual_is_a_warning_and_no_verdict() -> None:
 @pytest.mark.parametrize(("age_ms", "unusual"), [(500, False), (501, True)])
 def test_unusual_is_strictly_longer(age_ms: int, *, unusual: bool) -> None:
     """At the threshold it is still usual."""
-    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - age_ms),))
+    taken = snapshot([Entry()], transactions=(transaction(start_ms=NOW_MS - age_ms),))
 
     (row,) = all_rows(evaluate(taken, Memory(), Policy(), NO_JOURNAL, baseline()))
     assert (row.unusual is not None) == unusual

@@ -46,7 +46,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
 
 def described(transaction: CoordinatorTransaction, now_ms: int) -> Row:
     """The data on one id; start and duration only while a transaction is active."""
-    start_ms = transaction.start_time_ms if transaction.is_active else None
+    start_ms = transaction.start_ms if transaction.is_active else None
     return {
         "coordinator": transaction.coordinator,
         "transactional_id": transaction.transactional_id,

@@ -93,5 +93,5 @@ async def _ask(
     return tuple(
         transaction
         for transaction in described
-        if transaction.start_time_ms is not None and transaction.start_time_ms < began_before_ms
+        if transaction.start_ms is not None and transaction.start_ms < began_before_ms
     ), gaps

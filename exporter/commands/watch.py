@@ -37,7 +37,7 @@ class HangEndings:
         partitions = evaluation.snapshot.partitions
         for key in [key for key in self._open if key not in open_now and partitions.is_read(key.topic, key.partition)]:
             row = self._open.pop(key)
-            age = humanize_duration(evaluation.snapshot.cluster_time_ms - row.start_timestamp_ms)
+            age = humanize_duration(evaluation.snapshot.cluster_time_ms - row.start_ms)
             self.sentences.append(
                 f"Ended: the hang on {key.topic}-{key.partition} from start offset {key.start_offset}, after {age}."
             )

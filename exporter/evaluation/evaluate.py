@@ -103,7 +103,7 @@ def _transaction_columns(
         is_unusually_long[row] = usual_duration is not None and duration_ms[row] > usual_duration.threshold_ms
     return TransactionColumns(
         verdict=np.concatenate((np.array(verdicts, dtype=np.int8), others.astype(np.int8))),
-        start_timestamp_ms=start_ms,
+        start_ms=start_ms,
         start_source=np.concatenate((np.array([source for _, source in starts], dtype=np.int8), others_source)),
         duration_ms=duration_ms,
         # A timestamp of -1 (or 0) is no timestamp: brokers accept it.

@@ -107,7 +107,7 @@ class Evidence:
         return None if ended is None or ended.producer_epoch != self.producer_epoch else ended
 
     @property
-    def start_in_log_ms(self) -> int | None:
+    def log_start_ms(self) -> int | None:
         """The start of the open transaction on this partition at this epoch in the transaction log; None without one."""
         latest = None if self.logged is None else self.logged.latest
         if self.logged is None or latest is None or latest.start_ms < 0:
@@ -225,7 +225,7 @@ def _watched_ms(remembered: RememberedTransaction | None, monotonic_ms: int | No
 
 def is_another_start(remembered: RememberedTransaction | None, transaction: CoordinatorTransaction) -> bool:
     """True if its producer has begun another transaction since, which includes the open records."""
-    return remembered is not None and remembered.coordinator_start_ms != transaction.start_time_ms
+    return remembered is not None and remembered.coordinator_start_ms != transaction.start_ms
 
 
 def was_completing(
@@ -244,7 +244,7 @@ def _is_clock_behind(snapshot: Snapshot, transactions: Iterable[CoordinatorTrans
     """True if the exporter's own clock is used, and is behind a time that a coordinator has already written."""
     if snapshot.clock_source is ClockSource.CONTROLLER:
         return False
-    latest_ms = max((t.start_time_ms for t in transactions if t.start_time_ms is not None), default=0)
+    latest_ms = max((t.start_ms for t in transactions if t.start_ms is not None), default=0)
     return latest_ms > snapshot.cluster_time_ms + CLOCKS_AGREE_WITHIN_MS
 
 
@@ -278,9 +278,9 @@ def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) 
 
 
 def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int) -> int | None:
-    if transaction is None or transaction.start_time_ms is None:
+    if transaction is None or transaction.start_ms is None:
         return None
-    return max(now_ms - transaction.start_time_ms, 0)
+    return max(now_ms - transaction.start_ms, 0)
 
 
 def _completing_ms(
@@ -310,5 +310,5 @@ def _prepared_ms(transaction: CoordinatorTransaction | None, logged: LoggedProdu
     """Returns the time of the decision by the transaction log, if log and coordinator have the same start."""
     if transaction is None or logged is None or logged.latest is None or logged.prepared_ms < 0:
         return None
-    is_same = transaction.start_time_ms is not None and transaction.start_time_ms == logged.latest.start_ms
+    is_same = transaction.start_ms is not None and transaction.start_ms == logged.latest.start_ms
     return logged.prepared_ms if is_same else None

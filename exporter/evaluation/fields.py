@@ -199,15 +199,14 @@ FIELDS: Final = (
         left_out=_BY_LEADER,
     ),
     Field(
-        name="start_timestamp_ms",
+        name="start_ms",
         kind=ColumnType.INSTANT,
         meaning="its start, by the source in `start_source`",
         minimum=None,
         names={
+            Output.JSON: "start_timestamp_ms",
             Output.HISTORY: "started_at",
-            Output.INCIDENT: "start_ms",
             Output.SERIES: "the value, in seconds",
-            Output.STATE: "start_ms",
         },
         left_out={
             Output.PLAN: "`abort` evaluates it again",

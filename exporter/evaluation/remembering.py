@@ -145,7 +145,7 @@ def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earlie
     now_ms, took_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms
     coordinator_start_ms, (start_ms, start_source) = None, earliest
     if evidence.ownership in OWNED and transaction is not None:
-        coordinator_start_ms = transaction.start_time_ms
+        coordinator_start_ms = transaction.start_ms
     elif before is not None and before.producer_epoch == evidence.producer_epoch:
         coordinator_start_ms = before.coordinator_start_ms
     completing_since_ms, completing_from_ms = None, None

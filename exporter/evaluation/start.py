@@ -21,8 +21,8 @@ def start_of(evidence: Evidence, verdict: Verdict, now_ms: int) -> tuple[int, St
     transaction is open: what is known in this cycle, what was known in an earlier one, or the first cycle with it.
     """
     transaction, before = evidence.transaction, evidence.remembered
-    if evidence.ownership in OWNED and transaction is not None and transaction.start_time_ms is not None:
-        return transaction.start_time_ms, StartSource.COORDINATOR
+    if evidence.ownership in OWNED and transaction is not None and transaction.start_ms is not None:
+        return transaction.start_ms, StartSource.COORDINATOR
     start = _start_in_this_cycle(evidence, verdict, now_ms)
     if before is None or before.start_ms is None or before.start_source is None:
         return start
@@ -53,8 +53,8 @@ def _start_in_this_cycle(evidence: Evidence, verdict: Verdict, now_ms: int) -> t
         and remembered.producer_epoch == evidence.producer_epoch
     ):
         start_ms, source = remembered.coordinator_start_ms, StartSource.COORDINATOR
-    elif evidence.start_in_log_ms is not None and not verdict.is_hanging:
-        start_ms, source = evidence.start_in_log_ms, StartSource.TRANSACTION_LOG
+    elif evidence.log_start_ms is not None and not verdict.is_hanging:
+        start_ms, source = evidence.log_start_ms, StartSource.TRANSACTION_LOG
     elif verdict.is_hanging and evidence.last_timestamp_ms > 0:
         start_ms, source = _not_before(evidence.last_timestamp_ms, StartSource.LAST_WRITE, evidence)
     return (start_ms, source) if start_ms < open_ms else (open_ms, StartSource.FIRST_SEEN)

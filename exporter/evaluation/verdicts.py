@@ -155,7 +155,7 @@ class TransactionColumns:
 
     verdict: Int8Column
     """(N,) `Verdict`. One that was not examined is INCONCLUSIVE, unless it began just now."""
-    start_timestamp_ms: Int64Column
+    start_ms: Int64Column
     start_source: Int8Column
     """(N,) `StartSource`."""
     duration_ms: Int64Column
@@ -224,7 +224,7 @@ class TransactionRow:
     start_offset: int
     last_sequence: int
     last_timestamp_ms: int
-    start_timestamp_ms: int
+    start_ms: int
     start_source: StartSource
     duration_ms: int
     idle_ms: int

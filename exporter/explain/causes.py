@@ -173,13 +173,13 @@ def _in_a_transaction(facts: Facts, first: LoggedBatch) -> Conclusion | None:
         one
         for one in facts.with_partition
         if one.producer_epoch == first.producer_epoch
-        and 0 <= one.begun_ms <= written_ms + CLOCKS_APART_MS
+        and 0 <= one.start_ms <= written_ms + CLOCKS_APART_MS
         and (one.prepared_ms < 0 or written_ms <= one.prepared_ms + CLOCKS_APART_MS)
     ]
     if not candidates:
         return None
     # If several short transactions fit and the marker of the last of them is there, so are those of the others.
-    latest = max(candidates, key=lambda one: one.begun_ms)
+    latest = max(candidates, key=lambda one: one.start_ms)
     if latest.prepared_ms < 0:
         return _unknown((), "the coordinator's log has the transaction open, with this partition")
     before = [marker for marker in facts.logs.own.markers if marker.offset < facts.opened.start_offset]
@@ -202,7 +202,7 @@ def _has_every_marker(facts: Facts, markers: Sequence[LoggedMarker]) -> bool:
 def _lacks_last_marker(facts: Facts, markers: Sequence[LoggedMarker], latest: PastTransaction) -> bool:
     """True if the partition has one marker less than the coordinator completed, and the others are older."""
     completed = sum(one.completed_ms >= 0 for one in facts.with_partition)
-    are_older = all(marker.timestamp_ms < latest.begun_ms for marker in markers)
+    are_older = all(marker.timestamp_ms < latest.start_ms for marker in markers)
     return _is_everything_read(facts) and len(markers) == completed - 1 and are_older
 
 
@@ -243,7 +243,7 @@ def _lost_marker(facts: Facts, first: LoggedBatch, transaction: PastTransaction)
     before = [marker for marker in own.markers if marker.offset < facts.opened.start_offset]
     later = [] if _lacks_last_marker(facts, before, transaction) else list(own.markers)
     later = [marker for marker in later if marker.timestamp_ms + CLOCKS_APART_MS >= transaction.prepared_ms]
-    reaches_back = 0 <= own.oldest_timestamp_ms <= transaction.begun_ms or own.read_from == 0
+    reaches_back = 0 <= own.oldest_timestamp_ms <= transaction.start_ms or own.read_from == 0
     is_open = facts.logs.entry is not None and facts.logs.entry.start_offset == facts.opened.start_offset
     if later or not reaches_back or not own.is_whole(own.read_from, first.next_offset) or not is_open:
         return _unknown(

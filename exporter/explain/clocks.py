@@ -60,5 +60,5 @@ def _earlier(facts: Facts, first: LoggedBatch) -> Iterator[tuple[int, int, int]]
             continue
         marker = next((one for one in facts.logs.own.markers if one.offset >= batch.next_offset), None)
         transaction = None if marker is None else facts.ended_by(marker)
-        if transaction is not None and transaction.begun_ms >= 0:
-            yield batch.first_timestamp_ms, transaction.begun_ms, transaction.prepared_ms
+        if transaction is not None and transaction.start_ms >= 0:
+            yield batch.first_timestamp_ms, transaction.start_ms, transaction.prepared_ms

@@ -270,7 +270,7 @@ def _own_start_ms(row: TransactionRow, evaluation: Evaluation) -> int:
     remembered = evaluation.memory.transactions.get(row.key)
     if row.start_source is StartSource.FIRST_SEEN and remembered is not None:
         return remembered.first_seen_ms - remembered.clock_offset_ms
-    return _by_own_clock(row.start_timestamp_ms, row.key, evaluation)
+    return _by_own_clock(row.start_ms, row.key, evaluation)
 
 
 def _by_own_clock(instant_ms: int, key: TransactionKey, evaluation: Evaluation) -> int:

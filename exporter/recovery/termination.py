@@ -87,7 +87,7 @@ class CoordinatorOnBrokers:
 
 def what_changed(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> str | None:
     """Returns the first difference of `now` to the transaction of the plan, as a phrase; None if it is the same."""
-    for name in ("producer_id", "producer_epoch", "state", "start_time_ms", "timeout_ms", "coordinator"):
+    for name in ("producer_id", "producer_epoch", "state", "start_ms", "timeout_ms", "coordinator"):
         was, is_now = getattr(shown, name), getattr(now, name)
         if was != is_now:
             was, is_now = (value.value if isinstance(value, TransactionState) else value for value in (was, is_now))
@@ -161,7 +161,7 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
 def _how_it_is(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> Termination | None:
     """The outcome of the fenced transaction; None while it is completing. Fences nothing newer."""
     name = repr(shown.transactional_id)
-    if now.state in COMPLETING_STATES and now.start_time_ms in {shown.start_time_ms, None}:
+    if now.state in COMPLETING_STATES and now.start_ms in {shown.start_ms, None}:
         return None
     is_fenced = now.producer_id != shown.producer_id or now.producer_epoch > shown.producer_epoch
     if now.state is TransactionState.COMPLETE_ABORT and is_fenced:

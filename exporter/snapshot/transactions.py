@@ -95,7 +95,7 @@ class CoordinatorTransaction:
     """Broker id."""
     producer_epoch: int = -1
     timeout_ms: int = -1
-    start_time_ms: int | None = None
+    start_ms: int | None = None
     """Time of the start; None if the transaction has not begun."""
     partitions: frozenset[TopicPartition] | None = None
     state_partition: int = -1

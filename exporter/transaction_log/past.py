@@ -52,7 +52,7 @@ class PastTransaction:
     producer_id: int
     producer_epoch: int
     """Epoch of the transaction's records."""
-    begun_ms: int = -1
+    start_ms: int = -1
     prepared_ms: int = -1
     """Time of the decision."""
     completed_ms: int = -1
@@ -103,7 +103,7 @@ def _take(transactions: list[PastTransaction], event: Event) -> None:
             PastTransaction(
                 producer_id=event.producer_id,
                 producer_epoch=event.producer_epoch,
-                begun_ms=event.start_ms,
+                start_ms=event.start_ms,
                 partitions=dict.fromkeys(event.partitions, event.at_ms),
             )
         )
@@ -113,7 +113,7 @@ def _take(transactions: list[PastTransaction], event: Event) -> None:
     elif event.happening is Happening.PREPARED:
         if current is None or current.prepared_ms >= 0:
             current = PastTransaction(
-                producer_id=event.producer_id, producer_epoch=event.producer_epoch, begun_ms=event.start_ms
+                producer_id=event.producer_id, producer_epoch=event.producer_epoch, start_ms=event.start_ms
             )
             transactions.append(current)
         for partition in event.partitions:

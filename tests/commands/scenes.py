@@ -45,7 +45,7 @@ def every_kind() -> Evaluation:
     listed = (
         transaction(transactional_id="live-1"),
         ended,
-        transaction(transactional_id="slow-1", producer_id=41, start_time_ms=NOW_MS - 5 * MINUTE_MS, partitions=_on(2)),
+        transaction(transactional_id="slow-1", producer_id=41, start_ms=NOW_MS - 5 * MINUTE_MS, partitions=_on(2)),
         transaction("PrepareCommit", transactional_id="ends-1", producer_id=42, producer_epoch=4, partitions=_on(3)),
     )
     taken = snapshot(

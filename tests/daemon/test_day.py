@@ -66,7 +66,7 @@ def _change(cluster: FakeCluster, number: int, port: int) -> None:
         ],
     }
     model.transactions = {
-        f"id-{number}-{each}": Transaction(1000 * number + 100 + each, start_time_ms=now_ms, timeout_ms=600_000)
+        f"id-{number}-{each}": Transaction(1000 * number + 100 + each, start_ms=now_ms, timeout_ms=600_000)
         for each in range(OPEN)
     }
 

@@ -119,7 +119,7 @@ class Kept:
 
 def open_for_a_second(partitions: int, **ids: str) -> Snapshot:
     """With the ids of these topics."""
-    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - 1000),), partitions=partitions)
+    taken = snapshot([Entry()], transactions=(transaction(start_ms=NOW_MS - 1000),), partitions=partitions)
     return replace(taken, partitions=replace(taken.partitions, topics=tuple(ids), topic_ids=tuple(ids.values())))
 
 

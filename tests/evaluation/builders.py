@@ -47,7 +47,7 @@ def transaction(state: str = "Ongoing", **fields: Any) -> CoordinatorTransaction
         "coordinator": 1,
         "producer_epoch": 3,
         "timeout_ms": MINUTE_MS,
-        "start_time_ms": NOW_MS - 1000,
+        "start_ms": NOW_MS - 1000,
         "partitions": frozenset({(TOPIC, 0)}),
     }
     return CoordinatorTransaction(**{**known, **fields})
@@ -55,7 +55,7 @@ def transaction(state: str = "Ongoing", **fields: Any) -> CoordinatorTransaction
 
 def listed(state: str = "Ongoing", **fields: Any) -> CoordinatorTransaction:
     """The same, only listed."""
-    return transaction(state, producer_epoch=-1, timeout_ms=-1, start_time_ms=None, partitions=None, **fields)
+    return transaction(state, producer_epoch=-1, timeout_ms=-1, start_ms=None, partitions=None, **fields)
 
 
 MONOTONIC_MS = 100 * MINUTE_MS
@@ -67,7 +67,7 @@ def evidence(listed: CoordinatorTransaction | None, **fields: Any) -> Evidence:
     epoch = fields.get("producer_epoch", 3)
     owned = ownership(listed, (TOPIC, 0), epoch)
     is_unverified = owned not in {Ownership.OWNED, Ownership.COMPLETING, Ownership.LISTED_ACTIVE}
-    age = None if listed is None or listed.start_time_ms is None else NOW_MS - listed.start_time_ms
+    age = None if listed is None or listed.start_ms is None else NOW_MS - listed.start_ms
     known: dict[str, Any] = {
         "key": TransactionKey(TOPIC, 0, 7, 100),
         "producer_epoch": 3,

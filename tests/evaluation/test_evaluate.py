@@ -51,7 +51,7 @@ def hang(**fields: object) -> Snapshot:
 
 def test_a_start_from_its_coordinator_counts_first() -> None:
     """A transaction that its coordinator owns is as old as the coordinator says, whenever the exporter first saw it."""
-    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - 5000),))
+    taken = snapshot([Entry()], transactions=(transaction(start_ms=NOW_MS - 5000),))
 
     result = run(taken, memory(remembered(first_seen_ms=NOW_MS - 1000)))
 
@@ -113,7 +113,7 @@ def test_event_time_never_makes_a_live_transaction_late() -> None:
 @pytest.mark.parametrize(("age_ms", "late"), [(LATE_AFTER_MS, False), (LATE_AFTER_MS + 1, True)])
 def test_late_is_strictly_longer_than_the_limit_and_padding(age_ms: int, *, late: bool) -> None:
     """At 15 minutes and 5 of padding a transaction is not late; a millisecond later it is."""
-    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS - age_ms),))
+    taken = snapshot([Entry()], transactions=(transaction(start_ms=NOW_MS - age_ms),))
 
     result = run(taken)
 
@@ -124,8 +124,8 @@ def test_late_is_strictly_longer_than_the_limit_and_padding(age_ms: int, *, late
 @pytest.mark.parametrize(("age_ms", "late"), [(LATE_AFTER_MS, 0), (LATE_AFTER_MS + 1, 1)])
 def test_of_late_transactions_those_prepared_for_two_phase_commit_are_counted_apart(age_ms: int, late: int) -> None:
     """Their owner holds them open, with an infinite time-out (KIP-939)."""
-    of_other = transaction(transactional_id="other", producer_id=8, start_time_ms=NOW_MS - age_ms)
-    prepared = transaction(timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT, start_time_ms=NOW_MS - age_ms)
+    of_other = transaction(transactional_id="other", producer_id=8, start_ms=NOW_MS - age_ms)
+    prepared = transaction(timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT, start_ms=NOW_MS - age_ms)
     taken = snapshot([Entry(), Entry(producer_id=8)], transactions=(prepared, of_other))
 
     result = run(taken)
@@ -143,7 +143,7 @@ def test_an_unreadable_limit_falls_back_visibly() -> None:
 
 def test_clocks_ahead_of_the_exporter_s_give_no_negative_durations() -> None:
     """A coordinator or a client whose clock is ahead of the exporter's gives 0, not less."""
-    taken = snapshot([Entry(last_timestamp_ms=NOW_MS + 5000)], transactions=(transaction(start_time_ms=NOW_MS + 5000),))
+    taken = snapshot([Entry(last_timestamp_ms=NOW_MS + 5000)], transactions=(transaction(start_ms=NOW_MS + 5000),))
 
     result = run(taken)
 
@@ -159,8 +159,8 @@ def test_partitions_add_up_their_transactions() -> None:
             Entry(partition=1, producer_id=8, start_offset=120, last_timestamp_ms=NOW_MS - 900),
         ],
         transactions=(
-            transaction(partitions=frozenset({("orders", 1)}), start_time_ms=NOW_MS - 3000),
-            transaction(producer_id=8, partitions=frozenset({("orders", 1)}), start_time_ms=NOW_MS - 2000),
+            transaction(partitions=frozenset({("orders", 1)}), start_ms=NOW_MS - 3000),
+            transaction(producer_id=8, partitions=frozenset({("orders", 1)}), start_ms=NOW_MS - 2000),
         ),
     )
 
@@ -226,7 +226,7 @@ def test_suspects_come_worst_first() -> None:
             Entry(partition=2, producer_id=4, start_offset=1),
         ],
         transactions=(
-            transaction(producer_id=1, start_time_ms=NOW_MS - 3_600_000),
+            transaction(producer_id=1, start_ms=NOW_MS - 3_600_000),
             transaction(producer_id=4, partitions=frozenset({("orders", 2)})),
         ),
         proof=proof(),
@@ -245,9 +245,7 @@ def test_suspects_come_worst_first() -> None:
 def test_the_longest_of_the_others_have_a_row() -> None:
     """Longest first, as many as the limit, and never a suspect, however old it is."""
     owned = [
-        transaction(
-            producer_id=number, partitions=frozenset({("orders", number)}), start_time_ms=NOW_MS - number * 1000
-        )
+        transaction(producer_id=number, partitions=frozenset({("orders", number)}), start_ms=NOW_MS - number * 1000)
         for number in range(1, LONGEST_OTHERS_MAX + 3)
     ]
     entries = [Entry(partition=transaction.producer_id, producer_id=transaction.producer_id) for transaction in owned]
@@ -346,7 +344,7 @@ def test_a_cycle_without_the_coordinator_s_response_keeps_how_long_it_is_complet
 
 @pytest.mark.parametrize(
     ("state", "fields"),
-    [("CompleteCommit", {}), ("PrepareCommit", {"start_time_ms": NOW_MS + 20_000})],
+    [("CompleteCommit", {}), ("PrepareCommit", {"start_ms": NOW_MS + 20_000})],
     ids=["it was completed", "its producer's next transaction"],
 )
 def test_what_contradicts_restarts_how_long_it_is_completing(state: str, fields: dict[str, Any]) -> None:
@@ -392,7 +390,7 @@ def test_a_clock_that_becomes_known_makes_nothing_stuck() -> None:
 
 def test_a_transaction_that_took_a_hang_over_is_watched_from_then_on() -> None:
     """Without the cluster's clock: the hang was watched for an hour, its owner's new transaction has just begun."""
-    taken = snapshot([Entry()], transactions=(transaction(start_time_ms=NOW_MS),), clock_source=ClockSource.EXPORTER)
+    taken = snapshot([Entry()], transactions=(transaction(start_ms=NOW_MS),), clock_source=ClockSource.EXPORTER)
     for start_ms in (-1, NOW_MS - 90 * MINUTE_MS):
         hung = memory(remembered(watched_from_ms=MONOTONIC_MS - 60 * MINUTE_MS, coordinator_start_ms=start_ms))
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
+import exporter
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.daemon import state_file
 from exporter.evaluation.evaluate import all_rows
@@ -89,3 +92,19 @@ def test_what_is_unknown_is_null_in_json() -> None:
     assert (row.topic_id, printed["topic_id"]) == ("", None)
     assert printed["unusual"] is None
     assert list(printed) == list(TRANSACTION_KEYS)
+
+
+def test_the_start_has_one_name() -> None:
+    """It is start_ms, in the coordinator's and in the log's words too; other names are promised, in these files alone."""
+    promised = {
+        "commands/describe.py": {"start_time_ms"},  # a key of its JSON
+        "evaluation/fields.py": {"start_timestamp_ms"},  # the key in find-hanging's JSON
+    }
+    folder = Path(exporter.__file__).parent
+    others = {
+        path.relative_to(folder).as_posix(): found - {"start_ms"}
+        for path in folder.rglob("*.py")
+        if (found := set(re.findall(r"\b(?:begun|start(?:_[a-z]+)*)_(?:ms|timestamp)\b", path.read_text())))
+        - {"start_ms"}
+    }
+    assert others == {**promised, "kafka/leadership/confirm.py": {"begun_ms"}}  # of a request

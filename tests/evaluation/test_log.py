@@ -55,7 +55,7 @@ def test_the_start_of_a_transaction_that_was_not_described(
     """First seen in this cycle, so its coordinator was not requested: the transaction log has its start."""
     row = row_of(snapshot([Entry()], transactions=(listed(),)), log)
 
-    assert (row.start_timestamp_ms, row.start_source) == (start_ms, source), sentence
+    assert (row.start_ms, row.start_source) == (start_ms, source), sentence
 
 
 def test_the_coordinator_s_own_word_comes_first() -> None:
@@ -67,7 +67,7 @@ def test_the_coordinator_s_own_word_comes_first() -> None:
 
 def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
     """The log may be a moment behind: the start of a hang is that of its partition, or its first sight."""
-    listed = transaction("Empty", start_time_ms=None, partitions=frozenset())
+    listed = transaction("Empty", start_ms=None, partitions=frozenset())
     hang = snapshot(
         [Entry(second_read=SecondRead.UNCHANGED)], transactions=(listed,), proof=proof(transactions=(listed,))
     )
@@ -101,7 +101,7 @@ def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
 )
 def test_since_when_it_completes(sentence: str, log: Journal, verdict: str) -> None:
     """Seen completing for ten seconds; the log has the exact beginning, of this very transaction."""
-    preparing = transaction("PrepareCommit", start_time_ms=STARTED_MS)
+    preparing = transaction("PrepareCommit", start_ms=STARTED_MS)
     earlier = snapshot([Entry()], transactions=(preparing,), taken_at_ms=NOW_MS - 10_000)
     first = evaluate(earlier, Memory(), Policy(), log)
     now = snapshot([Entry()], transactions=(preparing,))

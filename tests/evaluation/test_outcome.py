@@ -43,14 +43,14 @@ ITS_ABORT = marker("ABORT", 20, epoch=4, ended=3)
 
 
 def completed(kind: str, epoch: int) -> CoordinatorTransaction:
-    return transaction(f"Complete{kind}", producer_epoch=epoch, start_time_ms=None, partitions=frozenset())
+    return transaction(f"Complete{kind}", producer_epoch=epoch, start_ms=None, partitions=frozenset())
 
 
 @pytest.mark.parametrize(
     ("sentence", "listed", "markers", "outcome"),
     [
         ("no source", None, (), NONE),
-        ("the id has nothing ended", transaction("Empty", start_time_ms=None, partitions=frozenset()), (), NONE),
+        ("the id has nothing ended", transaction("Empty", start_ms=None, partitions=frozenset()), (), NONE),
         ("its coordinator committed at this epoch", completed("Commit", 3), (), COMMITTED),
         ("its coordinator committed at the next epoch", completed("Commit", 4), (), COMMITTED),
         ("its coordinator aborted, and the epoch may be shared", completed("Abort", 3), (), NONE),

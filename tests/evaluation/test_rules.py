@@ -59,30 +59,28 @@ OWNED = [
     ),
     Row(
         "past its time-out, within the slack that the coordinator's scan needs",
-        evidence(transaction(start_time_ms=began(MINUTE_MS + 30_000))),
+        evidence(transaction(start_ms=began(MINUTE_MS + 30_000))),
         {"within_timeout"},
         NOT_A_CONTRADICTION,
         Verdict.OPEN_WITHIN_TIMEOUT,
     ),
     Row(
         "a millisecond past its time-out and the slack: its coordinator should have aborted it",
-        evidence(transaction(start_time_ms=began(MINUTE_MS + 30_001))),
+        evidence(transaction(start_ms=began(MINUTE_MS + 30_001))),
         {"overdue"},
         NOT_A_CONTRADICTION,
         Verdict.OVERDUE_AT_COORDINATOR,
     ),
     Row(
         "past its time-out and the slack at a broker that is not confirmed to be its coordinator any more",
-        evidence(transaction(start_time_ms=began(MINUTE_MS + 30_001)), unconfirmed="broker 1 is cut off"),
+        evidence(transaction(start_ms=began(MINUTE_MS + 30_001)), unconfirmed="broker 1 is cut off"),
         set(),
         InconclusiveReason.LEADERSHIP_UNCONFIRMED,
         Verdict.INCONCLUSIVE,
     ),
     Row(
         "prepared for two-phase commit years ago: its time-out is no time-out",
-        evidence(
-            transaction(timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT, start_time_ms=began(TIMEOUT_MS_TWO_PHASE_COMMIT * 9))
-        ),
+        evidence(transaction(timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT, start_ms=began(TIMEOUT_MS_TWO_PHASE_COMMIT * 9))),
         {"prepared", "overdue"},
         NOT_A_CONTRADICTION,
         Verdict.PREPARED_TWO_PHASE_COMMIT,
@@ -96,7 +94,7 @@ OWNED = [
     ),
     Row(
         "past its time-out by an exporter's clock that cannot be compared with the brokers'",
-        evidence(transaction(start_time_ms=began(10 * MINUTE_MS)), is_clock_sure=False),
+        evidence(transaction(start_ms=began(10 * MINUTE_MS)), is_clock_sure=False),
         {"clock_unverified"},
         InconclusiveReason.CLOCK_UNVERIFIED,
         Verdict.INCONCLUSIVE,
@@ -110,7 +108,7 @@ OWNED = [
     ),
     Row(
         "watched for longer than its time-out and the slack: no clock is needed",
-        evidence(transaction(start_time_ms=began(10 * MINUTE_MS)), is_clock_sure=False, watched_ms=MINUTE_MS + 30_001),
+        evidence(transaction(start_ms=began(10 * MINUTE_MS)), is_clock_sure=False, watched_ms=MINUTE_MS + 30_001),
         {"overdue", "clock_unverified"},
         InconclusiveReason.CLOCK_UNVERIFIED,
         Verdict.OVERDUE_AT_COORDINATOR,
@@ -210,7 +208,7 @@ HANGING = [
     ),
     Row(
         "the id is Empty: it has no transaction at all",
-        evidence(transaction("Empty", partitions=frozenset(), start_time_ms=None)),
+        evidence(transaction("Empty", partitions=frozenset(), start_ms=None)),
         {"not_in_transaction"},
         None,
         Verdict.HANGING_NOT_IN_TRANSACTION,

@@ -53,7 +53,7 @@ class Clocks:
 
 def start_of(evaluation: Evaluation) -> tuple[Verdict, int, StartSource, bool]:
     (row,) = evaluation.suspects
-    return row.verdict, row.start_timestamp_ms, row.start_source, row.is_late
+    return row.verdict, row.start_ms, row.start_source, row.is_late
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -90,8 +90,8 @@ def test_a_transaction_that_took_over_old_records_and_hangs_began_with_these() -
     """While its coordinator owns it, it is as old as the coordinator says."""
     clocks = Clocks()
     seen_ms = start_of(clocks.cycle(hang(last_timestamp_ms=NOW_MS + DAY_MS)))[1]
-    owned = clocks.cycle(hang(), transactions=(transaction(start_time_ms=NOW_MS + MINUTE_MS),), proof=None)
-    assert owned.transactions.start_timestamp_ms.tolist() == [NOW_MS + MINUTE_MS]
+    owned = clocks.cycle(hang(), transactions=(transaction(start_ms=NOW_MS + MINUTE_MS),), proof=None)
+    assert owned.transactions.start_ms.tolist() == [NOW_MS + MINUTE_MS]
     assert start_of(clocks.cycle(hang(last_timestamp_ms=NOW_MS + DAY_MS)))[1:3] == (seen_ms, StartSource.FIRST_SEEN)
 
 
@@ -107,7 +107,7 @@ def test_a_first_sight_by_a_clock_that_was_ahead_does_not_stop_the_duration() ->
     clocks.restart()
     durations = [clocks.cycle(ahead).transactions.duration_ms.tolist() for _ in range(3)]
     assert durations == [[120_000], [150_000], [180_000]]
-    assert first.transactions.start_timestamp_ms[0] > NOW_MS
+    assert first.transactions.start_ms[0] > NOW_MS
 
 
 def test_a_state_file_from_the_future_does_not_stop_the_duration() -> None:
@@ -242,5 +242,5 @@ def test_no_bound_changes_the_start_of_a_live_transaction() -> None:
     """A coordinator's start may be older than the transaction's first record on a partition."""
     clocks = Clocks()
     clocks.cycle()
-    owned = clocks.cycle(hang(), transactions=(transaction(start_time_ms=NOW_MS - MINUTE_MS),), proof=None)
-    assert owned.transactions.start_timestamp_ms.tolist() == [NOW_MS - MINUTE_MS]
+    owned = clocks.cycle(hang(), transactions=(transaction(start_ms=NOW_MS - MINUTE_MS),), proof=None)
+    assert owned.transactions.start_ms.tolist() == [NOW_MS - MINUTE_MS]

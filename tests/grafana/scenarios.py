@@ -112,14 +112,14 @@ def hanging(at_ms: int, since_ms: int) -> Snapshot:
         "PrepareCommit",
         producer_id=4002,
         transactional_id="payments-7",
-        start_time_ms=begun_ms,
+        start_ms=begun_ms,
         timeout_ms=MINUTE_MS,
         partitions=frozenset({("payments", 0)}),
     )
     overdue = transaction(
         producer_id=4003,
         transactional_id="nightly-report",
-        start_time_ms=begun_ms,
+        start_ms=begun_ms,
         timeout_ms=MINUTE_MS,
         partitions=frozenset({("payments", 1)}),
     )
@@ -393,7 +393,7 @@ def _ordinary(at_ms: int, since_ms: int) -> Entry:
 
 
 def _owned(at_ms: int) -> tuple[Any, ...]:
-    return (transaction(start_time_ms=at_ms - 4000),)
+    return (transaction(start_ms=at_ms - 4000),)
 
 
 def _entry(row: int, producer_id: int, start_offset: int, *, behind: int, **fields: Any) -> Entry:

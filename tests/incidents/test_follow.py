@@ -199,7 +199,7 @@ def test_a_clock_that_is_set_moves_no_incident(jump_s: int, first_proved_s: int)
     """The cluster's clock is set while the suspect is followed, or between its first cycle and its proof."""
     cycles = Cycles()
     ahead = hang(last_timestamp_ms=NOW_MS + 7 * 86_400_000)  # by a client whose clock says nothing
-    owned: dict[str, Any] = {"proof": None, "transactions": (transaction(start_time_ms=NOW_MS),)}
+    owned: dict[str, Any] = {"proof": None, "transactions": (transaction(start_ms=NOW_MS),)}
     cycles.cycle(0, [ahead], **(owned if first_proved_s else {}))
     jumped: dict[str, Any] = {"clock_offset_ms": jump_s * SECOND_MS}
     cycles.cycle(60, [ahead], **jumped)

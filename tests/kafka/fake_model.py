@@ -113,7 +113,7 @@ class Transaction:
     state: str = "Ongoing"
     epoch: int = 0
     timeout_ms: int = 60_000
-    start_time_ms: int = 1_700_000_000_000
+    start_ms: int = 1_700_000_000_000
     partitions: set[tuple[str, int]] = field(default_factory=set)
 
 
@@ -282,7 +282,7 @@ class Answers:
         else:
             answer.transaction_state = transaction.state
             answer.transaction_timeout_ms = transaction.timeout_ms
-            answer.transaction_start_time_ms = transaction.start_time_ms
+            answer.transaction_start_time_ms = transaction.start_ms
             answer.producer_id = transaction.producer_id
             answer.producer_epoch = transaction.epoch
             shown = [(topic, i) for topic, i in transaction.partitions if (node, topic) not in self.model.hidden_topics]

@@ -50,7 +50,7 @@ def scene() -> Model:
     now_ms = time.time_ns() // 1_000_000
 
     def ongoing(producer_id: int, *partitions: tuple[str, int], **more: int) -> Transaction:
-        return Transaction(producer_id, start_time_ms=now_ms, timeout_ms=600_000, partitions=set(partitions), **more)  # type: ignore[arg-type]
+        return Transaction(producer_id, start_ms=now_ms, timeout_ms=600_000, partitions=set(partitions), **more)  # type: ignore[arg-type]
 
     idle = Producer(99)
     return Model(
@@ -72,13 +72,13 @@ def scene() -> Model:
         },
         transactions={
             "alive": ongoing(1, ("mixed", 0)),
-            "completing": Transaction(2, "PrepareCommit", epoch=1, start_time_ms=now_ms, partitions={("mixed", 1)}),
+            "completing": Transaction(2, "PrepareCommit", epoch=1, start_ms=now_ms, partitions={("mixed", 1)}),
             "wide": ongoing(3, ("lively", 0), ("lively", 1)),
-            "prepared": Transaction(4, timeout_ms=2**31 - 1, start_time_ms=now_ms - 10**9, partitions={("lively", 1)}),
-            "ended": Transaction(12, "CompleteCommit", start_time_ms=now_ms),
+            "prepared": Transaction(4, timeout_ms=2**31 - 1, start_ms=now_ms - 10**9, partitions={("lively", 1)}),
+            "ended": Transaction(12, "CompleteCommit", start_ms=now_ms),
             "elsewhere": ongoing(13, ("lively", 1)),
             "newer": ongoing(14, ("mixed", 1), epoch=2),
-            "idle": Transaction(98, "Empty", start_time_ms=-1),
+            "idle": Transaction(98, "Empty", start_ms=-1),
         },
     )
 

@@ -168,7 +168,7 @@ def test_a_real_broker_proves_all_its_state_partitions(kafka_4_3_1: KafkaCluster
             coordinator=1,
             producer_epoch=epoch,
             timeout_ms=45_000,
-            start_time_ms=None,
+            start_ms=None,
             partitions=frozenset(),
             state_partition=state_partition(transactional_id, STATE_PARTITIONS),
         ),

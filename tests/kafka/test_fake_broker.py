@@ -111,7 +111,7 @@ def described(bootstrap: str, *ids: str) -> dict[str, Transaction]:
             row.state.value,
             epoch=row.producer_epoch,
             timeout_ms=row.transaction_timeout_ms,
-            start_time_ms=-1 if row.transaction_start_time_ms is None else row.transaction_start_time_ms,
+            start_ms=-1 if row.transaction_start_time_ms is None else row.transaction_start_time_ms,
             partitions={(tp.topic, tp.partition) for tp in row.topic_partitions},
         )
         for name, row in states.items()

@@ -46,7 +46,7 @@ def write_history(directory: Path, cluster_id: str, transactional_id: str) -> No
     kept = History(settings, writer="made-up")
     for number in range(SAMPLES):
         at_ms = begin_ms + number * 3 * DAY_MS // SAMPLES
-        described = transaction(transactional_id=transactional_id, start_time_ms=at_ms - 1000)
+        described = transaction(transactional_id=transactional_id, start_ms=at_ms - 1000)
         entry = Entry(start_offset=100 + number, last_timestamp_ms=at_ms - 500)
         for cycle in (
             snapshot([entry], transactions=(described,), taken_at_ms=at_ms, cluster_id=cluster_id),

@@ -64,7 +64,7 @@ def transaction(topic: str = "orders", partition: int = 0, **changes: object) ->
         start_offset=1234,
         last_sequence=7,
         last_timestamp_ms=TAKEN_AT_MS - 30_500,
-        start_timestamp_ms=TAKEN_AT_MS - 90_000,
+        start_ms=TAKEN_AT_MS - 90_000,
         start_source=StartSource.COORDINATOR,
         duration_ms=90_000,
         idle_ms=30_500,
@@ -86,7 +86,7 @@ def transaction(topic: str = "orders", partition: int = 0, **changes: object) ->
 def hanging(topic: str = "orders", partition: int = 0, **changes: object) -> TransactionRow:
     """A proved hang of three hours."""
     facts: dict[str, object] = {
-        "start_timestamp_ms": TAKEN_AT_MS - 10_800_250,
+        "start_ms": TAKEN_AT_MS - 10_800_250,
         "duration_ms": 10_800_250,
         "idle_ms": 10_800_250,
         "start_source": StartSource.LAST_WRITE,
@@ -144,7 +144,7 @@ def evaluation(
     )
     columns = TransactionColumns(
         verdict=np.array([row.verdict for row in transactions], np.int8),
-        start_timestamp_ms=np.array([row.start_timestamp_ms for row in transactions], np.int64),
+        start_ms=np.array([row.start_ms for row in transactions], np.int64),
         start_source=np.array([row.start_source for row in transactions], np.int8),
         duration_ms=np.array([row.duration_ms for row in transactions], np.int64),
         idle_ms=np.array([row.idle_ms for row in transactions], np.int64),

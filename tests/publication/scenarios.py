@@ -133,7 +133,7 @@ def before_first_cycle() -> Publication:
 
 def more_suspects_than_series() -> Publication:
     """Three hangs where two may have a series: the youngest is counted as hidden."""
-    rows = [hanging(producer_id=id_, duration_ms=id_ * 1000, start_timestamp_ms=0) for id_ in (11, 13, 12)]
+    rows = [hanging(producer_id=id_, duration_ms=id_ * 1000, start_ms=0) for id_ in (11, 13, 12)]
     return published(evaluation([Partition()], rows), options=PublishOptions(suspects_limit=2))
 
 

@@ -96,7 +96,7 @@ def test_a_page_is_made_again_only_when_its_incident_has_changed() -> None:
 def test_transactional_ids_can_be_kept_from_readers() -> None:
     """Also those in sentences of evidence and of the time line."""
     cycles = Cycles()
-    known = transaction("Empty", start_time_ms=None, partitions=frozenset())
+    known = transaction("Empty", start_ms=None, partitions=frozenset())
     incidents = cycles.cycle(0, [hang()], transactions=(known,), proof=proof(transactions=(known,)))
     shown_pages = IncidentPages().render(incidents, nobody, INTERVAL_MS)
     kept_back = IncidentPages().render(incidents, nobody, INTERVAL_MS, transactional_ids=False)
@@ -167,7 +167,7 @@ def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -
 
 def test_an_incident_is_also_there_for_a_post_mortem() -> None:
     """As the command prints it, with operators' steps and the address; without transactional ids where these are hidden."""
-    known = transaction("Empty", start_time_ms=None, partitions=frozenset())
+    known = transaction("Empty", start_ms=None, partitions=frozenset())
     incidents = Cycles().cycle(0, [hang()], transactions=(known,), proof=proof(transactions=(known,)))
     (incident,) = incidents.all
     path = path_of(incident.id)

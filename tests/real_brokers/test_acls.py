@@ -119,7 +119,7 @@ def test_an_old_hang_stays_old_when_its_proof_goes_missing(
 
     assert proved.verdict is Verdict.HANGING_NO_TRANSACTIONAL_ID
     assert unproved.verdict is Verdict.INCONCLUSIVE
-    starts = [(row.start_timestamp_ms, row.start_source, row.is_late) for row in (proved, unproved)]
+    starts = [(row.start_ms, row.start_source, row.is_late) for row in (proved, unproved)]
     assert starts == [(three_days_ago_ms, StartSource.LAST_WRITE, True)] * 2
 
 

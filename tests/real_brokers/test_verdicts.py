@@ -129,7 +129,7 @@ def test_a_marker_before_a_hang_with_an_old_timestamp_is_older_than_it(
         assert row.verdict is Verdict.HANGING_NOT_IN_TRANSACTION
         is_known = deleted < 2
         assert row.start_source is (StartSource.NOT_OPEN_BEFORE if is_known else StartSource.LAST_WRITE)
-        assert (row.start_timestamp_ms >= before_ms) is is_known
+        assert (row.start_ms >= before_ms) is is_known
         assert row.is_late is not is_known
     assert fetches == [fetched], "each log is read once"
 
@@ -146,7 +146,7 @@ def test_a_cycle_that_does_not_show_a_hang_with_an_old_timestamp_is_older_than_i
         row = rows_on(watch.cycle(), topic)[0]
 
     assert row.verdict is Verdict.HANGING_NOT_IN_TRANSACTION
-    assert (row.start_timestamp_ms, row.start_source) == (before_ms, StartSource.NOT_OPEN_BEFORE)
+    assert (row.start_ms, row.start_source) == (before_ms, StartSource.NOT_OPEN_BEFORE)
     assert not row.is_late
 
 

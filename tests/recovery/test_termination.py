@@ -18,7 +18,7 @@ SHOWN = transaction()
 ABORTING = replace(SHOWN, state=TransactionState.PREPARE_ABORT, producer_epoch=4)
 ABORTED = replace(SHOWN, state=TransactionState.COMPLETE_ABORT, producer_epoch=4)
 COMMITTED = replace(SHOWN, state=TransactionState.COMPLETE_COMMIT)
-NEXT = replace(SHOWN, start_time_ms=NOW_MS)
+NEXT = replace(SHOWN, start_ms=NOW_MS)
 NEWER = replace(NEXT, producer_epoch=5)
 CONCURRENT = "CONCURRENT_TRANSACTIONS"
 LOST = BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up")

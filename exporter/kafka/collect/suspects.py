@@ -48,6 +48,6 @@ def is_kept_too_long(transaction: CoordinatorTransaction | None, now_ms: int) ->
     """Described, and completing or past its own time-out: it may be stuck or overdue."""
     if transaction is None or not transaction.is_described:
         return False
-    start_ms = transaction.start_time_ms
+    start_ms = transaction.start_ms
     overdue = start_ms is not None and now_ms - start_ms > transaction.timeout_ms
     return transaction.state in COMPLETING_STATES or overdue

@@ -39,6 +39,6 @@ def _transaction(row: Any, broker: int) -> CoordinatorTransaction:
         coordinator=broker,
         producer_epoch=row.producer_epoch,
         timeout_ms=row.transaction_timeout_ms,
-        start_time_ms=row.transaction_start_time_ms if row.transaction_start_time_ms >= 0 else None,
+        start_ms=row.transaction_start_time_ms if row.transaction_start_time_ms >= 0 else None,
         partitions=frozenset((topic.topic, partition) for topic in row.topics for partition in topic.partitions),
     )

@@ -22,7 +22,7 @@ def open_by_verdict(evaluation: Evaluation) -> Sequence[Sample]:
 def suspects(shown: LimitedEvaluation) -> Samples:
     """The worst suspects, up to the limit; the value is the start, so that ages also grow without the exporter."""
     rows = shown.publication.suspects[: shown.publication.options.suspects_limit]
-    return tuple(Sample(_suspect_labels(row), row.start_timestamp_ms / 1000) for row in rows)
+    return tuple(Sample(_suspect_labels(row), row.start_ms / 1000) for row in rows)
 
 
 def _suspect_labels(row: TransactionRow) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def many(count: int, *, listed: bool = False) -> Model:
     model = Model(topics={STATE_TOPIC: [Partition(1)], "a": [Partition(1)], "t": [Partition(1, producers=producers)]})
     if listed:
         model.transactions = {
-            f"app-{i}": Transaction(i, start_time_ms=OLDEST_MS, partitions={("t", 0)}) for i in range(1, count + 1)
+            f"app-{i}": Transaction(i, start_ms=OLDEST_MS, partitions={("t", 0)}) for i in range(1, count + 1)
         }
     return model
 

@@ -277,7 +277,7 @@ def kept_too_long(state: str) -> Model:
     """`scene`, and one transaction that is past its time-out, or whose outcome was decided."""
     model = scene()
     kept = model.transactions["alive"]
-    kept.state, kept.start_time_ms = state, kept.start_time_ms - 10**6
+    kept.state, kept.start_ms = state, kept.start_ms - 10**6
     return model
 
 

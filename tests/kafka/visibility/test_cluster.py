@@ -210,7 +210,7 @@ def test_a_state_topic_that_could_not_be_requested_is_not_assumed_to_exist() -> 
 
 def owned(start_ms: int) -> Model:
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": scene().topics["hung"][:1]})
-    model.transactions["id"] = Transaction(UNKNOWN[2], start_time_ms=start_ms, partitions={("t", 0)})
+    model.transactions["id"] = Transaction(UNKNOWN[2], start_ms=start_ms, partitions={("t", 0)})
     return model
 
 
@@ -266,7 +266,7 @@ def test_the_controllers_clock_counts_for_the_cycles_until_it_is_read_again() ->
     """The exporter's wall clock is set back by an hour in between: ages go on as if nothing had happened."""
     model = owned(time.time_ns() // 1_000_000 - 5_000)
     model.quorum = QuorumState(clock_ahead_ms=HOUR_MS)
-    model.transactions["id"].start_time_ms += HOUR_MS
+    model.transactions["id"].start_ms += HOUR_MS
     off_s = 0.0
     with FakeCluster(model) as cluster, collector_of(cluster, wall_clock=lambda: time.time() + off_s) as collector:
         for step_s in (0.0, -3600.0):

@@ -55,7 +55,7 @@ class Described:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    start_time_ms: int
+    start_ms: int
     partitions: frozenset[tuple[str, int]]
 
 
@@ -104,7 +104,7 @@ def described(bootstrap: str, transactional_id: str) -> Described | None:
         producer_id=listed.producer_id,
         producer_epoch=listed.producer_epoch,
         timeout_ms=listed.transaction_timeout_ms,
-        start_time_ms=listed.transaction_start_time_ms,
+        start_ms=listed.transaction_start_time_ms,
         partitions=frozenset((topic.topic, partition) for topic in listed.topics for partition in topic.partitions),
     )
 
@@ -187,7 +187,7 @@ def _agrees(expected: Expected, owing: Described | None) -> bool:
         return owing.producer_epoch == expected.producer_epoch + 1
     if expected.truth is Truth.HANGING:
         return owing.producer_epoch > expected.producer_epoch
-    age_ms = time.time_ns() // 1_000_000 - owing.start_time_ms
+    age_ms = time.time_ns() // 1_000_000 - owing.start_ms
     is_past_timeout = age_ms > owing.timeout_ms
     may_be_past = expected.truth in {Truth.OVERDUE, Truth.JUST_PAST}
     return owing.producer_epoch == expected.producer_epoch and is_past_timeout == may_be_past
