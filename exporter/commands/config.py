@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +13,7 @@ from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.commands.serve import state_file_problem, web_server
 from exporter.commands.status import ExitStatus
-from exporter.config.loading import ConfigurationError, SettingsWithSources
+from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.settings import SETTINGS, Settings
 from exporter.config.table import Setting
 
@@ -29,12 +30,12 @@ def run(context: Context, settings: Settings) -> int:
             complain(problem)
         return ExitStatus.COULD_NOT_RUN
     impossible = state_file_problem(settings)
-    if options.action == "dump" and len(settings.clusters) > 1:
-        impossible = "clusters have settings of their own: choose one by --cluster NAME"
     if impossible is not None:
         return complain(impossible)
     if options.action == "dump":
-        print(dump(context.settings_source.loaded), end="")
+        written = {cluster.name: cluster.written for cluster in settings.clusters}
+        dumps = [f"# cluster {name}\n{dump(of_cluster)}" for name, of_cluster in written.items()]
+        print("---\n".join(dumps or [dump(context.settings_source.loaded.written)]), end="")
     else:
         for sentence in (*exposed_secrets(settings), *globs(settings)):
             complain(f"warning: {sentence}")
@@ -42,19 +43,18 @@ def run(context: Context, settings: Settings) -> int:
     return ExitStatus.ANSWERED
 
 
-def dump(loaded: SettingsWithSources) -> str:
+def dump(written: Mapping[str, SettingSource]) -> str:
     """Every setting as YAML that can be used as a file, without secrets; each with its origin."""
     lines = []
     for section, settings in groupby(SETTINGS, key=lambda setting: setting.name.split(".", 1)[0]):
-        below = [_line(setting, loaded) for setting in settings]
+        below = [_line(setting, written.get(setting.name)) for setting in settings]
         is_empty = all(line.lstrip().startswith("#") for line in below)
         lines += [f"# {section}:" if is_empty else f"{section}:", *below]
     return "\n".join(lines) + "\n"
 
 
-def _line(setting: Setting, loaded: SettingsWithSources) -> str:
+def _line(setting: Setting, written: SettingSource | None) -> str:
     key = setting.name.split(".", 1)[1]
-    written = loaded.written.get(setting.name)
     value = setting.default if written is None else written.value
     place = "default" if written is None else written.place
     if value is None:

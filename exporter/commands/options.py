@@ -93,7 +93,7 @@ def add_get(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="/metrics",
         metavar="PATH",
-        help="such as /-/ready or /incidents.json. Default: /metrics",
+        help="such as /-/ready or /incidents. Default: /metrics",
     )
     parser.add_argument(
         "--url",

@@ -15,7 +15,8 @@ def of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterabl
     led = {broker.broker: broker.partitions for broker in snapshot.brokers}
     reached = [_contact(contact) for contact in contacts if not contact.failure]
     if reached:
-        result = f"{len(reached)} of {len(contacts)} respond: {humanize_names(reached, shown_max=NAMED_MAX)}"
+        addresses = humanize_count(len(contacts), "address", "addresses")
+        result = f"{len(reached)} of {addresses} respond: {humanize_names(reached, shown_max=NAMED_MAX)}"
         yield ok("brokers", result)
     for contact in contacts:
         if contact.failure:

@@ -25,7 +25,8 @@ def diagnose(
     denied = tuple(rule for rule in read.acls.denied if rule.concerns(principal))
     pre = replace(read, acls=replace(read.acls, denied=denied))
     readable, unread = topics_of(snapshot)
-    findings = (
+    local = tuple(local)
+    of_cluster = (
         *of_brokers(snapshot, pre.contacts),
         *of_acls(pre),
         *of_visible_topics(snapshot, pre),
@@ -36,15 +37,15 @@ def diagnose(
         of_settings(snapshot, denied),
         of_groups(pre),
         of_clock(snapshot),
-        *local,
     )
+    findings = (*of_cluster, *local)
     visible = readable + len(unread)
     obstacle = _obstacle(snapshot, pre, readable, visible)
     if obstacle is not None:
         return nothing_provable(obstacle, findings, topics_visible=visible)
     return Diagnosis(
         findings=findings,
-        provable=Provable.SOME if missing_checks(findings) else Provable.ALL,
+        provable=Provable.SOME if missing_checks(of_cluster) else Provable.ALL,
         sentence=_sentence(snapshot, pre, findings, readable, visible),
         topics_provable=readable,
         topics_visible=visible,

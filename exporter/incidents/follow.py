@@ -301,7 +301,7 @@ def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Eval
     events = []
     for group in row.groups:
         if group.group in wanted and group.blocked_since_ms is not None:
-            waiting = "" if group.waiting_records is None else f", lag {group.waiting_records:,}"
+            waiting = "" if group.waiting_records is None else f", lag {group.waiting_records:,} offsets"
             sentence = f"group {group.group} is blocked on {row.topic}-{row.partition}{waiting}"
             since_ms = _by_own_clock(group.blocked_since_ms, row.key, evaluation)
             events.append(IncidentEvent(since_ms, EventKind.GROUP_BLOCKED, sentence))

@@ -20,7 +20,7 @@ from tests.waiting import until
 CONFIGURATION: Final = FOLDER / "alertmanager.yaml"
 HOSTILE: Final = "<!channel> & <b>bold</b>"
 VARIABLES: Final = "export TOPIC=orders PARTITION=3 START_OFFSET=1234"
-GROUPS: Final = 'Blocked consumer groups: "payments" (lag 506).'
+GROUPS: Final = 'Blocked consumer groups: "payments" (lag 506 offsets).'
 LINKS: Final = {
     "runbook_url": "https://wiki/runbook",
     "page_url": "https://ktx/incidents",

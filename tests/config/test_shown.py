@@ -11,6 +11,7 @@ import yaml
 
 from docs.generators.example_file import example_file
 from docs.generators.settings_schema import settings_schema
+from exporter.cli import main
 from exporter.commands.config import dump
 from exporter.config.loading import environment_name, flag_name, load
 from exporter.config.settings import SETTINGS
@@ -76,7 +77,7 @@ def test_a_dump_can_be_loaded_and_shows_no_secret() -> None:
     environment = {"WHO": "somebody", environment_name("scan.deadline"): "7s"}
     loaded = load(file=("config.yaml", text), environment=environment, flags={"publish.suspects_limit": "3"})
 
-    dumped = dump(loaded)
+    dumped = dump(loaded.written)
 
     assert "c4nary" not in dumped
     assert "somebody" not in dumped
@@ -97,3 +98,16 @@ def test_a_dump_can_be_loaded_and_shows_no_secret() -> None:
         flags={},
     ).settings
     assert again == loaded.settings
+
+
+def test_a_dump_of_a_fleet_is_a_document_for_each_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An alert about the process names no cluster, and its runbook prints the settings all the same."""
+    fleet = tmp_path / "clusters.yaml"
+    fleet.write_text(
+        "clusters:\n  north: {kafka.bootstrap.servers: n:9092}\n  south: {kafka.bootstrap.servers: s:9092}\n"
+    )
+
+    assert main(["config", "dump", f"--clusters={fleet}", "--cluster="]) == 0
+
+    north, south = yaml.safe_load_all(capsys.readouterr().out)
+    assert (north["kafka"]["bootstrap.servers"], south["kafka"]["bootstrap.servers"]) == (["n:9092"], ["s:9092"])

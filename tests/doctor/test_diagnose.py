@@ -51,12 +51,22 @@ def of(diagnosis: Diagnosis, check: str) -> Finding:
     )
 
 
+def test_what_this_machine_or_prometheus_lacks_changes_no_proof() -> None:
+    """It is in the sentence, and `doctor` ends with status 4."""
+    nobody = Finding(check="Prometheus", level=FindingLevel.MISSING, result="it does not respond")
+    with FakeCluster(scene(), nodes=2) as cluster, collector_of(cluster, request_timeout_s=2) as collector:
+        found = diagnose(collector.collect(), collector.query(preconditions), local=(nobody,))
+
+    assert (found.sentence, found.provable) == (f"{PROVES_ALL} Missing: Prometheus.", Provable.ALL)
+    assert found.problems == ("Prometheus",)
+
+
 def test_a_healthy_cluster_proves_everything() -> None:
     """Both brokers with release and latency, no finding that is not ok."""
     found = diagnosed(lambda _: None)
 
     assert (found.sentence, not_ok(found), found.provable) == (PROVES_ALL, {}, Provable.ALL)
-    assert "2 of 2 respond: 1 at 127.0.0.1:" in found.findings[0].result
+    assert "2 of 2 addresses respond: 1 at 127.0.0.1:" in found.findings[0].result
     assert "(Kafka " in found.findings[0].result
 
 

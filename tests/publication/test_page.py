@@ -212,7 +212,7 @@ def test_a_suspect_says_first_what_an_operator_decides_by() -> None:
     text = _text(published(evaluation([Partition()], [hanging(groups=(group,))]), bootstrap="kafka-1:9092,[::1]:9093"))
     parts = (
         "age 3 h 0 min",
-        "consumer groups readers (lag 2)",
+        "consumer groups readers (lag 2 offsets)",
         "next (dry run) runbook kafka-transaction-exporter abort",
         "--bootstrap-server &#x27;kafka-1:9092,[::1]:9093&#x27; --topic orders --partition 0 --start-offset 1234 --dry-run",
         "No coordinator knows producer id 4000",
@@ -371,8 +371,8 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     queued = words_of(hanging(groups=groups))
     living = words_of(hanging(groups=(resident,)))
 
-    assert "consumer groups group-0 (blocked for 2 min 0 s, lag 9,000), group-1 (lag 8,000)" in queued
-    assert "group-4 (lag 5,000) and 2 more" in queued
+    assert "consumer groups group-0 (blocked for 2 min 0 s, lag 9,000 offsets), group-1 (lag 8,000 offsets)" in queued
+    assert "group-4 (lag 5,000 offsets) and 2 more" in queued
     assert "group-5" not in queued
     assert "consumer groups &lt;lives here&gt;" in living
     assert "consumer groups none seen" in words_of(hanging())

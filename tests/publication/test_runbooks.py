@@ -19,19 +19,23 @@ def test_every_runbook_has_a_page() -> None:
 
 
 def test_a_page_has_every_line_as_it_is_pasted() -> None:
-    """Only the addresses of links are gone."""
+    """Only the addresses of links, and comments, are gone."""
     for path, page in PAGES.items():
         shown = re.search(r'<pre id="runbook">(.*)</pre>', page, re.DOTALL)
         assert shown is not None
-        text = unescape(re.sub(r"</?a\b[^>]*>", "", shown[1]))
-        written = (FOLDER / Path(path).name).read_text()
+        text = unescape(re.sub(r"</?(?:a|span)\b[^>]*>", "", shown[1]))
+        written = re.sub(r"<!--.*?-->\n", "", (FOLDER / Path(path).name).read_text())
         assert text == re.sub(r"\[([^\]\n]+)\]\(\w+\.md(?:#[\w-]*)?\)", r"\1", written)
 
 
-def test_links_lead_to_pages() -> None:
+def test_links_lead_to_pages_and_their_headings() -> None:
     links = {link for page in PAGES.values() for link in re.findall(r'href="(/runbooks/[^"]*)"', page)}
     assert len(links) > 15
-    assert links <= set(PAGES)
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert not anchor or f' id="{anchor}"' in PAGES[path], link
+        assert path in PAGES
+    assert "/runbooks/README.md#commit-or-abort" in links
 
 
 def test_what_looks_like_html_is_text() -> None:

@@ -135,6 +135,11 @@ class Operator:
     commands: Sequence[Command]
     done: int = 0
 
+    @property
+    def next_line(self) -> str:
+        """The next command."""
+        return self.commands[self.done].text
+
     def pastes(self, *words: str, status: int = 0, shows: str = "", hides: str = "") -> Done:
         """The next command, which must contain these words, end so, and show this and not that."""
         assert self.done < len(self.commands), f"there is no command left with {words}"

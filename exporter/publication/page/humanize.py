@@ -19,11 +19,11 @@ def humanize_instant(instant_ms: int) -> str:
 
 
 def humanize_group(group: WaitingGroup, now_ms: int) -> str:
-    """`invoices (blocked for 2 min 0 s, lag 10)`: the lag is in offsets, end markers included."""
+    """`invoices (blocked for 2 min 0 s, lag 10 offsets)`; markers and the transaction's own records have offsets, too."""
     words = []
     if group.blocked_since_ms is not None:
         blocked_ms = now_ms - group.blocked_since_ms
         words.append(f"blocked for {humanize_duration(blocked_ms)}" if blocked_ms > 0 else "blocked")
     if group.waiting_records is not None:
-        words.append(f"lag {group.waiting_records:,}")
+        words.append(f"lag {group.waiting_records:,} offsets")
     return f"{group.group} ({', '.join(words)})" if words else group.group

@@ -37,12 +37,13 @@ def post_mortem(incident: Incident, url: str | None) -> str:
     ]
     lines += ["## Time line", ""]
     lines += [f"- {humanize_instant(one.at_ms)}: {in_markdown(one.sentence)}" for one in incident.events]
-    more = f"`ktx explain --incident {incident.id} --format markdown` has the logs' time line, and what prevents it."
+    command = f"kafka-transaction-exporter explain --incident {incident.id} --format markdown"
+    more = f"`{command}` has the logs' time line, and what prevents it."
     causes = [
         f"- {in_markdown(one.name)} ({one.cause}): {in_markdown(one.because)}" for one in incident.suspects if one.cause
     ]
     lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), "", more, ""]
-    lines += ["## What prevents the next one", ""]
+    lines += ["## What prevents the next one", "", "(to fill in)", ""]
     return "\n".join(lines)
 
 

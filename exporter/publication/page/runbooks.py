@@ -15,7 +15,9 @@ from exporter.publication.paths import INCIDENTS, RUNBOOKS
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 """A page reloads itself; this one does not change."""
-_LINK: Final = re.compile(r"\[([^\]\n]+)\]\((\w+)\.md(?:#[\w-]*)?\)")
+_LINK: Final = re.compile(r"\[([^\]\n]+)\]\((\w+)\.md(#[\w-]*)?\)")
+_HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^<!-- .*? -->\n", re.MULTILINE)
 
 
 def render_runbooks(runbooks: Mapping[str, str]) -> Mapping[str, Page]:
@@ -26,8 +28,15 @@ def render_runbooks(runbooks: Mapping[str, str]) -> Mapping[str, Page]:
 def _page(name: str, text: str) -> Page:
     title = "Runbooks" if name == "README" else name
     links = (("/", "status"), (INCIDENTS, "incidents"), (f"{RUNBOOKS}/README.md", "runbooks"))
-    body = _LINK.sub(rf'<a href="{RUNBOOKS}/\2.md">\1</a>', _e(text, quote=False))
+    body = _HEADING.sub(_with_anchor, _e(_COMMENT.sub("", text), quote=False))
+    body = _LINK.sub(rf'<a href="{RUNBOOKS}/\2.md\3">\1</a>', body)
     return Page(
         head=as_bytes([head(title, _e(title), _DAY_MS, links)]),
         rest=as_bytes([f'<pre id="runbook">{body}</pre>', foot()]),
     )
+
+
+def _with_anchor(heading: re.Match[str]) -> str:
+    """The line with the id that a link to this heading has: that of forges and of the documentation's site."""
+    anchor = re.sub(r"[^\w -]", "", heading[1].lower()).replace(" ", "-")
+    return f'<span id="{anchor}">{heading[0]}</span>'
