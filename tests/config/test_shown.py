@@ -110,4 +110,4 @@ def test_a_dump_of_a_fleet_is_a_document_for_each_cluster(tmp_path: Path, capsys
     assert main(["config", "dump", f"--clusters={fleet}", "--cluster="]) == 0
 
     north, south = yaml.safe_load_all(capsys.readouterr().out)
-    assert (north["kafka"]["bootstrap.servers"], south["kafka"]["bootstrap.servers"]) == (["n:9092"], ["s:9092"])
+    assert (north["kafka"]["bootstrap.servers"], south["kafka"]["bootstrap.servers"]) == ("n:9092", "s:9092")
