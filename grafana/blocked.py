@@ -1,4 +1,4 @@
-"""The table of consumer groups that suspects block. Like the table of suspects it needs no recording rule."""
+"""The table of consumer groups that transactions block. Like the table of suspects it needs no recording rule."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from grafana.fields import NOT_READ, PARTLY_READ, UNKNOWN, column, texts
 from grafana.owners import BLOCKED, CHOSEN_GROUP, with_id
 from grafana.page import Json
 from grafana.panels import age_column, table
-from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, linked, now
+from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, linked, now, series
 
+ENDS: Final = "kafka_blocking_transaction_ends_timestamp_seconds"
 _GROUP: Final = f"{EXPORTER}, group, topic, partition"
 
 
@@ -26,10 +27,10 @@ def of_owner(name: str, matchers: str) -> str:
 def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, hidden: Sequence[str] = ()) -> Json:
     return table(
         "Blocked consumer groups",
-        "Groups at the last stable offset of a partition with a suspect, in the chosen topics, up to "
-        "publish.blocked_groups_limit. The lag is in offsets. Only groups that the exporter may DESCRIBE. In a purple row "
-        "they are unknown.",
-        [_since(matchers, select), _lag(matchers, select)],
+        "Groups at a partition's last stable offset, in the chosen topics, up to publish.blocked_groups_limit. The lag is "
+        "in offsets. A live transaction ends by its time-out; without that time an operator must act. Only groups that the "
+        "exporter may DESCRIBE. In a purple row they are unknown.",
+        [_since(matchers, select), _lag(matchers, select), _ends(matchers, select)],
         no_value="No group is blocked that the exporter can describe.",
         no_cell="-",
         columns=(
@@ -38,6 +39,7 @@ def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, h
             column("partition", "Partition", {"links": list(links), "custom.width": 70}),
             age_column("Blocked for", width=100),
             column("Value #B", "Lag", {"unit": "locale", "custom.width": 80}),
+            column("Value #C", "Ends by itself", {"unit": "dateTimeAsIso", "custom.width": 150}),
             column("cluster", "Cluster", {"custom.width": 100}),
             column("instance", "Exporter", {"custom.width": 110}),
         ),
@@ -59,6 +61,13 @@ def _since(matchers: str, select: Selection) -> str:
     without = labelled(f"(0 * {known_exporters()} - 1 unless on ({EXPORTER}) {fresh()})", group=NOT_READ)
     partly = labelled(f"(0 * ({fresh()} == 0) - 1)", group=PARTLY_READ)
     return linked(f"({either((ages, without, partly))})")
+
+
+def _ends(matchers: str, select: Selection) -> str:
+    """The time by which a coordinator ends the transaction that blocks the group; no value for suspects."""
+    ends = f"max by ({EXPORTER}, topic, partition) ({series(ENDS, matchers)}) < Inf"
+    groups = f"max by ({_GROUP}) ({select(BLOCKED, matchers)})"
+    return now(f"1000 * (0 * {groups} + on ({EXPORTER}, topic, partition) group_left () ({ends}))")
 
 
 def _lag(matchers: str, select: Selection) -> str:

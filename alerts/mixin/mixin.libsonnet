@@ -17,6 +17,8 @@
       log_lag_records: "10000",
       lost_cycles_ratio: "0.2",
       marker_seconds: "1",
+      owner_silent_critical_seconds: "600",
+      owner_silent_remaining_seconds: "120",
       read_ratio: "0.8",
       stuck_critical_seconds: "900",
       timeouts_count: "5",
@@ -174,6 +176,36 @@
               last_over_time(group:kafka_consumer_group_blocked_records:fresh[5m])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, group, topic, partition)
                 (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+          |||,
+        },
+        {
+          "record": "transaction:kafka_blocking_transaction_owner_silent_seconds:fresh",
+          "expr": |||
+            kafka_blocking_transaction_owner_silent_seconds
+            * ignoring (
+                topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict, cluster_id
+              ) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent",
+          "expr": |||
+            (kafka_blocking_transaction_ends_timestamp_seconds - time())
+            * ignoring (
+                topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict, cluster_id
+              ) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+            and ignoring (instance, pod, node, container, endpoint, pod_template_hash)
+              last_over_time(transaction:kafka_blocking_transaction_owner_silent_seconds:fresh[30m]) > 0
+          |||,
+        },
+        {
+          "record": "transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait",
+          "expr": |||
+            transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent + time()
+            - ignoring (producer_id, producer_epoch, start_offset, transactional_id, verdict, cluster_id) group_left ()
+              min without (group) (kafka_consumer_group_blocked_since_timestamp_seconds)
           |||,
         },
         {
@@ -508,6 +540,68 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
+              "alert": "KafkaTransactionOwnerSilent",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
+                    1, transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent
+                  )
+                )
+                > %(owner_silent_remaining_seconds)s # threshold: owner_silent_remaining_seconds
+                unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id)
+                  (
+                    transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait
+                    > %(owner_silent_critical_seconds)s # threshold: owner_silent_critical_seconds
+                  )
+              ||| % $._config.thresholds,
+              "keep_firing_for": "30s",
+              "labels": {
+                "severity": "warning",
+                "component": "kafka-transactions",
+                "verdict": "",
+                "transactional_id": "",
+              },
+              "annotations": {
+                "summary": "Consumer groups wait for a producer that has stopped in the middle of a Kafka transaction.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} writes no more and has not ended its transaction from offset {{ $labels.start_offset }} on. It ends by itself in {{ humanizeDuration $value }}, when its coordinator aborts it.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster=%q, cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} (lag {{ $it | value | printf \"%.0f\" }} offsets){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionOwnerSilent.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+            },
+            {
+              "alert": "KafkaTransactionOwnerSilentLong",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
+                    1, transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent
+                  )
+                )
+                > %(owner_silent_remaining_seconds)s # threshold: owner_silent_remaining_seconds
+                and ignoring (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id)
+                  (
+                    transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait
+                    > %(owner_silent_critical_seconds)s # threshold: owner_silent_critical_seconds
+                  )
+              ||| % $._config.thresholds,
+              "keep_firing_for": "30s",
+              "labels": {
+                "severity": "critical",
+                "component": "kafka-transactions",
+                "verdict": "",
+                "transactional_id": "",
+              },
+              "annotations": {
+                "summary": "Consumer groups wait for a producer that has stopped in the middle of a Kafka transaction.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} writes no more and has not ended its transaction from offset {{ $labels.start_offset }} on. It ends by itself in {{ humanizeDuration $value }}, when its coordinator aborts it.",
+                "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster=%q, cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} (lag {{ $it | value | printf \"%.0f\" }} offsets){{ end }}{{ else }}none seen{{ end }}.",
+                "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionOwnerSilent.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+            },
+            {
               "alert": "KafkaTransactionOverdueAtCoordinator",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
@@ -585,7 +679,7 @@
               },
               "annotations": {
                 "summary": "A consumer group cannot read on, because a Kafka transaction stays open.",
-                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group has a lag of {{ $value }} offsets behind a suspect transaction. The operators of Kafka have their own alert about this transaction.",
+                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group has a lag of {{ $value }} offsets behind an open transaction. The operators of Kafka have their own alert about this transaction.",
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} GROUP={{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksGroup.md",

@@ -48,6 +48,7 @@ _SECTIONS = {
     "cluster": "The cluster, as people know it. A fleet's file names its clusters instead ([fleet.md](fleet.md)).",
     "incident": "What the pages of incidents show ([alerting.md](alerting.md)).",
     "scan": "The pace of the loop, and how much a cycle may do.",
+    "blocked": "Who is blocked behind a live transaction, and when its owner is silent. No verdict depends on these.",
     "verdicts": "What counts as late, overdue and stuck. No verdict of *hanging* depends on these: it is a proof.",
     "publish": "The content and the address of /metrics and the status page.",
     "reload": "Settings are read again on SIGHUP, and when one of their files changes.",

@@ -15,12 +15,14 @@ from exporter.commands.lines import say
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
+from exporter.evaluation.humanize import humanize_duration
+from exporter.evaluation.owner import coordinator_ends_at_ms
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, describe_id
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.termination import CoordinatorOnBrokers, Ending, refusal_to_terminate, terminate
-from exporter.snapshot import CoordinatorTransaction
+from exporter.snapshot import CoordinatorTransaction, TransactionState
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -35,7 +37,7 @@ def run(context: Context, settings: Settings) -> int:
 
 def _on(context: Context, collector: Collector, transaction: CoordinatorTransaction) -> int:
     options = context.options
-    say(in_words(transaction))
+    say(in_words(transaction, int(time.time() * 1000)))
     why = refusal_to_terminate(transaction)
     if why is not None:
         return complain(f"refused, nothing is written: {why}", ExitStatus.REFUSED)
@@ -60,15 +62,23 @@ def _on(context: Context, collector: Collector, transaction: CoordinatorTransact
         return _terminate(collector, transaction, audit)
 
 
-def in_words(transaction: CoordinatorTransaction) -> str:
+def in_words(transaction: CoordinatorTransaction, now_ms: int) -> str:
     """The question to the operator."""
     named = (f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ()))
     partitions = ", ".join(named) or "no partition"
     return (
         f"force-terminate: coordinator {transaction.coordinator} has {transaction.transactional_id!r} "
         f"{transaction.state.value} at epoch {transaction.producer_epoch} with {partitions}; "
-        "fence its producer and abort the ongoing transaction"
+        f"fence its producer and abort the ongoing transaction{_until(transaction, now_ms)}"
     )
+
+
+def _until(transaction: CoordinatorTransaction, now_ms: int) -> str:
+    """Says what happens without this command."""
+    ends_at_ms = coordinator_ends_at_ms(transaction)
+    if ends_at_ms is None or transaction.state is not TransactionState.ONGOING:
+        return ""
+    return f"; without this its coordinator aborts it in {humanize_duration(max(ends_at_ms - now_ms, 0))}"
 
 
 def _terminate(collector: Collector, transaction: CoordinatorTransaction, audit: AuditLog) -> int:

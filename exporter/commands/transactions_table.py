@@ -10,7 +10,7 @@ from exporter.commands.document import transaction
 from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
-from exporter.evaluation.reasons import outcome_in_words
+from exporter.evaluation.reasons import outcome_in_words, until_in_words
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow
 from exporter.publication.page.humanize import humanize_group
 
@@ -77,8 +77,17 @@ def summary(evaluation: Evaluation) -> str:
     return (
         f"Cluster {snapshot.cluster_id}: {read} of {wanted} read{aside} in {took}, "
         f"{humanize_count(evaluation.open_count, 'open transaction')}, {evaluation.late_count} late, "
-        f"{humanize_count(evaluation.suspect_count, 'suspect')}."
+        f"{humanize_count(evaluation.suspect_count, 'suspect')}.{_behind_live(evaluation)}"
     )
+
+
+def _behind_live(evaluation: Evaluation) -> str:
+    """Says that groups are blocked although no suspect is there to name them."""
+    if not evaluation.blocking:
+        return ""
+    behind = humanize_count(len(evaluation.blocking), "live transaction")
+    groups = {group.group for row in evaluation.blocking for group in row.groups if group.blocked_since_ms is not None}
+    return f" {humanize_count(len(groups), 'consumer group')} blocked behind {behind}: --all names them."
 
 
 def _open_for(row: TransactionRow) -> str:
@@ -89,11 +98,12 @@ def _open_for(row: TransactionRow) -> str:
 
 
 def _below(row: TransactionRow, now_ms: int) -> Iterator[str]:
-    if not row.verdict.is_suspect:
-        return
-    yield row.reason
+    if row.verdict.is_suspect:
+        yield row.reason
     if row.groups:
         named = humanize_names([humanize_group(group, now_ms) for group in row.groups], shown_max=GROUPS_MAX)
         yield f"Consumer groups: {named}."
-    if row.outcome_seen:
+        if not row.verdict.is_suspect:
+            yield until_in_words(row)
+    if row.verdict.is_suspect and row.outcome_seen:
         yield f"Outcome elsewhere: {outcome_in_words(row)}"

@@ -34,7 +34,7 @@ from exporter.config.loading import (
 from exporter.config.settings import ClusterSettings
 
 ROOT: Final = "clusters"
-SECTIONS: Final = ("kafka", "scan", "verdicts", "transaction_log")
+SECTIONS: Final = ("kafka", "scan", "verdicts", "blocked", "transaction_log")
 OF_THE_PROCESS: Final = frozenset({"scan.receive_limit", "transaction_log.groups"})
 """Settings in these sections that the whole fleet shares."""
 

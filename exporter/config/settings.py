@@ -100,6 +100,26 @@ class VerdictSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedSettings:
+    """Times after which a group behind a live transaction is blocked, and the owner of that is silent."""
+
+    blocked_after_ms: int = setting(
+        "blocked.after",
+        values.DURATION,
+        "Consumer groups at a partition's last stable offset are blocked when the transaction that holds it is open for "
+        "longer, whatever its verdict.",
+        default="30s",
+    )
+    owner_silent_after_ms: int = setting(
+        "blocked.owner_silent_after",
+        values.POSITIVE_DURATION,
+        "An owner that has written nothing for longer is silent, if its transaction is open for longer than is usual. "
+        "Where that is unknown, a quarter of its time-out must have passed, too.",
+        default="1m",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishSettings:
     """The metrics, the page and their address."""
 
@@ -272,6 +292,7 @@ class Settings:
     )
     scan: ScanSettings
     verdicts: VerdictSettings
+    blocked: BlockedSettings
     publish: PublishSettings
     watch_interval_ms: int = setting(
         "reload.watch_interval",

@@ -11,7 +11,7 @@ from exporter.publication.publication import PublishOptions
 
 def policy_of(settings: Settings) -> Policy:
     """The parameters of an evaluation."""
-    return Policy(**asdict(settings.verdicts))
+    return Policy(**asdict(settings.verdicts), **asdict(settings.blocked))
 
 
 def publish_options_of(settings: Settings) -> PublishOptions:

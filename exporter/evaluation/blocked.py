@@ -1,4 +1,4 @@
-"""Finds the consumer groups that suspects block: their position is the last stable offset, and records wait behind it."""
+"""Finds the consumer groups that a transaction blocks: they stand at the last stable offset, and records wait behind it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MARKER: Final = 1
 """Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too."""
 
 
-def blocked_groups(snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memory) -> tuple[BlockedGroup, ...]:
-    """Groups that stand at the last stable offset of a suspect's partition, most waiting records first.
+def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> tuple[BlockedGroup, ...]:
+    """Groups that stand at the last stable offset of the partitions of these transactions, most waiting records first.
 
     A group that has not come so far still reads, one that is beyond it reads uncommitted records: neither is blocked.
     """
@@ -23,7 +23,7 @@ def blocked_groups(snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memo
         return ()
     known = memory.blocked if memory.cluster_id == snapshot.cluster_id else {}
     found = {}
-    for (topic, partition), (stable, high_watermark) in _ends(snapshot, suspect_rows).items():
+    for (topic, partition), (stable, high_watermark) in _ends(snapshot, rows).items():
         for committed in impact.on(topic, partition):
             if stable - MARKER <= committed.offset <= stable < high_watermark:
                 key = GroupKey(committed.group, topic, partition)
@@ -40,22 +40,22 @@ def blocked_groups(snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memo
 
 
 def remembered_groups(
-    snapshot: Snapshot, suspect_rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
+    snapshot: Snapshot, rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
 ) -> Mapping[GroupKey, int]:
     """Returns the start of each group's block; groups whose broker did not respond in this cycle are included."""
     kept = {GroupKey(group.group, group.topic, group.partition): group.since_ms for group in blocked}
     is_partial = snapshot.impact is None or snapshot.impact.failures
     if is_partial and memory.cluster_id == snapshot.cluster_id:
-        suspect = _ends(snapshot, suspect_rows).keys()
-        kept = {key: since for key, since in memory.blocked.items() if key[1:] in suspect} | kept
+        held = _ends(snapshot, rows).keys()
+        kept = {key: since for key, since in memory.blocked.items() if key[1:] in held} | kept
     return kept
 
 
-def _ends(snapshot: Snapshot, suspect_rows: Iterable[int]) -> Mapping[TopicPartition, tuple[int, int]]:
-    """(last stable offset, high watermark) of each suspect's partition, where they are known."""
+def _ends(snapshot: Snapshot, rows: Iterable[int]) -> Mapping[TopicPartition, tuple[int, int]]:
+    """(last stable offset, high watermark) of each one's partition, where they are known."""
     open_, partitions = snapshot.open_transactions, snapshot.partitions
     ends = {}
-    for row in suspect_rows:
+    for row in rows:
         stable, high_watermark = int(open_.last_stable_offset[row]), int(open_.high_watermark[row])
         at = int(open_.partition_row[row])
         if UNKNOWN_OFFSET not in {stable, high_watermark}:

@@ -12,8 +12,9 @@ import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
-from exporter.evaluation.evidence import gather
+from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
+from exporter.evaluation.owner import silent_ms
 from exporter.evaluation.remembering import facts_of_others, remember
 from exporter.evaluation.rules import verdict_of
 from exporter.evaluation.start import start_of, starts_without_evidence
@@ -54,10 +55,11 @@ def evaluate(
         start_of(e, verdict, snapshot.cluster_time_ms) for e, verdict in zip(evidence, verdicts, strict=True)
     )
     others = facts_of_others(snapshot, join)
-    transactions = _transaction_columns(snapshot, verdicts, starts, others, late_after_ms, usual)
+    transactions = _transaction_columns(snapshot, evidence, verdicts, starts, others, late_after_ms, usual)
     partitions = partition_columns(snapshot, transactions)
     suspect_rows = _suspect_rows(transactions, len(evidence))
-    blocked = blocked_groups(snapshot, suspect_rows, memory)
+    holding_rows = _holding_rows(snapshot, transactions, policy)
+    blocked = blocked_groups(snapshot, [*suspect_rows, *holding_rows], memory)
     evaluation = Evaluation(
         snapshot=snapshot,
         transactions=transactions,
@@ -72,11 +74,14 @@ def evaluate(
         policy=policy,
         memory=replace(
             remember(snapshot, memory, join.keys, zip(evidence, verdicts, starts, strict=True), others),
-            blocked=remembered_groups(snapshot, suspect_rows, memory, blocked),
+            blocked=remembered_groups(snapshot, [*suspect_rows, *holding_rows], memory, blocked),
         ),
     )
+    stand_still = {(group.topic, group.partition) for group in blocked}
+    blocking = (transaction_row(evaluation, row) for row in holding_rows)
     return replace(
         evaluation,
+        blocking=tuple(sorted((row for row in blocking if row.key[:2] in stand_still), key=by_impact)),
         suspects=tuple(sorted((transaction_row(evaluation, row) for row in suspect_rows), key=by_impact)),
         longest_others=tuple(transaction_row(evaluation, row) for row in _longest_others(transactions, len(evidence))),
     )
@@ -84,13 +89,14 @@ def evaluate(
 
 def _transaction_columns(
     snapshot: Snapshot,
+    evidence: tuple[Evidence, ...],
     verdicts: tuple[Verdict, ...],
     starts: tuple[tuple[int, StartSource], ...],
     facts: Facts,
     late_after_ms: int,
     usual: tuple[UsualDuration | None, ...],
 ) -> TransactionColumns:
-    """The columns of all open transactions; `verdicts`, `starts` and `usual` are of the examined ones."""
+    """The columns of all open transactions; `evidence`, `verdicts`, `starts` and `usual` are of the examined ones."""
     now, open_ = snapshot.cluster_time_ms, snapshot.open_transactions
     last_write = open_.last_timestamp
     others_ms, others_source = starts_without_evidence(facts)
@@ -108,6 +114,7 @@ def _transaction_columns(
         duration_ms=duration_ms,
         # A timestamp of -1 (or 0) is no timestamp: brokers accept it.
         idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
+        silent_ms=silent_ms(open_.producer_id, evidence),
         is_late=duration_ms > late_after_ms,
         is_unusually_long=is_unusually_long,
     )
@@ -141,6 +148,15 @@ def partition_columns(snapshot: Snapshot, transactions: TransactionColumns) -> P
 def _suspect_rows(transactions: TransactionColumns, examined_count: int) -> list[int]:
     """The suspects among the examined ones: the others have no evidence."""
     rows: list[int] = np.flatnonzero(IS_SUSPECT[transactions.verdict[:examined_count]]).tolist()
+    return rows
+
+
+def _holding_rows(snapshot: Snapshot, transactions: TransactionColumns, policy: Policy) -> list[int]:
+    """Returns those that are not suspects, and at which the last stable offset has stood for the policy's time."""
+    open_, count = snapshot.open_transactions, snapshot.open_transactions.examined_count
+    holds = open_.current_txn_start_offset[:count] == open_.last_stable_offset[:count]
+    is_lasting = transactions.duration_ms[:count] >= policy.blocked_after_ms
+    rows: list[int] = np.flatnonzero(holds & is_lasting & ~IS_SUSPECT[transactions.verdict[:count]]).tolist()
     return rows
 
 

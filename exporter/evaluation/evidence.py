@@ -87,6 +87,10 @@ class Evidence:
     written to the log before it."""
     logged: LoggedProducer | None
     """The transaction log's state of the producer id; None if the log is not read, or has none."""
+    last_sequence: int = -1
+    """Sequence number of the producer's last record on this partition."""
+    silent_ms: int | None = None
+    """Time for which this process has seen neither that nor the timestamp change; None without a monotonic clock."""
 
     @property
     def state(self) -> TransactionState | None:
@@ -210,7 +214,21 @@ def _evidence(
         remembered=remembered,
         not_open_at_ms=_latest(unseen_at_ms, open_.not_open_at_ms[row] if open_.not_open_at_ms else None),
         logged=logged,
+        last_sequence=int(open_.last_sequence[row]),
+        silent_ms=_silent_ms(open_, row, remembered, snapshot.monotonic_ms),
     )
+
+
+def _silent_ms(
+    open_: OpenTransactions, row: int, remembered: RememberedTransaction | None, monotonic_ms: int | None
+) -> int | None:
+    if monotonic_ms is None:
+        return None
+    if remembered is None or remembered.unchanged_from_ms is None:
+        return 0
+    last_write = int(open_.last_sequence[row]), int(open_.last_timestamp[row])
+    is_same = last_write == (remembered.last_sequence, remembered.last_timestamp_ms)
+    return max(monotonic_ms - remembered.unchanged_from_ms, 0) if is_same else 0
 
 
 def _latest(*instants_ms: int | None) -> int | None:

@@ -16,6 +16,7 @@ from exporter.baseline import UsualDuration
 from exporter.evaluation.verdicts import (
     InconclusiveReason,
     OutcomeEvidence,
+    OwnerState,
     StartSource,
     TransactionRow,
     Verdict,
@@ -235,6 +236,28 @@ FIELDS: Final = (
         greatest=Greatest.OF_TRANSACTION,
     ),
     Field(
+        name="silent_ms",
+        kind=ColumnType.LONG,
+        meaning="time for which the exporter has seen no write of its producer on any partition, by its own clock",
+        null="in a command, which looks once, and where the transaction was not examined",
+        left_out={**_BY_EVALUATION, Output.HISTORY: "each cycle's last sequence is there"},
+    ),
+    Field(
+        name="owner",
+        kind=ColumnType.TEXT,
+        meaning="silent where that is longer than is usual, or than a quarter of its time-out; it may still commit",
+        null="for every other verdict than open_within_timeout, and until it was watched for long enough",
+        values=OwnerState,
+        left_out={**_BY_EVALUATION, Output.HISTORY: "it follows from the last sequence of the cycles"},
+    ),
+    Field(
+        name="ends_at_ms",
+        kind=ColumnType.INSTANT,
+        meaning="time by which its coordinator aborts it, unless it has ended before",
+        null="where that is unknown, or no time-out applies",
+        left_out={**_BY_EVALUATION, Output.HISTORY: "start and time-out are there"},
+    ),
+    Field(
         name="is_late",
         kind=ColumnType.FLAG,
         meaning="true if it is open for longer than transaction.max.timeout.ms and padding",
@@ -294,7 +317,8 @@ FIELDS: Final = (
     Field(
         name="groups",
         kind=ColumnType.TEXTS,
-        meaning="consumer groups behind a suspect, as far as they are visible, most waiting records first",
+        meaning="visible consumer groups behind it, most waiting records first; only of suspects, and of what holds the "
+        "last stable offset",
         record=WaitingGroup,
         of_suspects_only=True,
         left_out=_without(_BY_EVALUATION, Output.INCIDENT),

@@ -59,6 +59,11 @@ class RememberedTransaction:
     """Instant of `completing_since_ms` by this machine's monotonic clock; never carried over a restart."""
     watched_from_ms: int | None = None
     """Time at which this process first saw the transaction, by that clock; never carried over a restart."""
+    last_sequence: int | None = None
+    last_timestamp_ms: int | None = None
+    """Sequence and timestamp of its producer's last write on the partition."""
+    unchanged_from_ms: int | None = None
+    """Time since which this process has seen these two, by the monotonic clock; never carried over a restart."""
 
 
 Facts = Mapping[str, npt.NDArray[np.signedinteger[Any]]]
@@ -148,7 +153,9 @@ class RememberedTransactions(Mapping[TransactionKey, RememberedTransaction]):
 
     def without_monotonic(self) -> RememberedTransactions:
         """Removes monotonic instants, for another machine, whose monotonic clock has another beginning."""
-        rows = tuple(replace(row, completing_from_ms=None, watched_from_ms=None) for row in self.examined)
+        rows = tuple(
+            replace(row, completing_from_ms=None, watched_from_ms=None, unchanged_from_ms=None) for row in self.examined
+        )
         return RememberedTransactions(self.identity, rows, self.others)
 
     def place(self, key: TransactionKey) -> int | None:

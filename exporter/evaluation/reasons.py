@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.humanize import as_sentence
+from exporter.evaluation.humanize import as_sentence, humanize_duration
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.outcome import (
     decided_by_coordinator,
@@ -155,6 +155,15 @@ def _marker_said(marker: EndMarker, last_write_ms: int) -> str:
 def _when(instant_ms: int, last_write_ms: int) -> str:
     after_ms = instant_ms - last_write_ms
     return f"{abs(after_ms) / 1000:.0f} s {'after' if after_ms >= 0 else 'before'} the last write here"
+
+
+def until_in_words(row: TransactionRow) -> str:
+    """Says since when the producer of a live transaction writes nothing, and when its coordinator ends it."""
+    idle = f"Its producer has written nothing for {humanize_duration(row.idle_ms)}, by its own clock."
+    if row.ends_at_ms is None:
+        return f"{idle} It ends when its owner ends it: no time-out is known."
+    left_ms = max(row.ends_at_ms - row.start_ms - row.duration_ms, 0)
+    return f"{idle} Its coordinator aborts it in {humanize_duration(left_ms)} unless its producer ends it before."
 
 
 def waiting_groups(

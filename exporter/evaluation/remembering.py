@@ -169,6 +169,9 @@ def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earlie
         completing_from_ms=completing_from_ms,
         superseded_epoch=_superseded_epoch(evidence, verdict),
         watched_from_ms=_watched_from_ms(evidence, monotonic_ms),
+        last_sequence=evidence.last_sequence,
+        last_timestamp_ms=evidence.last_timestamp_ms,
+        unchanged_from_ms=None if monotonic_ms is None else monotonic_ms - (evidence.silent_ms or 0),
     )
 
 

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.outcome import outcome_of
+from exporter.evaluation.owner import ends_at_ms, owner_state
 from exporter.evaluation.reasons import outcome_seen, sentence, waiting_groups
 from exporter.evaluation.rules import missing_proof
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, StartSource, TransactionRow, Verdict
-from exporter.snapshot import CoordinatorTransaction
+from exporter.snapshot import NULL, CoordinatorTransaction
 
 Value = Callable[[Evaluation, int], Any]
 
@@ -95,6 +96,15 @@ _OF_ROW: Final[Mapping[str, Value]] = {
     "start_source": lambda evaluation, row: StartSource(int(evaluation.transactions.start_source[row])),
     "duration_ms": _number("duration_ms"),
     "idle_ms": _number("idle_ms"),
+    "silent_ms": lambda evaluation, row: _known(evaluation.transactions.silent_ms[row]),
+    "owner": lambda evaluation, row: owner_state(
+        evaluation.evidence[row],
+        _verdict(evaluation, row),
+        evaluation.policy,
+        int(evaluation.transactions.silent_ms[row]),
+        is_usual=None if evaluation.usual[row] is None else not evaluation.transactions.is_unusually_long[row],
+    ),
+    "ends_at_ms": lambda evaluation, row: ends_at_ms(evaluation.evidence[row], _verdict(evaluation, row)),
     "is_late": lambda evaluation, row: bool(evaluation.transactions.is_late[row]),
     "unusual": lambda evaluation, row: (
         evaluation.usual[row] if evaluation.transactions.is_unusually_long[row] else None
@@ -107,6 +117,10 @@ _OF_ROW: Final[Mapping[str, Value]] = {
 }
 FOUND: Final = frozenset({*_OF_EVIDENCE, *_OF_ROW})
 """Fields whose value is found here."""
+
+
+def _known(number: Any) -> int | None:
+    return None if number == NULL else int(number)
 
 
 _SOURCES: Final = tuple(StartSource)

@@ -135,6 +135,14 @@ class OutcomeEvidence(Enum):
     NONE = "none"
 
 
+class OwnerState(Enum):
+    """The producer of a live transaction. The values are published."""
+
+    WRITING = "writing"
+    SILENT = "silent"
+    """A producer that has written nothing for longer than is usual, or than a part of its time-out. It may still commit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The settings of an evaluation; all durations in milliseconds."""
@@ -147,6 +155,10 @@ class Policy:
     """A transaction is overdue this long after its own timeout: the coordinator scans every 10 s."""
     stuck_after_ms: int = 60 * 1000
     """A transaction that is completing for longer is stuck."""
+    blocked_after_ms: int = 30 * 1000
+    """Groups behind a live transaction that is open for longer are blocked."""
+    owner_silent_after_ms: int = 60 * 1000
+    """An owner that writes nothing for less is not silent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +174,8 @@ class TransactionColumns:
     """(N,) snapshot instant - start, never negative."""
     idle_ms: Int64Column
     """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock."""
+    silent_ms: Int64Column
+    """(N,) time for which this process has seen no write of its producer; NULL if unknown."""
     is_late: BoolColumn
     is_unusually_long: BoolColumn
     """(N,) longer than its usual duration: a warning, not a verdict. False for those that were not examined."""
@@ -186,7 +200,7 @@ class PartitionColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingGroup:
-    """A consumer group behind a suspect: blocked by it, or not there yet."""
+    """A consumer group behind a transaction: blocked by it, or not there yet."""
 
     group: str
     committed_offset: int | None
@@ -199,7 +213,7 @@ class WaitingGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedGroup:
-    """A consumer group at the last stable offset of a suspect's partition."""
+    """A consumer group at the last stable offset of a partition, where a transaction holds it."""
 
     group: str
     topic: str
@@ -228,6 +242,11 @@ class TransactionRow:
     start_source: StartSource
     duration_ms: int
     idle_ms: int
+    silent_ms: int | None = None
+    """Time for which this process has seen no write of its producer; None without a monotonic clock, or not examined."""
+    owner: OwnerState | None = None
+    ends_at_ms: int | None = None
+    """Time by which its coordinator aborts it; None if that is unknown, or it never does."""
     is_late: bool
     unusual: UsualDuration | None
     """The exceeded baseline; None if it is not unusually long, or has no baseline."""
@@ -243,7 +262,7 @@ class TransactionRow:
     """The transaction's own timeout, None where it was not described."""
     last_stable_offset_lag: int | None
     groups: tuple[WaitingGroup, ...] = ()
-    """Groups behind it, most waiting records first; only for suspects, and only visible groups."""
+    """Visible groups behind it, most waiting records first: of suspects, and of those that hold the last stable offset."""
     outcome_evidence: OutcomeEvidence = OutcomeEvidence.NONE
     outcome_seen: tuple[str, ...] = ()
     """The sources of the outcome, and what may hide a commit, one phrase each."""
@@ -275,8 +294,10 @@ class Evaluation:
     """Every suspect that was examined, worst first: see `by_impact`."""
     longest_others: tuple[TransactionRow, ...] = ()
     """The examined transactions that are not suspects, longest first, as many as a reader looks at."""
+    blocking: tuple[TransactionRow, ...] = ()
+    """The live transactions that block a visible group and are not suspects, worst first."""
     blocked_groups: tuple[BlockedGroup, ...] = ()
-    """The visible groups that suspects block, most waiting records first."""
+    """The visible groups that a transaction blocks, whatever its verdict; most waiting records first."""
     max_timeout_ms: int
     """The limit used for *late*, without padding."""
     max_timeout_is_fallback: bool

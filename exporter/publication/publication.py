@@ -56,6 +56,11 @@ class Publication:
         """The longest transactions that are not suspects, likewise."""
         return () if self.evaluation is None else self._shown(self.evaluation.longest_others)
 
+    @property
+    def blocking(self) -> tuple[TransactionRow, ...]:
+        """The live transactions that block a group, likewise."""
+        return () if self.evaluation is None else self._shown(self.evaluation.blocking)
+
     def _shown(self, rows: tuple[TransactionRow, ...]) -> tuple[TransactionRow, ...]:
         return rows if self.options.transactional_ids else tuple(map(without_transactional_id, rows))
 

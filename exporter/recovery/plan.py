@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from exporter.evaluation.reasons import outcome_in_words
+from exporter.evaluation.reasons import outcome_in_words, until_in_words
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.kafka.messages.write_txn_markers import Marker
@@ -100,9 +100,8 @@ _ADVICE: Final[Mapping[Verdict, str]] = {
         "be decided already."
     ),
     Verdict.OPEN_WITHIN_TIMEOUT: (
-        "Its coordinator aborts it at its time-out unless its producer ends it before. Whether that producer still runs "
-        "is not known: if its owner says that it does not, `force-terminate` aborts the transaction now on all its "
-        "partitions, and fences a producer that does run."
+        "Whether that producer still runs is not known: if its owner says that it does not, `force-terminate` aborts the "
+        "transaction now on all its partitions, and fences a producer that does run."
     ),
 }
 
@@ -111,6 +110,8 @@ def _advice(row: TransactionRow, may_force: bool) -> str:  # noqa: FBT001 - as i
     """Returns what to do instead; never a command that can lose records, but for an inconclusive verdict."""
     if row.verdict is Verdict.STUCK_COMPLETING and (older := _refusal_to_complete(row)) is not None:
         return f" `complete` refuses it too: {older}. Ask the owner of the records before anything is written."
+    if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT:
+        return f" {until_in_words(row)} {_ADVICE[row.verdict]}"
     if row.verdict is not Verdict.INCONCLUSIVE:
         return f" {_ADVICE[row.verdict]}"
     if row.inconclusive_reason is InconclusiveReason.REPLICA_UNAWARE:

@@ -101,7 +101,7 @@ def complete() -> str:
 
 
 def force_terminate_() -> str:
-    return force_terminate.in_words(transaction(transactional_id=ODD_ID))
+    return force_terminate.in_words(transaction(transactional_id=ODD_ID), NOW_MS)
 
 
 GOLDEN: Mapping[str, Callable[[], str]] = {

@@ -59,7 +59,7 @@ def test_each_output_has_what_is_declared_for_it() -> None:
     assert {each.name for each in fields(plan_file.PlannedAbort)} == names_in(Output.PLAN)
     assert set(plan_file._ENTRY) == names_in(Output.PLAN) | {"evidence"}
     assert suspect_keys() == names_in(Output.INCIDENT) | of_an_incident
-    assert {*transactions._SUSPECT, "the value, in seconds"} == names_in(Output.SERIES)
+    assert {*transactions.TRANSACTION, "the value, in seconds"} == names_in(Output.SERIES)
     assert keys | {*state_file._REMEMBERED, *state_file._STARTS} == names_in(Output.STATE) | of_a_memory | {
         "clock_offset_ms"
     }

@@ -148,6 +148,9 @@ def test_starts_are_in_a_part_of_the_state_file_that_older_versions_do_not_read(
         open_at_ms=None,
         watched_from_ms=None,
         clock_offset_ms=0,
+        last_sequence=None,
+        last_timestamp_ms=None,
+        unchanged_from_ms=None,
     )
 
 

@@ -136,7 +136,7 @@ def test_units_are_those_of_the_names(target: Target) -> None:
 def test_columns_have_the_units_of_their_questions(name: str) -> None:
     """A column of numbers says what it counts; ages are seconds and instants are dates."""
     ages = dict.fromkeys(("Age", "Blocked for", "Snapshot age"), "dtdurations")
-    of_columns = {**ages, "Began": "dateTimeAsIso", "State": "locale"}
+    of_columns = {**ages, "Began": "dateTimeAsIso", "Ends by itself": "dateTimeAsIso", "State": "locale"}
     for panel in panels(COMMITTED[name]):
         for rule in panel.get("fieldConfig", {}).get("overrides", []):
             has = {option["id"]: option["value"] for option in rule["properties"]}
@@ -168,6 +168,10 @@ def test_every_signal_is_in_a_panel() -> None:
         "instance:kafka_transaction_exporter_partitions:responding",  # panels show them by answer
         # what panels show, and for some minutes more what is not contradicted: of no use in a panel
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",
+        # of those whose owner is silent; the table of groups has the end of all, without rules
+        "transaction:kafka_blocking_transaction_owner_silent_seconds:fresh",
+        "transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent",
+        "transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait",
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
         "partition:kafka_partition_max_active_transaction_duration_seconds:lasting",
         "group:kafka_consumer_group_blocked_records:lasting",

@@ -27,6 +27,7 @@ from exporter.publication.paths import requested_below
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     NO_LEADER,
+    NULL,
     UNKNOWN_OFFSET,
     BrokerCoverage,
     CoordinatorCoverage,
@@ -148,6 +149,7 @@ def evaluation(
         start_source=np.array([row.start_source for row in transactions], np.int8),
         duration_ms=np.array([row.duration_ms for row in transactions], np.int64),
         idle_ms=np.array([row.idle_ms for row in transactions], np.int64),
+        silent_ms=np.array([NULL if row.silent_ms is None else row.silent_ms for row in transactions], np.int64),
         is_late=np.array([row.is_late for row in transactions], np.bool_),
         is_unusually_long=np.array([row.unusual is not None for row in transactions], np.bool_),
     )
@@ -165,6 +167,11 @@ def evaluation(
         ),
         longest_others=tuple(
             sorted((row for row in transactions if not row.verdict.is_suspect), key=lambda row: -row.duration_ms)[:10]
+        ),
+        blocking=tuple(
+            row
+            for row in transactions
+            if not row.verdict.is_suspect and any(group.blocked_since_ms is not None for group in row.groups)
         ),
         blocked_groups=tuple(
             BlockedGroup(

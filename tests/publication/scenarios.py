@@ -6,11 +6,12 @@ After an intended change run `make generate`, and read the difference.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from prometheus_client import ProcessCollector
 
-from exporter.evaluation.verdicts import InconclusiveReason, Verdict, WaitingGroup
+from exporter.evaluation.verdicts import InconclusiveReason, OwnerState, Verdict, WaitingGroup
 from exporter.publication.exposition import Exposition, Renderer
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import CoordinatorCoverage, MaxTimeout, PartitionResult
@@ -137,6 +138,31 @@ def more_suspects_than_series() -> Publication:
     return published(evaluation([Partition()], rows), options=PublishOptions(suspects_limit=2))
 
 
+def groups_behind_live_transactions() -> Publication:
+    """Two groups wait: behind an owner that is silent, and behind one that no time-out ends, which writes."""
+    waiting = WaitingGroup(
+        group="order-emails", committed_offset=1234, waiting_records=42, blocked_since_ms=TAKEN_AT_MS - 60_000
+    )
+    silent = transaction(
+        partition=0,
+        groups=(waiting,),
+        silent_ms=102_000,
+        owner=OwnerState.SILENT,
+        ends_at_ms=TAKEN_AT_MS + 790_000,
+        timeout_ms=900_000,
+    )
+    prepared = transaction(
+        partition=1,
+        groups=(replace(waiting, group="invoices"),),
+        producer_id=4001,
+        silent_ms=2_000,
+        owner=OwnerState.WRITING,
+        ends_at_ms=None,
+        transactional_id="billing-2",
+    )
+    return published(evaluation([Partition(), Partition(partition=1)], [silent, prepared]))
+
+
 def more_partitions_than_series() -> Publication:
     """Three partitions where two may have a series: only the one with an open transaction has one."""
     partitions = [Partition(partition=number) for number in range(3)]
@@ -189,6 +215,7 @@ SCENARIOS = {
         stale,
         before_first_cycle,
         more_suspects_than_series,
+        groups_behind_live_transactions,
         more_partitions_than_series,
         with_transaction_log,
     )

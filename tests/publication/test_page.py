@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from exporter.baseline import UsualDuration
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.humanize import humanize_duration
-from exporter.evaluation.verdicts import InconclusiveReason, StartSource, TransactionRow, Verdict, WaitingGroup
+from exporter.evaluation.verdicts import (
+    InconclusiveReason,
+    OwnerState,
+    StartSource,
+    TransactionRow,
+    Verdict,
+    WaitingGroup,
+)
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import render_page
@@ -47,7 +54,15 @@ from tests.publication.builders import (
     status,
     transaction,
 )
-from tests.publication.scenarios import SCENARIOS, before_first_cycle, partial_coverage, stale, three_hangs
+from tests.publication.scenarios import (
+    SCENARIOS,
+    before_first_cycle,
+    groups_behind_live_transactions,
+    partial_coverage,
+    render,
+    stale,
+    three_hangs,
+)
 
 BLOCKED = WaitingGroup(group="emails", committed_offset=9, waiting_records=40, blocked_since_ms=TAKEN_AT_MS)
 BEHIND = WaitingGroup(group="reports", committed_offset=1, waiting_records=48)
@@ -191,10 +206,53 @@ def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: 
         assert evaluated is not None
         assert evaluated.snapshot.is_complete
         assert not evaluated.suspects
+        assert not any(row.owner is OwnerState.SILENT for row in evaluated.blocking)
         assert succeeded
 
 
 # The page
+
+
+def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end() -> None:
+    """Two groups stand still, and no verdict is bad: the page is not green, and no word of it says that this is a hang."""
+    publication = groups_behind_live_transactions()
+    text = _text(publication)
+    parts = (
+        "2 consumer groups are blocked behind 2 live transactions, an owner is silent",
+        "2 consumer groups are blocked behind 2 live transactions, at the latest until 2027-01-15 08:13:10 UTC.",
+        "Behind 2 live transactions",
+        "orders-0 owner silent",
+        "consumer groups order-emails (blocked for 1 min 0 s, lag 42 offsets)",
+        "ends in 13 min 10 s, at 2027-01-15 08:13:10 UTC, its coordinator aborts it, unless its owner ends it before",
+        "owner nothing written for 1 min 42 s: it has stopped, or is paused",
+        "next (evidence) runbook kafka-transaction-exporter find-hanging --all",
+        "orders-1 open_within_timeout",
+        "ends when its owner ends it: no time-out is known",
+        "owner nothing written for 2 s",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert summarize(publication.evaluation, status()).level is Severity.WARNING
+    assert "/runbooks/KafkaTransactionOwnerSilent.md" in _page(publication)
+    assert "hanging" not in text.split("Partitions")[0].replace("find-hanging", "")
+
+
+def test_a_group_behind_an_owner_that_writes_is_a_note() -> None:
+    """It waits, and nothing is wrong."""
+    evaluated = groups_behind_live_transactions().evaluation
+    assert evaluated is not None
+    writing = replace(evaluated, blocking=evaluated.blocking[1:])
+
+    summary = summarize(writing, status())
+
+    assert summary.level is Severity.GOOD
+    assert "Consumer group invoices is blocked behind 1 live transaction, no time-out ends it." in summary.notes
+
+
+def test_ids_of_those_that_block_are_hidden_too() -> None:
+    publication = replace(groups_behind_live_transactions(), options=PublishOptions(transactional_ids=False))
+    assert "billing-" not in _page(publication)
+    assert "billing-" not in render(publication).text.body.decode()
 
 
 def test_the_page_answers_questions_in_the_order_of_an_incident() -> None:

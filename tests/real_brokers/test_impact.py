@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,14 +10,15 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
-from exporter.evaluation.verdicts import Verdict, WaitingGroup
+from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, TransactionRow, Verdict, WaitingGroup
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName, MakeTopic, versions
-from tests.real_brokers.exporting import called
+from tests.real_brokers.exporting import called, serving
 from tests.real_brokers.watching import Watch, rows_on
 from tests.verification.situations.steps import Client
+from tests.waiting import until
 
 OFFSETS_PARTITIONS = 5  # as the clusters of the tests have it
 
@@ -105,6 +107,81 @@ def test_a_reader_of_committed_records_is_blocked_and_others_are_not(
     assert last == []
 
 
+SOON = Policy(blocked_after_ms=1000, owner_silent_after_ms=1000)
+TIMEOUT_MS = 20_000
+
+
+def test_a_group_behind_a_live_transaction_is_blocked_and_its_owner_is_named(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """The commonest outage: nothing is wrong at the coordinator, its owner writes no more, and everybody waits."""
+    topic, group, owner = make_topic(broker), fresh_name("committed"), fresh_name("owner")
+    run_transaction(broker.bootstrap, fresh_name("before"), [(topic, 0)], records=3)
+    with (
+        Watch(broker.bootstrap, policy=SOON) as watch,
+        OpenTransaction(broker.bootstrap, owner, [(topic, 0)], timeout_ms=TIMEOUT_MS) as transaction,
+    ):
+        run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=8)
+        read_to_the_end(broker, group, topic, "read_committed")
+
+        def behind(evaluation: Evaluation) -> TransactionRow | None:
+            return next((row for row in evaluation.blocking if row.topic == topic), None)
+
+        first = until(watch.cycle, lambda evaluation: behind(evaluation) is not None)
+        silent = until(
+            watch.cycle, lambda evaluation: (row := behind(evaluation)) is not None and row.owner is OwnerState.SILENT
+        )
+        transaction.write()
+        writing = watch.cycle()
+        transaction.close("commit")
+        last = watch.cycle()
+
+    row = behind(first)
+    assert row is not None
+    assert [waiting.group for waiting in row.groups] == [group]
+    assert (row.verdict, row.transactional_id) == (Verdict.OPEN_WITHIN_TIMEOUT, owner)
+    assert row.ends_at_ms == row.start_ms + TIMEOUT_MS + 10_000
+    assert not [suspect for suspect in silent.suspects if suspect.topic == topic]
+    row = behind(silent)
+    assert row is not None
+    assert (row.silent_ms or 0) >= TIMEOUT_MS // 4
+    row = behind(writing)
+    assert row is not None
+    assert (row.owner, row.silent_ms) == (OwnerState.WRITING, 0)
+    assert behind(last) is None
+    assert not [blocked for blocked in last.blocked_groups if blocked.topic == topic]
+
+
+def test_the_page_says_who_waits_behind_whom_and_until_when(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """It is not green, and the metrics have what the alert needs."""
+    topic, group, owner = make_topic(broker), fresh_name("committed"), fresh_name("owner")
+    with OpenTransaction(broker.bootstrap, owner, [(topic, 0)], timeout_ms=TIMEOUT_MS):
+        run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=8)
+        commit(broker, group, topic, 0)
+        with serving(
+            broker.bootstrap,
+            tmp_path,
+            scan__topics__include=topic,
+            blocked__after="1s",
+            blocked__owner_silent_after="1s",
+        ) as exporter:
+            page = until(lambda: exporter.get("/")[1], lambda text: "owner silent" in text)
+            metrics = exporter.metrics()
+
+    assert f"Consumer group {group} is blocked behind a live transaction whose owner is silent" in page
+    assert 'class="banner warning"' in page
+    assert "its coordinator aborts it, unless its owner ends it before" in page
+    (silent,) = metrics["kafka_blocking_transaction_owner_silent_seconds"].items()
+    (ends,) = metrics["kafka_blocking_transaction_ends_timestamp_seconds"].items()
+    assert silent[0] == ends[0]
+    assert silent[0][0] == topic
+    assert silent[0][-2:] == (owner, "open_within_timeout")
+    assert silent[1] >= TIMEOUT_MS / 4000
+    assert 0 < ends[1] - time.time() < TIMEOUT_MS / 1000 + 10
+
+
 def test_a_hang_on_the_offsets_topic_names_the_groups_that_live_there(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
@@ -134,14 +211,14 @@ def test_a_hang_on_the_offsets_topic_names_the_groups_that_live_there(
 
 
 @pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
-def test_no_group_is_requested_where_nothing_is_suspect(
+def test_no_group_is_requested_where_nothing_is_open_for_long(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
 ) -> None:
-    """In a healthy cluster no request for groups is sent."""
+    """Transactions that have just begun cost no request for groups."""
     topic = make_topic(broker)
 
     with Watch(broker.bootstrap) as watch, OpenTransaction(broker.bootstrap, fresh_name("live"), [(topic, 0)]):
-        evaluation = watch.cycle(describe_all=True)
+        evaluation = watch.cycle()
         apis = {api.api for api in watch.collector.statistics()}
 
     assert evaluation.suspects == ()

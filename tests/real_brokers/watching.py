@@ -16,11 +16,13 @@ SUSPECTS = "kafka_suspect_transaction_start_timestamp_seconds"
 class Watch:
     """`with Watch(bootstrap) as watch: watch.cycle()`."""
 
-    def __init__(self, bootstrap: str, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
+    def __init__(
+        self, bootstrap: str, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS, policy: Policy | None = None
+    ) -> None:
         flags = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": str(request_timeout_ms)}
         settings = load(file=None, environment={}, flags=flags).settings
         self.collector: Collector = Collector.opened(settings.kafka, settings.scan)
-        self.memory = Memory()
+        self.memory, self.policy = Memory(), policy or Policy()
 
     def __enter__(self) -> Watch:
         return self
@@ -31,7 +33,7 @@ class Watch:
     def cycle(self, *, describe_all: bool = False) -> Evaluation:
         """One cycle with what earlier ones left in memory."""
         seen_before = None if describe_all else self.memory.seen
-        evaluation = evaluate(self.collector.collect(seen_before=seen_before), self.memory, Policy())
+        evaluation = evaluate(self.collector.collect(seen_before=seen_before), self.memory, self.policy)
         self.memory = evaluation.memory
         return evaluation
 

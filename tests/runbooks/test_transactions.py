@@ -244,6 +244,25 @@ def test_suspects_hidden(
             operator.pastes("get", shows="kafka_suspect_transactions_hidden 0")
 
 
+def test_owner_silent(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """A producer that has stopped within its time-out: it is fenced, and those behind it read on."""
+    client = Client.begin(guarded.bootstrap, fresh_name("gone"), timeout_ms=15 * 60 * 1000)
+    planted = client.open(make_topic(guarded), 0)
+    run_transaction(guarded.bootstrap, fresh_name("behind"), [(planted.topic, 0)], records=2)
+    about(desk, planted)
+    assert committed_records(guarded, planted.topic, 2) == []
+
+    with desk.reading("KafkaTransactionOwnerSilent") as operator:
+        operator.pastes("find-hanging", "--all", shows="open_within_timeout")
+        operator.pastes("find-hanging", "json", shows='"ends_at_ms": 1')
+        operator.pastes("force-terminate", "--dry-run", shows="dry run: nothing is written")
+        assert is_open(guarded, planted)
+        operator.pastes("force-terminate", shows="is fenced and its transaction aborted")
+        operator.pastes("find-hanging", "--all", hides="open_within_timeout")
+
+    assert len(committed_records(guarded, planted.topic, 2)) == 2
+
+
 def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTransaction, float]) -> None:
     """A coordinator that does not look for time-outs is made to abort; the records are gone, the producer is fenced."""
     planted, began = overdue

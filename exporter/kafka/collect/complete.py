@@ -34,6 +34,7 @@ from exporter.kafka.visibility.cluster import with_state_topic
 from exporter.snapshot import (
     NO_LEADER,
     NOTHING_HIDDEN,
+    UNKNOWN_OFFSET,
     BoolColumn,
     BrokerCoverage,
     Int16Column,
@@ -75,6 +76,7 @@ async def complete(
     coordinators, others = CoordinatorView(), None
     effects, owners = Effects(), dict[int, str]()
     not_open_at_ms: dict[int, int | None] = {}
+    ends: Int64Column = np.empty((0, 2), dtype=np.int64)
     if not len(examined):
         verified = Verification(examined, np.zeros(0, dtype=np.bool_))
     else:
@@ -88,14 +90,15 @@ async def complete(
         stopwatch.lap("proof")
         now_ms_of_cluster = client.cluster_clock.at_ms(client.clock())
         owners = dict(await unconfirmed_owners(client, verified, coordinators, now_ms_of_cluster))
-        effects = await find_impact(client, verified, coordinators, now_ms_of_cluster, search_logs=search_logs)
+        ends = await _partition_ends(client, verified.examined)
+        stopwatch.lap("offsets")
+        effects = await find_impact(client, verified, coordinators, ends, now_ms_of_cluster, search_logs=search_logs)
         not_open_at_ms = await read_before_starts(
             client, verified, limit.timeout_ms, now_ms_of_cluster, earlier.log_facts
         )
         stopwatch.lap("impact")
         visibility = await with_state_topic(client, scan.topology, visibility)
-    open_transactions = await _with_offsets(client, verified, others, owners, not_open_at_ms)
-    stopwatch.lap("offsets")
+    open_transactions = _open_transactions(verified, others, ends, owners, not_open_at_ms)
     for gap in client.connections.too_new():
         visibility = visibility.with_gap(gap)
     finished_at_ms = now_ms()
@@ -148,15 +151,8 @@ async def _ask_coordinators(
     return CoordinatorView(listings, transactions, unclear), examined, others
 
 
-async def _with_offsets(
-    client: ClusterClient,
-    verified: Verification,
-    others: UnexaminedEntries | None,
-    owners: Mapping[int, str],
-    not_open_at_ms: Mapping[int, int | None],
-) -> OpenTransactions:
-    """The open transactions with their partitions' high watermark and last stable offset."""
-    examined, followers = verified.examined, verified.followers
+async def _partition_ends(client: ClusterClient, examined: ExaminedEntries) -> Int64Column:
+    """(K, 2) last stable offset and high watermark of each one's partition; -1 where they are unknown."""
     topology, entries = examined.topology, examined.entries
     partitions = [examined.partition(i) for i in range(len(entries))]
     leaders = {
@@ -165,9 +161,20 @@ async def _with_offsets(
         if topology.leader[row] != NO_LEADER
     }
     offsets = await latest_offsets(client, leaders)
-    pairs: Int64Column = np.array(
-        [offsets.get(partition, (-1, -1)) for partition in partitions], dtype=np.int64
-    ).reshape(-1, 2)
+    pairs = [offsets.get(partition, (UNKNOWN_OFFSET, UNKNOWN_OFFSET)) for partition in partitions]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _open_transactions(
+    verified: Verification,
+    others: UnexaminedEntries | None,
+    ends: Int64Column,
+    owners: Mapping[int, str],
+    not_open_at_ms: Mapping[int, int | None],
+) -> OpenTransactions:
+    """The open transactions; `ends` are those of `_partition_ends`."""
+    examined, followers = verified.examined, verified.followers
+    entries = examined.entries
     all_entries = entries if others is None else others.after(entries)
     return OpenTransactions(
         partition_row=all_entries.row.astype(np.int32),
@@ -178,8 +185,8 @@ async def _with_offsets(
         unaware_replicas=_by_entry(examined, followers.unaware),
         unconfirmed=tuple(map(owners.get, range(len(entries)))) if owners else (),
         not_open_at_ms=tuple(map(not_open_at_ms.get, range(len(entries)))) if not_open_at_ms else (),
-        last_stable_offset=pairs[:, 0].copy(),
-        high_watermark=pairs[:, 1].copy(),
+        last_stable_offset=ends[:, 0].copy(),
+        high_watermark=ends[:, 1].copy(),
         needs_examination=NO_ROW if others is None else others.needs_examination,
         is_completing=NO_ROW if others is None else others.is_completing,
     )

@@ -1,16 +1,20 @@
-"""Sends more requests about suspects: their outcome on other partitions, and the consumer groups that they block."""
+"""Sends more requests about transactions that may hold somebody up: the groups behind them, and the outcome of suspects."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.consumer_groups import impact_on
 from exporter.kafka.collect.end_markers import end_markers
-from exporter.kafka.collect.state import CoordinatorView, Effects, Verification
+from exporter.kafka.collect.state import CoordinatorView, Effects, ExaminedEntries, Verification
 from exporter.kafka.coordinators import by_producer_id
-from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction
+from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, Int64Column
 
+HOLDING_MAX = 1000
+"""Live transactions behind which a cycle looks for groups; more partitions make each response of a broker larger."""
 OPEN_MAX = 1000
 """Number of open transactions above which a command queries the groups behind suspects only."""
 
@@ -19,14 +23,16 @@ async def find_impact(
     client: ClusterClient,
     verified: Verification,
     coordinators: CoordinatorView,
+    ends: Int64Column,
     now_ms: int,
     *,
     search_logs: bool,
 ) -> Effects:
-    """Finds the groups blocked by unverified transactions, and by those that may be overdue or stuck.
+    """Finds the groups behind transactions that are unverified, may be overdue or stuck, or hold records back.
 
-    `search_logs`: an operator's command. It also shows the groups behind live transactions, and reads the logs of other
-    partitions for the outcome of unverified transactions there.
+    `ends` (K, 2) are last stable offset and high watermark of each one's partition. `search_logs`: an operator's command,
+    which also shows the groups behind all live transactions, and reads the logs of other partitions for the outcome of
+    unverified transactions there.
     """
     examined, unverified = verified.examined, np.flatnonzero(verified.unverified).tolist()
     suspected = [examined.at_leader(i) for i in unverified]
@@ -37,11 +43,29 @@ async def find_impact(
         for i, producer_id in enumerate(examined.entries.producer_id.tolist())
         if is_kept_too_long(described.get(producer_id), now_ms)
     )
-    partitions = {examined.partition(i) for i in [*unverified, *kept_too_long]}
+    holding_back = _holding_back(examined, described, ends)
+    partitions = {examined.partition(i) for i in [*unverified, *kept_too_long, *holding_back]}
     if search_logs and len(examined) <= OPEN_MAX:
         partitions |= {examined.partition(i) for i in range(len(examined))}
     impact = await impact_on(client, examined.topology, sorted(partitions)) if partitions else None
     return Effects(impact=impact, end_markers=markers)
+
+
+def _holding_back(
+    examined: ExaminedEntries, described: Mapping[int, CoordinatorTransaction], ends: Int64Column
+) -> list[int]:
+    """Returns those that an earlier cycle has seen and at which the last stable offset stands, with records behind it.
+
+    Up to HOLDING_MAX, the longest open first. What an earlier cycle has not seen is not described, or is unverified.
+    """
+    entries, (stable, high_watermark) = examined.entries, ends.T
+    holds = (entries.current_txn_start_offset == stable) & (stable < high_watermark)
+    since = {}
+    for i in np.flatnonzero(holds).tolist():
+        transaction = described.get(int(entries.producer_id[i]))
+        if transaction is not None and transaction.is_described and transaction.start_ms is not None:
+            since[i] = transaction.start_ms
+    return sorted(since, key=since.__getitem__)[:HOLDING_MAX]
 
 
 def is_kept_too_long(transaction: CoordinatorTransaction | None, now_ms: int) -> bool:

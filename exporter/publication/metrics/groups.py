@@ -1,4 +1,4 @@
-"""Metrics of the consumer groups that suspects block."""
+"""Metrics of the consumer groups that transactions block."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def hidden(shown: LimitedEvaluation) -> int:
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_consumer_group_blocked_records",
-        help="Offsets (records and end markers) that a group cannot read because a suspect transaction holds back the last "
-        "stable offset, where the group has committed; no series for other groups.",
+        help="Offsets (records and end markers) that a group cannot read because a transaction, whatever its verdict, "
+        "holds back the last stable offset, where the group has committed; no series for other groups.",
         labels=_GROUP,
         of=SHOWN,
         values=records,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from exporter.publication.metrics import (
     baseline,
+    blocking,
     coverage,
     exporter,
     groups,
@@ -24,7 +25,7 @@ from exporter.publication.metrics.model import Metric
 SECTIONS: Final[tuple[tuple[str, tuple[Metric[Any], ...]], ...]] = (
     ("Partitions", partitions.METRICS),
     ("Transactions", transactions.METRICS),
-    ("Consumer groups", groups.METRICS),
+    ("Consumer groups", groups.METRICS + blocking.METRICS),
     ("Coverage", coverage.METRICS),
     ("Protection", protection.METRICS),
     ("The exporter", exporter.METRICS),

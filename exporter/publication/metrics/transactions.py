@@ -10,7 +10,7 @@ import numpy as np
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
 from exporter.publication.metrics.model import CLUSTER, PARTITION, SHOWN, LimitedEvaluation, Metric, Sample, Samples
 
-_SUSPECT: Final = (*PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
+TRANSACTION: Final = (*PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
 
 
 def open_by_verdict(evaluation: Evaluation) -> Sequence[Sample]:
@@ -22,10 +22,10 @@ def open_by_verdict(evaluation: Evaluation) -> Sequence[Sample]:
 def suspects(shown: LimitedEvaluation) -> Samples:
     """The worst suspects, up to the limit; the value is the start, so that ages also grow without the exporter."""
     rows = shown.publication.suspects[: shown.publication.options.suspects_limit]
-    return tuple(Sample(_suspect_labels(row), row.start_ms / 1000) for row in rows)
+    return tuple(Sample(transaction_labels(row), row.start_ms / 1000) for row in rows)
 
 
-def _suspect_labels(row: TransactionRow) -> tuple[str, ...]:
+def transaction_labels(row: TransactionRow) -> tuple[str, ...]:
     return (
         row.topic,
         str(row.partition),
@@ -76,7 +76,7 @@ METRICS: tuple[Metric[Any], ...] = (
         name="kafka_suspect_transaction_start_timestamp_seconds",
         help="Start of each transaction that needs attention, worst first up to a limit; "
         "transactional_id is empty when unknown.",
-        labels=_SUSPECT,
+        labels=TRANSACTION,
         of=SHOWN,
         values=suspects,
     ),

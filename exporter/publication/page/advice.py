@@ -1,4 +1,4 @@
-"""Decides the next command and the runbook for a suspect. The command prints a list or a plan, and writes nothing."""
+"""Decides the next command and the runbook for a transaction. The command prints a list or a plan, and writes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Advice:
     """Action of an operator for a verdict."""
 
     command: str
-    """`abort` and `complete` with `--dry-run`; `find-hanging` needs none."""
+    """`abort` and `complete` get `--dry-run`; `find-hanging` needs none."""
     purpose: str
     """Purpose of the command, in a word or two."""
     runbook: str
@@ -32,6 +32,7 @@ class Advice:
 _PLAN = "dry run"
 _EVIDENCE = "evidence"
 _HANGING = Advice("abort", _PLAN, "KafkaTransactionHanging")
+_LIVE = Advice("find-hanging --all", _EVIDENCE, "KafkaTransactionOwnerSilent")
 _ADVICE = {
     Verdict.HANGING_STALE_EPOCH: _HANGING,
     Verdict.HANGING_NO_TRANSACTIONAL_ID: _HANGING,
@@ -40,6 +41,7 @@ _ADVICE = {
     Verdict.STUCK_COMPLETING: Advice("complete", _PLAN, "KafkaTransactionStuckCompleting"),
     Verdict.OVERDUE_AT_COORDINATOR: Advice("find-hanging", _EVIDENCE, "KafkaTransactionOverdueAtCoordinator"),
     Verdict.INCONCLUSIVE: Advice("find-hanging", _EVIDENCE, "KafkaTransactionInconclusive"),
+    **dict.fromkeys((verdict for verdict in Verdict if not verdict.is_suspect), _LIVE),
 }
 
 
@@ -73,7 +75,7 @@ def next_command(row: Suspected, bootstrap: str) -> str:
     command = advice_of(row.verdict).command
     words = [PROGRAM, command, "--bootstrap-server", _server(bootstrap), "--topic", shlex.quote(row.topic)]
     words += ["--partition", str(row.partition)]
-    if command != "find-hanging":
+    if not command.startswith("find-hanging"):
         words += ["--start-offset", str(row.start_offset), "--dry-run"]
     return " ".join(words)
 

@@ -185,4 +185,5 @@ def _cause(suspect: Suspect) -> str:
 def _what_to_paste(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
     """The next command, and the line before the commands of the runbook."""
     line = f'<code class="command variables">{_e(variables(suspect, bootstrap))}</code>'
-    return f'{next_step(suspect, bootstrap, runbooks)}<p class="quiet">before the runbook\'s commands {line}</p>'
+    before = "with the runbook's line for your login, before its commands"
+    return f'{next_step(suspect, bootstrap, runbooks)}<p class="quiet">{before} {line}</p>'

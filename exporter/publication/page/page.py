@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape as _e
 from typing import Final
 
+from exporter.publication.page.blocking import blocking_section
 from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
 from exporter.publication.page.style import style_sheet
@@ -47,7 +48,8 @@ class Page:
 
 def render_page(publication: Publication) -> Page:
     evaluation = publication.evaluation
-    rest = [banner(summarize(evaluation, publication.status)), suspects_section(publication)]
+    rest = [banner(summarize(evaluation, publication.status))]
+    rest += [suspects_section(publication), blocking_section(publication)]
     if evaluation is not None:
         rest.append(coverage_section(evaluation))
     rest.append(figures_section(publication))

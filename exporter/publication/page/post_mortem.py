@@ -38,7 +38,7 @@ def post_mortem(incident: Incident, url: str | None) -> str:
     lines += ["## Time line", ""]
     lines += [f"- {humanize_instant(one.at_ms)}: {in_markdown(one.sentence)}" for one in incident.events]
     command = f"kafka-transaction-exporter explain --incident {incident.id} --format markdown"
-    more = f"`{command}` has the logs' time line, and what prevents it."
+    more = f"On the exporter's host, with its settings, `{command}` has the logs' time line, and what prevents it."
     causes = [
         f"- {in_markdown(one.name)} ({one.cause}): {in_markdown(one.because)}" for one in incident.suspects if one.cause
     ]

@@ -11,7 +11,7 @@ from enum import Enum
 
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import as_sentence, humanize_count
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, OwnerState, TransactionRow
 from exporter.publication.page.humanize import humanize_instant
 from exporter.snapshot import Provable
 from exporter.status import ClusterStatus, ProofStatus
@@ -47,7 +47,13 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     if evaluation is None:
         return Summary(level=Severity.UNKNOWN, title=_no_rows_title(status), notes=failure)
     unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
-    notes = (*unread, *_lateness_notes(evaluation), *failure, *_proof_notes(status.proof, is_complete=not unread))
+    notes = (
+        *unread,
+        *_blocking_notes(evaluation),
+        *_lateness_notes(evaluation),
+        *failure,
+        *_proof_notes(status.proof, is_complete=not unread),
+    )
     hanging = [row for row in evaluation.suspects if row.verdict.is_hanging]
     others = evaluation.suspect_count - len(hanging)
     if hanging:
@@ -58,6 +64,11 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         return Summary(level=Severity.BAD, title=title, notes=(proved, *more, *notes))
     if others:
         title = ": ".join(filter(None, (_blocked(evaluation.suspects), humanize_count(others, "suspect transaction"))))
+        return Summary(level=Severity.WARNING, title=title, notes=notes)
+    if any(row.owner is OwnerState.SILENT for row in evaluation.blocking):
+        count = len(evaluation.blocking)
+        behind = "a live transaction whose owner is" if count == 1 else f"{count:,} live transactions, an owner is"
+        title = f"{_blocked(evaluation.blocking)} behind {behind} silent"
         return Summary(level=Severity.WARNING, title=title, notes=notes)
     if unread:
         return Summary(level=Severity.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
@@ -113,6 +124,17 @@ def _proof_notes(proof: ProofStatus | None, *, is_complete: bool) -> tuple[str, 
     if proof is None or (proof.provable is Provable.ALL and not is_complete):
         return ()
     return (f"Checked at {humanize_instant(proof.checked_at_ms)}: {proof.sentence[0].lower()}{proof.sentence[1:]}",)
+
+
+def _blocking_notes(evaluation: Evaluation) -> tuple[str, ...]:
+    """Says who stands still behind live transactions, and by when the last of these ends."""
+    if not evaluation.blocking:
+        return ()
+    ends = [row.ends_at_ms for row in evaluation.blocking]
+    last_ms = max((end for end in ends if end is not None), default=None)
+    until = "no time-out ends it" if last_ms is None else f"at the latest until {humanize_instant(last_ms)}"
+    behind = humanize_count(len(evaluation.blocking), "live transaction")
+    return (f"{_blocked(evaluation.blocking)} behind {behind}, {until}.",)
 
 
 def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:

@@ -74,14 +74,16 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
         ("coordinator", _coordinator(row)),
     )
     step = next_step(row, publication.bootstrap, publication.options.runbook_url)
-    return (
-        f'<article class="suspect"><h3><code>{_e(row.topic)}-{row.partition}</code>'
-        f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span></h3>'
-        f"{_pairs(first)}{step}<p>{_e(row.reason)}</p>{_pairs(evidence)}</article>"
-    )
+    tag = f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span>'
+    return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
 
 
-def _pairs(pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
+def article(row: TransactionRow, tag: str, content: str) -> str:
+    """One transaction of the page; `tag` and `content` are HTML."""
+    return f'<article class="suspect"><h3><code>{_e(row.topic)}-{row.partition}</code>{tag}</h3>{content}</article>'
+
+
+def pairs_of(pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
     cells = (f'<div class="{_e(name.split()[0])}"><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>' for name, text in pairs)
     return f"<dl>{''.join(cells)}</dl>"
 

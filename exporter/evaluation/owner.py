@@ -1,0 +1,69 @@
+"""Says about a live transaction when its coordinator will abort it, and whether its owner is silent.
+
+Neither is evidence for a verdict: a silent owner may still commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.verdicts import OwnerState, Policy, Verdict
+from exporter.snapshot import NULL, TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, Int64Column, Ownership
+
+COORDINATOR_SCAN_MS = 10_000
+"""Default of `transaction.abort.timed.out.transaction.cleanup.interval.ms`, which hardly anybody changes."""
+_TIMEOUT_PARTS = 4
+"""An owner without a usual duration is silent after this part of its time-out: one with checkpoints every ten minutes has a
+time-out of an hour, and may write nothing between two."""
+
+
+def ends_at_ms(evidence: Evidence, verdict: Verdict) -> int | None:
+    """Time by which its coordinator aborts it, if nobody ends it before; None if that is unknown, or it never does."""
+    if verdict is not Verdict.OPEN_WITHIN_TIMEOUT or evidence.ownership is not Ownership.OWNED:
+        return None
+    return None if evidence.transaction is None else coordinator_ends_at_ms(evidence.transaction)
+
+
+def coordinator_ends_at_ms(transaction: CoordinatorTransaction) -> int | None:
+    """Time by which the coordinator aborts an ongoing transaction by its time-out; None if it never does."""
+    if transaction.start_ms is None or transaction.timeout_ms >= TIMEOUT_MS_TWO_PHASE_COMMIT:
+        return None
+    return transaction.start_ms + transaction.timeout_ms + COORDINATOR_SCAN_MS
+
+
+def silent_ms(producer_id: Int64Column, evidence: Sequence[Evidence]) -> Int64Column:
+    """(N,) time for which this process has seen no write of the producer on any partition with an open transaction of it.
+
+    NULL where it is unknown, as for those that were not examined, the last rows.
+    """
+    silent: Int64Column = np.full(len(producer_id), NULL, dtype=np.int64)
+    if not evidence:
+        return silent
+    _, producer = np.unique(producer_id[: len(evidence)], return_inverse=True)
+    own = np.array([NULL if e.silent_ms is None else e.silent_ms for e in evidence], dtype=np.int64)
+    least: Int64Column = np.full(int(producer.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(least, producer, own)
+    silent[: len(evidence)] = least[producer]
+    return silent
+
+
+def owner_state(
+    evidence: Evidence, verdict: Verdict, policy: Policy, silent_ms: int, *, is_usual: bool | None
+) -> OwnerState | None:
+    """Returns whether the owner of a live transaction writes; None if that is unknown, and for every other verdict.
+
+    `is_usual`: it is open for no longer than is usual for its id; None if that is unknown.
+    """
+    transaction = evidence.transaction
+    if verdict is not Verdict.OPEN_WITHIN_TIMEOUT or transaction is None or not transaction.is_described:
+        return None
+    if silent_ms == NULL:
+        return None
+    part_ms = 0 if is_usual is False else transaction.timeout_ms // _TIMEOUT_PARTS
+    if silent_ms >= max(policy.owner_silent_after_ms, part_ms):
+        return OwnerState.SILENT
+    # It wrote while this process watched it, which may be less time than it has to be silent for.
+    return OwnerState.WRITING if silent_ms < evidence.watched_ms else None

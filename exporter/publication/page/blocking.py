@@ -1,0 +1,73 @@
+"""Makes the section of the status page about live transactions that block a consumer group. `_e` escapes."""
+
+from __future__ import annotations
+
+from html import escape as _e
+
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.verdicts import OwnerState, TransactionRow
+from exporter.publication.page.humanize import humanize_group, humanize_instant
+from exporter.publication.page.summary import Severity
+from exporter.publication.page.suspects import (
+    GROUPS_SHOWN_MAX,
+    SUSPECTS_SHOWN_MAX,
+    article,
+    next_step,
+    pairs_of,
+)
+from exporter.publication.publication import Publication
+
+
+def blocking_section(publication: Publication) -> str:
+    """Renders who stands still behind transactions that are not suspects, worst first; empty if nobody does."""
+    rows, evaluation = publication.blocking, publication.evaluation
+    if evaluation is None or not rows:
+        return ""
+    now_ms = evaluation.snapshot.cluster_time_ms
+    shown = "\n".join(_blocking(row, now_ms, publication) for row in rows[:SUSPECTS_SHOWN_MAX])
+    hidden = len(rows) - SUSPECTS_SHOWN_MAX
+    rest = f"<p>{humanize_count(hidden, 'more live transaction')} not shown here.</p>" if hidden > 0 else ""
+    title = humanize_count(len(rows), "live transaction")
+    means = "their coordinators will end them; until then these groups stand still"
+    return (
+        f'<section id="blocking"><h2>Behind {title} <span class="quiet">({means})</span></h2>\n{shown}</section>{rest}'
+    )
+
+
+def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str:
+    """Renders who waits and until when, then the owner."""
+    is_silent = row.owner is OwnerState.SILENT
+    level = Severity.WARNING if is_silent else Severity.UNKNOWN
+    groups = [humanize_group(group, now_ms) for group in row.groups]
+    first = (
+        ("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX)),
+        ("ends", end_in_words(row.ends_at_ms, now_ms)),
+        ("owner", owner_in_words(row)),
+        ("age", humanize_duration(row.duration_ms)),
+    )
+    evidence = (
+        ("offsets held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
+        ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
+        ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
+        ("start offset", str(row.start_offset)),
+    )
+    tag = f'<span class="tag {level.value}">{"owner silent" if is_silent else _e(row.verdict.label)}</span>'
+    step = next_step(row, publication.bootstrap, publication.options.runbook_url)
+    return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
+
+
+def end_in_words(ends_at_ms: int | None, now_ms: int) -> str:
+    """Says by when the coordinator ends a transaction."""
+    if ends_at_ms is None:
+        return "when its owner ends it: no time-out is known"
+    left_ms = ends_at_ms - now_ms
+    within = f"in {humanize_duration(left_ms)}" if left_ms > 0 else "now"
+    return f"{within}, at {humanize_instant(ends_at_ms)}, its coordinator aborts it, unless its owner ends it before"
+
+
+def owner_in_words(row: TransactionRow) -> str:
+    """Says whether its producer writes, as far as this exporter has seen."""
+    if row.silent_ms is None:
+        return "unknown"
+    silent = f"nothing written for {humanize_duration(row.silent_ms)}"
+    return f"{silent}: it has stopped, or is paused" if row.owner is OwnerState.SILENT else silent

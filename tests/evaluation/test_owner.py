@@ -1,0 +1,175 @@
+"""Live transactions that block somebody: until when, and whether their owner writes. None of it changes a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.owner import owner_state, silent_ms
+from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, TransactionRow, Verdict
+from exporter.snapshot import NULL, TIMEOUT_MS_TWO_PHASE_COMMIT, GroupOffset, Impact
+from tests.evaluation.builders import (
+    MINUTE_MS,
+    MONOTONIC_MS,
+    NOW_MS,
+    Entry,
+    evidence,
+    listed,
+    snapshot,
+    transaction,
+)
+
+BEGAN_MS = NOW_MS - 2 * MINUTE_MS
+TIMEOUT_MS = 15 * MINUTE_MS
+READERS = Impact(
+    offsets=(GroupOffset(group="readers", topic="orders", partition=0, offset=100),), residents=(), failures=()
+)
+
+
+def look(
+    *entries: Entry, memory: Memory | None = None, later_ms: int = 0, policy: Policy | None = None, **owned: Any
+) -> Evaluation:
+    """A cycle, `later_ms` after the first one, with a live transaction on orders-0 that began two minutes before that."""
+    live = transaction(**{"start_ms": BEGAN_MS, "timeout_ms": TIMEOUT_MS, **owned})
+    taken = snapshot(
+        list(entries) or [Entry()],
+        transactions=(live,),
+        impact=READERS,
+        partitions=2,
+        taken_at_ms=NOW_MS + later_ms,
+        monotonic_ms=MONOTONIC_MS + later_ms,
+    )
+    return evaluate(taken, memory or Memory(), policy or Policy())
+
+
+def only_row(evaluation: Evaluation) -> TransactionRow:
+    (row,) = all_rows(evaluation)
+    return row
+
+
+def test_a_group_behind_a_live_transaction_is_blocked_whatever_the_verdict() -> None:
+    """It has its groups, its end, and its place; it is not a suspect."""
+    evaluation = look()
+
+    (row,) = evaluation.blocking
+    assert evaluation.suspects == ()
+    assert [group.group for group in evaluation.blocked_groups] == ["readers"]
+    assert [(group.group, group.blocked_since_ms) for group in row.groups] == [("readers", NOW_MS)]
+    assert (row.verdict, row.ends_at_ms) == (Verdict.OPEN_WITHIN_TIMEOUT, BEGAN_MS + TIMEOUT_MS + 10_000)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "entry", "policy", "owned"),
+    [
+        ("it has just begun", Entry(), Policy(), {"start_ms": NOW_MS - 29_999}),
+        ("the setting asks for more", Entry(), Policy(blocked_after_ms=2 * MINUTE_MS + 1), {}),
+        ("another one is before it", Entry(last_stable_offset=99), Policy(), {}),
+        ("nothing waits", Entry(high_watermark=100), Policy(), {}),
+    ],
+)
+def test_nobody_is_blocked(sentence: str, entry: Entry, policy: Policy, owned: dict[str, Any]) -> None:
+    evaluation = look(entry, policy=policy, **owned)
+
+    assert (evaluation.blocking, evaluation.blocked_groups) == ((), ()), sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "owned"),
+    [
+        ("prepared for two-phase commit", {"timeout_ms": TIMEOUT_MS_TWO_PHASE_COMMIT}),
+        ("completing", {"state": "PrepareCommit"}),
+        ("overdue: its coordinator should have ended it", {"timeout_ms": MINUTE_MS}),
+    ],
+)
+def test_no_time_out_ends_it(sentence: str, owned: dict[str, Any]) -> None:
+    assert only_row(look(**owned)).ends_at_ms is None, sentence
+
+
+def test_an_owner_is_silent_by_the_clock_of_the_exporter_and_not_by_its_own() -> None:
+    """Its timestamps may be thirty years old. For a quarter of its time-out this process must have seen no write."""
+    old = Entry(last_timestamp_ms=1)
+    first = look(old)
+    almost = look(old, memory=first.memory, later_ms=TIMEOUT_MS // 4 - 1)
+    silent = look(old, memory=almost.memory, later_ms=TIMEOUT_MS // 4)
+    wrote = look(replace(old, last_sequence=1), memory=silent.memory, later_ms=TIMEOUT_MS // 4 + 1)
+
+    states = [(row.owner, row.silent_ms) for row in map(only_row, (first, almost, silent, wrote))]
+    assert states == [
+        (None, 0),
+        (None, TIMEOUT_MS // 4 - 1),
+        (OwnerState.SILENT, TIMEOUT_MS // 4),
+        (OwnerState.WRITING, 0),
+    ]
+
+
+def test_a_write_on_another_partition_is_a_write() -> None:
+    both = (Entry(), Entry(partition=1, last_sequence=4))
+    later = (both[0], replace(both[1], last_sequence=5))
+    owned: dict[str, Any] = {"partitions": frozenset({("orders", 0), ("orders", 1)})}
+    first = look(*both, **owned)
+
+    second = look(*later, memory=first.memory, later_ms=TIMEOUT_MS, **{**owned, "timeout_ms": 2 * TIMEOUT_MS})
+
+    assert [row.silent_ms for row in all_rows(second)] == [0, 0]
+
+
+def test_a_restart_watches_again() -> None:
+    """Another process has not seen what this one has: neither the state file nor another machine keeps a silence."""
+    first = look()
+    elsewhere = look(memory=first.memory.without_monotonic(), later_ms=TIMEOUT_MS // 2)
+
+    assert (only_row(elsewhere).owner, only_row(elsewhere).silent_ms) == (None, 0)
+
+
+def test_without_a_monotonic_clock_nothing_is_known_of_a_silence() -> None:
+    taken = replace(look().snapshot, monotonic_ms=None)
+
+    row = only_row(evaluate(taken, Memory(), Policy()))
+
+    assert (row.silent_ms, row.owner) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("is_usual", "silent_s", "state"),
+    [
+        (None, 74, None),
+        (None, 75, OwnerState.SILENT),
+        (True, 74, None),
+        (False, 59, None),
+        (False, 60, OwnerState.SILENT),
+    ],
+)
+def test_what_is_unusually_long_needs_no_part_of_the_time_out(
+    is_usual: bool | None,  # noqa: FBT001 - a case
+    silent_s: int,
+    state: OwnerState | None,
+) -> None:
+    """A time-out of five minutes, and a quarter of it: 75 s."""
+    live = evidence(transaction(timeout_ms=5 * MINUTE_MS), watched_ms=silent_s * 1000)
+
+    found = owner_state(live, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), silent_s * 1000, is_usual=is_usual)
+
+    assert found is state
+
+
+@pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.OPEN_WITHIN_TIMEOUT])
+def test_silence_is_a_word_about_live_transactions_alone(verdict: Verdict) -> None:
+    live = evidence(transaction(), watched_ms=TIMEOUT_MS)
+    assert owner_state(live, verdict, Policy(), TIMEOUT_MS, is_usual=None) is None
+
+
+def test_an_owner_that_is_only_listed_is_not_called_silent() -> None:
+    assert owner_state(evidence(listed()), Verdict.OPEN_WITHIN_TIMEOUT, Policy(), TIMEOUT_MS, is_usual=None) is None
+
+
+def test_those_that_were_not_examined_have_no_silence() -> None:
+    producers = np.array([7, 8, 7], dtype=np.int64)
+    watched = [evidence(transaction(), silent_ms=5), evidence(transaction(), silent_ms=9)]
+
+    assert silent_ms(producers, watched).tolist() == [5, 9, NULL]
+    assert silent_ms(producers, []).tolist() == [NULL] * 3
