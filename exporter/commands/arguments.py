@@ -185,6 +185,14 @@ _COMMANDS: Final = {
         ),
         statuses="0 every hang could be proved, 1 no broker responds, 2 wrong usage, 4 something is missing.",
     ),
+    "why": Command(
+        "why",
+        Group.SEE,
+        "say why consumers or a producer stand still, and until when",
+        options.add_why,
+        examples=("why --group order-emails", "why --topic orders --partition 3"),
+        statuses=READS.replace(", 4", ",\n3 with --exit-code where a transaction holds it, 4"),
+    ),
     "find-hanging": Command(
         "find_hanging",
         Group.SEE,

@@ -194,6 +194,17 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_why(parser: argparse.ArgumentParser) -> None:
+    who = parser.add_mutually_exclusive_group(required=True)
+    who.add_argument("--group", metavar="GROUP", help="a consumer group that stands still")
+    who.add_argument("--topic", metavar="TOPIC", help="a topic whose records cannot be seen")
+    who.add_argument("--transactional-id", metavar="ID", help="a producer's id")
+    who.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID", help="a producer's number")
+    parser.add_argument("--partition", type=number(0, INT32_MAX), metavar="NUMBER", help="only this one of the topic")
+    parser.add_argument("--exit-code", action="store_true", help="exit with 3 when a transaction holds it")
+    add_format(parser, "text", "json")
+
+
 def add_find_hanging(parser: argparse.ArgumentParser) -> None:
     add_scope(parser, required=False)
     parser.add_argument(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import describe_ids, list_transactions
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedResponseError, error_name
-from exporter.kafka.messages import describe_producers
+from exporter.kafka.messages import describe_producers, offset_fetch
 from exporter.kafka.messages.raw_request import RawResponse
 from exporter.kafka.state_partitions import probe, state_leaders, state_partition
 from exporter.kafka.visibility.ids import id_visibility
@@ -19,6 +19,7 @@ from exporter.snapshot import (
     IdVisibility,
     OneEntry,
     StateTopic,
+    TopicPartition,
     TransactionState,
 )
 from exporter.snapshot.proof import FAILURES_IN_WORDS, IDS_IN_WORDS
@@ -118,6 +119,34 @@ async def _describe_at_any(client: ClusterClient, transactional_id: str) -> Coor
         ErrorCode.NOT_COORDINATOR.name,
         f"no broker is the coordinator of {transactional_id!r}: {STATE_TOPIC} does not exist, or its coordinator moves",
     )
+
+
+async def committed_by(client: ClusterClient, group: str) -> dict[TopicPartition, int]:
+    """The committed offsets of a consumer group, from its coordinator. Raises BrokerFault and KafkaRequestError.
+
+    Every broker is asked: only the coordinator has them, and a group that it does not know has none.
+    """
+    topology = await client.topology(())
+    request = offset_fetch.request([group], None)
+
+    async def of_broker(broker: int) -> tuple[int, dict[TopicPartition, int]] | BrokerFault:
+        try:
+            return await client.request(broker, "OffsetFetch", request, offset_fetch.decode_one)
+        except BrokerFault as fault:
+            return fault
+
+    answers = await client.gather(of_broker(broker) for broker in sorted(topology.brokers))
+    codes = {answer[0]: answer[1] for answer in answers if not isinstance(answer, BrokerFault)}
+    if ErrorCode.NONE in codes:
+        return codes[ErrorCode.NONE]
+    others = [code for code in codes if code != ErrorCode.NOT_COORDINATOR]
+    if others:
+        name = error_name(others[0])
+        raise KafkaRequestError(name, f"the offsets of group {group} cannot be read: needs DESCRIBE on it ({name})")
+    for answer in answers:
+        if isinstance(answer, BrokerFault):
+            raise answer
+    raise KafkaRequestError("NOT_COORDINATOR", f"no broker is the coordinator of group {group} now: run it again")
 
 
 async def describe_at(client: ClusterClient, coordinator: int, transactional_id: str) -> CoordinatorTransaction:

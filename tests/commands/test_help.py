@@ -83,7 +83,10 @@ def test_settings_are_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "sentence"),
     [
         (["find-hangin"], "there is no 'find-hangin': did you mean find-hanging?"),
-        (["unheard-of-word"], "there is no 'unheard-of-word': choose from serve, once, doctor, find-hanging, list,"),
+        (
+            ["unheard-of-word"],
+            "there is no 'unheard-of-word': choose from serve, once, doctor, why, find-hanging, list,",
+        ),
         (["abort", "--topik", "orders"], "abort: unrecognized arguments: --topik: did you mean --topic?"),
         (["once", "--scan.intervall", "5s"], "--scan.intervall: did you mean --scan.interval?"),
         (["once", "--zzz"], "once: unrecognized arguments: --zzz"),

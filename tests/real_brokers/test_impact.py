@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
@@ -14,6 +13,7 @@ from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, Transac
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from tests.brokers.cluster import KafkaCluster
+from tests.brokers.groups import commit, read_to_the_end
 from tests.conftest import FreshName, MakeTopic, versions
 from tests.real_brokers.exporting import called, serving
 from tests.real_brokers.watching import Watch, rows_on
@@ -21,13 +21,6 @@ from tests.verification.situations.steps import Client
 from tests.waiting import until
 
 OFFSETS_PARTITIONS = 5  # as the clusters of the tests have it
-
-
-def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
-    """Commit `offset` on partition 0 for a group, as its consumer would."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
 
 
 @pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)
@@ -56,30 +49,6 @@ def test_groups_wait_as_long_as_their_queue(broker: KafkaCluster, make_topic: Ma
     )
     assert evaluation.snapshot.impact is not None
     assert evaluation.snapshot.impact.failures == ()
-
-
-def read_to_the_end(cluster: KafkaCluster, group: str, topic: str, isolation: str) -> None:
-    """Read until the broker has nothing more for this isolation level, and commit as librdkafka does."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": group,
-            "isolation.level": isolation,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    while True:
-        message = consumer.poll(20)
-        assert message is not None
-        error = message.error()
-        if error is not None:
-            assert error.code() == KafkaError._PARTITION_EOF
-            break
-    consumer.commit(asynchronous=False)
-    consumer.close()
 
 
 def test_a_reader_of_committed_records_is_blocked_and_others_are_not(

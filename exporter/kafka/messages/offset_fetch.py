@@ -14,22 +14,35 @@ from exporter.snapshot import GroupOffset, TopicPartition
 _NO_OFFSET = -1
 
 
-def request(groups: Iterable[str], partitions: Collection[TopicPartition]) -> Any:
-    """Requests the committed offsets of these groups on these partitions."""
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        by_topic[topic].append(partition)
+def request(groups: Iterable[str], partitions: Collection[TopicPartition] | None) -> Any:
+    """Requests the committed offsets of these groups on these partitions; None: on all."""
     group_type = OffsetFetchRequest.OffsetFetchRequestGroup
-    topics = [
-        group_type.OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
-        for topic, indexes in by_topic.items()
-    ]
+    topics = None if partitions is None else _topics(partitions)
     return OffsetFetchRequest(
         groups=[group_type(group_id=group, topics=topics) for group in groups],
         require_stable=False,
         min_version=8,
         max_version=9,  # 10 names topics by id
     )
+
+
+def _topics(partitions: Collection[TopicPartition]) -> list[Any]:
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        by_topic[topic].append(partition)
+    of_topic = OffsetFetchRequest.OffsetFetchRequestGroup.OffsetFetchRequestTopics
+    return [of_topic(name=topic, partition_indexes=indexes) for topic, indexes in by_topic.items()]
+
+
+def decode_one(answer: Any) -> tuple[int, dict[TopicPartition, int]]:
+    """(Kafka error code, committed offset by partition) of the only group."""
+    (group,) = answer.groups
+    return group.error_code, {
+        (topic.name, row.partition_index): row.committed_offset
+        for topic in group.topics
+        for row in topic.partitions
+        if row.error_code == ErrorCode.NONE and row.committed_offset != _NO_OFFSET
+    }
 
 
 def decode(partitions: Collection[TopicPartition], answer: Any) -> list[GroupOffset]:

@@ -1,0 +1,272 @@
+"""Decides who stands still behind which transaction: the answer of `why`, as data and as a text. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from exporter.evaluation.blocked import MARKER
+from exporter.evaluation.evaluate import by_impact
+from exporter.evaluation.fields import Output, project
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.reasons import until_in_words
+from exporter.evaluation.table import transaction_row
+from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.kafka.state_partitions import java_hash_partition
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
+
+PROGRAM: Final = "kafka-transaction-exporter"
+NAMES_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPosition:
+    """The committed offset of the group on one partition, and the ends of that."""
+
+    committed: int
+    last_stable_offset: int
+    high_watermark: int
+
+    @property
+    def lag(self) -> int:
+        """Offsets up to the high watermark; 0 where that is unknown."""
+        return 0 if self.high_watermark == UNKNOWN_OFFSET else max(self.high_watermark - self.committed, 0)
+
+    @property
+    def is_held(self) -> bool:
+        """True at the last stable offset, with something behind it."""
+        stable = self.last_stable_offset
+        return stable != UNKNOWN_OFFSET and stable - MARKER <= self.committed <= stable < self.high_watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A transaction that holds somebody up on one partition."""
+
+    row: TransactionRow
+    position: GroupPosition | None = None
+    """The group's, where the question names one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The transactions that hold somebody up, and what could not be known."""
+
+    subject: str
+    """The subject of the question, as the beginning of a sentence: `group G`, `topic T`."""
+    holds: tuple[Hold, ...] = ()
+    partitions: int = 0
+    """The partitions that the question is about."""
+    lag: int | None = None
+    """The group's, on all of them; None if no group was named."""
+    unknown: tuple[str, ...] = ()
+    """Parts that could not be looked at, a sentence each without its full stop."""
+    aside: str = ""
+    """A sentence that explains a negative answer further."""
+
+
+def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
+    """Partition -> the examined transaction at which its last stable offset stands, with something behind it."""
+    open_, count = evaluation.snapshot.open_transactions, evaluation.examined_count
+    found = {}
+    for row in range(count):
+        stable = int(open_.last_stable_offset[row])
+        if stable == int(open_.current_txn_start_offset[row]) and stable < int(open_.high_watermark[row]):
+            held = transaction_row(evaluation, row)
+            found[held.topic, held.partition] = held
+    return found
+
+
+def about_group(evaluation: Evaluation, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> Answer:
+    """`positions` are all that the group has committed."""
+    rows = holding(evaluation)
+    holds = [
+        Hold(row=rows[partition], position=position)
+        for partition, position in positions.items()
+        if position.is_held and partition in rows
+    ]
+    holds += [Hold(row=rows[home]) for home in [_home_of(evaluation, group)] if home in rows]
+    return Answer(
+        subject=f"group {group}",
+        holds=_worst_first(holds),
+        partitions=len(positions),
+        lag=sum(position.lag for position in positions.values()),
+        unknown=tuple(_unread(evaluation, positions)),
+        aside="" if positions else "It has committed no offset to Kafka: where it stands cannot be seen.",
+    )
+
+
+def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> Answer:
+    """One partition, or all of the topic."""
+    partitions = evaluation.snapshot.partitions
+    names = [partitions.name(row) for row in range(len(partitions))]
+    wanted = [name for name in names if name[0] == topic and partition in (None, name[1])]
+    rows = holding(evaluation)
+    return Answer(
+        subject=f"topic {topic}" if partition is None else f"{topic}-{partition}",
+        holds=_worst_first(Hold(row=rows[name]) for name in wanted if name in rows),
+        partitions=len(wanted),
+        unknown=tuple(_unread(evaluation, wanted)),
+    )
+
+
+def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[int], *, aside: str = "") -> Answer:
+    """The transactions of these producer ids, whether they hold somebody up or stand behind another one."""
+    wanted = frozenset(producer_ids)
+    open_ = evaluation.snapshot.open_transactions
+    of_producer = open_.producer_id[: evaluation.examined_count].tolist()
+    rows = [transaction_row(evaluation, row) for row, producer in enumerate(of_producer) if producer in wanted]
+    partitions = evaluation.snapshot.partitions
+    return Answer(
+        subject=subject,
+        holds=_worst_first(Hold(row=row) for row in rows),
+        partitions=partitions.included_count,
+        unknown=tuple(_unread(evaluation, [partitions.name(row) for row in range(len(partitions))])),
+        aside="" if rows else aside,
+    )
+
+
+def _worst_first(holds: Iterable[Hold]) -> tuple[Hold, ...]:
+    return tuple(sorted(holds, key=lambda hold: by_impact(hold.row)))
+
+
+def _home_of(evaluation: Evaluation, group: str) -> TopicPartition:
+    """The partition of `__consumer_offsets` that has the group's own offsets."""
+    partitions = evaluation.snapshot.partitions
+    count = sum(partitions.name(row)[0] == OFFSETS_TOPIC for row in range(len(partitions)))
+    return OFFSETS_TOPIC, java_hash_partition(group, count) if count else -1
+
+
+def _unread(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Iterator[str]:
+    """Says which of these partitions were not read, and why."""
+    partitions = evaluation.snapshot.partitions
+    was_read = {partitions.name(row): bool(partitions.was_read[row]) for row in range(len(partitions))}
+    unread = [f"{topic}-{partition}" for topic, partition in wanted if not was_read.get((topic, partition), False)]
+    if unread:
+        yield f"{humanize_names(unread, shown_max=NAMES_MAX)} could not be read, or is not visible"
+
+
+def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
+    """docs/schema/why.schema.json."""
+    return {
+        "cluster_id": evaluation.snapshot.cluster_id,
+        "taken_at_ms": evaluation.snapshot.taken_at_ms,
+        "subject": answer.subject,
+        "is_held": bool(answer.holds),
+        "partitions": answer.partitions,
+        "lag": answer.lag,
+        "unknown": list(answer.unknown),
+        "holds": [
+            {
+                "committed_offset": None if hold.position is None else hold.position.committed,
+                "waiting_offsets": None if hold.position is None else hold.position.lag,
+                "transaction": project(hold.row, Output.JSON),
+            }
+            for hold in answer.holds
+        ],
+        "text": in_words(answer),
+    }
+
+
+def in_words(answer: Answer) -> str:
+    """A paragraph for each transaction, or a sentence that says that there is none."""
+    paragraphs = [_paragraph(answer, hold) for hold in answer.holds]
+    if not paragraphs:
+        paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
+    paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
+    return "\n\n".join(paragraphs)
+
+
+def _nothing(answer: Answer) -> str:
+    among = f"any of its {answer.partitions:,} partitions" if answer.partitions != 1 else "its partition"
+    if answer.lag is not None:
+        own = f"; its lag of {humanize_count(answer.lag, 'offset')} is its own" if answer.partitions else ""
+        return f"No open transaction holds {answer.subject}{f' on {among}' if answer.partitions else ''}{own}."
+    if answer.subject.startswith(("transactional id", "producer id")):
+        return f"No transaction of {answer.subject} is open on any partition that was read."
+    return f"No open transaction holds {answer.subject} on {among}."
+
+
+def _paragraph(answer: Answer, hold: Hold) -> str:
+    row = hold.row
+    named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
+    opened = f"open from offset {row.start_offset} on for {humanize_duration(row.duration_ms)}"
+    behind = f"behind a transaction of producer {row.producer_id}{named} {opened} (verdict {row.verdict.label})"
+    lines = [
+        f"{_who(answer, hold)} {behind}. {row.reason}",
+        " ".join(filter(None, (_waiting(hold), _until(row)))),
+        _effect(row),
+        f"Next: {_command(row)}",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _who(answer: Answer, hold: Hold) -> str:
+    row = hold.row
+    here = f"{row.topic}-{row.partition}"
+    subject = f"{answer.subject[0].upper()}{answer.subject[1:]}"
+    if hold.position is not None:
+        return f"{subject} stands at offset {hold.position.committed} of {here},"
+    if answer.lag is not None:
+        return f"{subject} has its own offsets on {here}, and cannot read or commit them"
+    if answer.subject.startswith(("transactional id", "producer id")):
+        return f"On {here} everybody who reads committed records waits"
+    return f"Readers of committed records stand at offset {row.start_offset} of {here},"
+
+
+def _waiting(hold: Hold) -> str:
+    row = hold.row
+    if hold.position is not None:
+        return f"{humanize_count(hold.position.lag, 'offset')} wait for it."
+    lag = row.last_stable_offset_lag
+    offsets = "" if lag is None else f"{humanize_count(lag, 'offset')} are held back."
+    groups = [group.group for group in row.groups]
+    if groups:
+        offsets += f" Groups behind it: {humanize_names(groups, shown_max=NAMES_MAX)}."
+    else:
+        offsets += " No group is seen behind it; readers that commit no offsets cannot be seen."
+    return offsets.strip()
+
+
+def _until(row: TransactionRow) -> str:
+    if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT:
+        return until_in_words(row)
+    return _UNTIL[VERDICTS_THAT_HANG if row.verdict.is_hanging else row.verdict]
+
+
+VERDICTS_THAT_HANG: Final = None
+_UNTIL: Final[Mapping[Verdict | None, str]] = {
+    VERDICTS_THAT_HANG: "No coordinator will end it: waiting does not help.",
+    Verdict.REPLICA_DIVERGED: "No coordinator will end it, and a replica has its marker: do not abort it.",
+    Verdict.STUCK_COMPLETING: "Its outcome is decided, and the marker does not come.",
+    Verdict.OVERDUE_AT_COORDINATOR: "Its coordinator should have aborted it, and may still do so.",
+    Verdict.INCONCLUSIVE: "Whether it will end is not known.",
+    Verdict.COMPLETING: "Its outcome is decided, and its coordinator is writing the marker: wait.",
+    Verdict.PREPARED_TWO_PHASE_COMMIT: "No time-out ends it: the transaction manager of its application decides.",
+}
+
+
+def _effect(row: TransactionRow) -> str:
+    """Says what they will read next."""
+    if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
+        return ""
+    return "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
+
+
+def _command(row: TransactionRow) -> str:
+    """A line for a shell; it prints a plan or a list."""
+    place = ["--topic", row.topic, "--partition", str(row.partition)]
+    if row.verdict.is_hanging:
+        words = ["abort", *place, "--start-offset", str(row.start_offset), "--dry-run"]
+    elif row.verdict is Verdict.STUCK_COMPLETING:
+        words = ["complete", *place, "--start-offset", str(row.start_offset), "--dry-run"]
+    elif row.transactional_id is not None and row.verdict in _CAN_BE_TERMINATED:
+        words = ["force-terminate", "--transactional-id", row.transactional_id, "--dry-run"]
+    else:
+        words = ["find-hanging", *place, "--all"]
+    return f"{PROGRAM} {shlex.join(words)}"
+
+
+_CAN_BE_TERMINATED: Final = frozenset({Verdict.OPEN_WITHIN_TIMEOUT, Verdict.OVERDUE_AT_COORDINATOR})

@@ -1,0 +1,107 @@
+"""`why`: says why a group, a topic, a transactional id or a producer stands still, or that no transaction is the cause."""
+
+from __future__ import annotations
+
+import argparse
+
+from exporter.commands.context import Context
+from exporter.commands.examine import Examiner, policy
+from exporter.commands.lines import fit_terminal
+from exporter.commands.names import suggestion
+from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
+from exporter.commands.rows import as_json
+from exporter.commands.standstill import (
+    Answer,
+    GroupPosition,
+    about_group,
+    about_producer,
+    about_topic,
+    document,
+    in_words,
+)
+from exporter.commands.status import ExitStatus
+from exporter.config.settings import Settings
+from exporter.evaluation.gaps import gaps
+from exporter.evaluation.humanize import printable
+from exporter.evaluation.verdicts import Evaluation
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.scope import EVERYTHING, Scope
+from exporter.kafka.errors import ErrorCode
+from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
+from exporter.kafka.offsets import latest_offsets
+from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, CoordinatorTransaction, TopicPartition
+
+
+def run(context: Context, settings: Settings) -> int:
+    """Prints the answer; returns the exit status."""
+    options = context.options
+    if options.partition is not None and options.topic is None:
+        return complain("--partition needs --topic", ExitStatus.WRONG_USAGE)
+    return with_collector(settings, lambda collector: _explain(options, settings, collector))
+
+
+def _explain(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
+    examiner = Examiner(collector, policy(settings), search_logs=False)
+    evaluation, answer = _answer(options, collector, examiner)
+    if options.format == "json":
+        print(as_json(document(evaluation, answer)))
+    else:
+        print("\n".join(fit_terminal(printable(line)) for line in in_words(answer).split("\n")))
+    if complain_of_gaps([*gaps(evaluation.snapshot)] if answer.unknown else ()):
+        return ExitStatus.INCOMPLETE
+    return ExitStatus.HANGING if options.exit_code and answer.holds else ExitStatus.ANSWERED
+
+
+def _answer(options: argparse.Namespace, collector: Collector, examiner: Examiner) -> tuple[Evaluation, Answer]:
+    if options.group is not None:
+        evaluation = examiner.look(EVERYTHING)
+        return evaluation, about_group(evaluation, options.group, _positions(collector, options.group))
+    if options.topic is not None:
+        evaluation = examiner.look(Scope(topic=options.topic, partition=options.partition))
+        answer = about_topic(evaluation, options.topic, options.partition)
+        if not answer.partitions:
+            raise KafkaRequestError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
+                f"no such topic or partition is visible{suggestion(options.topic, visible_topics(collector))}",
+            )
+        return evaluation, answer
+    if options.producer_id is not None:
+        evaluation = examiner.look(EVERYTHING)
+        return evaluation, about_producer(evaluation, f"producer id {options.producer_id}", [options.producer_id])
+    transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
+    evaluation = examiner.look(EVERYTHING)
+    subject = f"transactional id {options.transactional_id!r}"
+    return evaluation, about_producer(
+        evaluation, subject, [transaction.producer_id], aside=_at_coordinator(transaction)
+    )
+
+
+def _at_coordinator(transaction: CoordinatorTransaction) -> str:
+    """Says what its coordinator has where nothing is open."""
+    at = f"Its coordinator, broker {transaction.coordinator}, has it {transaction.state.value}"
+    if transaction.state.value.startswith("Prepare"):
+        return f"{at}: a producer with this id gets CONCURRENT_TRANSACTIONS until that ends."
+    return f"{at} at epoch {transaction.producer_epoch}."
+
+
+def _positions(collector: Collector, group: str) -> dict[TopicPartition, GroupPosition]:
+    """Where the group stands, on all partitions where it has committed."""
+
+    async def question(client: ClusterClient) -> dict[TopicPartition, GroupPosition]:
+        committed = await committed_by(client, group)
+        topology = await client.topology(tuple({topic for topic, _ in committed}))
+        leaders = {partition: topology.leader_of(*partition)[0] for partition in committed}
+        ends = await latest_offsets(
+            client, {partition: leader for partition, leader in leaders.items() if leader != NO_LEADER}
+        )
+        unknown = (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+        positions = {}
+        for partition, offset in sorted(committed.items()):
+            stable, high_watermark = ends.get(partition, unknown)
+            positions[partition] = GroupPosition(
+                committed=offset, last_stable_offset=stable, high_watermark=high_watermark
+            )
+        return positions
+
+    return collector.query(question)

@@ -1,0 +1,174 @@
+"""The answer of `why`: who stands still behind whom, and as good an answer where no transaction is the cause."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+
+from exporter.cli import main
+from exporter.commands.standstill import (
+    Answer,
+    GroupPosition,
+    about_group,
+    about_producer,
+    about_topic,
+    document,
+    in_words,
+)
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.snapshot import SecondRead
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
+
+SCHEMAS: Final = Path(__file__).parents[2] / "docs" / "schema"
+ORDERS_0: Final = ("orders", 0)
+AT_LSO: Final = GroupPosition(committed=100, last_stable_offset=100, high_watermark=150)
+
+
+def live(**owned: Any) -> Evaluation:
+    """One live transaction of 'app-1' on orders-0, two minutes old, of 15 that it may have."""
+    known = {"start_ms": NOW_MS - 2 * MINUTE_MS, "timeout_ms": 15 * MINUTE_MS}
+    return evaluate(
+        snapshot(
+            [Entry(last_timestamp_ms=NOW_MS - 90_000)], transactions=(transaction(**{**known, **owned}),), partitions=2
+        ),
+        Memory(),
+        Policy(),
+    )
+
+
+def hang() -> Evaluation:
+    return evaluate(
+        snapshot([Entry(producer_id=4000, second_read=SecondRead.UNCHANGED)], proof=proof()), Memory(), Policy()
+    )
+
+
+def test_a_group_is_told_behind_whom_it_stands_and_until_when() -> None:
+    answer = about_group(
+        live(),
+        "readers",
+        {ORDERS_0: AT_LSO, ("orders", 1): GroupPosition(committed=7, last_stable_offset=9, high_watermark=9)},
+    )
+
+    assert in_words(answer) == (
+        "Group readers stands at offset 100 of orders-0, behind a transaction of producer 7, transactional id 'app-1', "
+        "open from offset 100 on for 2 min 0 s (verdict open_within_timeout). Coordinator 1 has transactional id 'app-1' "
+        "Ongoing at epoch 3 with orders-0 among its partitions, 120 s old, time-out 900 s.\n"
+        "50 offsets wait for it. Its producer has written nothing for 1 min 30 s, by its own clock. "
+        "Its coordinator aborts it in 13 min 10 s unless its producer ends it before.\n"
+        "After an abort its own records are skipped, after a commit they are read; those behind it are read then.\n"
+        "Next: kafka-transaction-exporter force-terminate --transactional-id app-1 --dry-run"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "position"),
+    [
+        ("it has records to read", GroupPosition(committed=98, last_stable_offset=100, high_watermark=150)),
+        ("it reads uncommitted records", GroupPosition(committed=150, last_stable_offset=100, high_watermark=150)),
+        ("it has read everything", GroupPosition(committed=100, last_stable_offset=100, high_watermark=100)),
+        ("the ends are unknown", GroupPosition(committed=100, last_stable_offset=-1, high_watermark=-1)),
+    ],
+)
+def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: GroupPosition) -> None:
+    answer = about_group(live(), "readers", {ORDERS_0: position})
+
+    assert answer.holds == (), sentence
+    assert in_words(answer) == (
+        f"No open transaction holds group readers on its partition; its lag of {position.lag} offset"
+        f"{'' if position.lag == 1 else 's'} is its own."
+    )
+
+
+def test_a_group_without_offsets_cannot_be_seen() -> None:
+    assert in_words(about_group(live(), "flink", {})) == (
+        "No open transaction holds group flink. It has committed no offset to Kafka: where it stands cannot be seen."
+    )
+
+
+def test_what_was_not_read_is_said_and_never_taken_for_no() -> None:
+    answer = about_group(live(), "readers", {("payments", 3): AT_LSO})
+
+    assert in_words(answer).endswith("Not known: payments-3 could not be read, or is not visible.")
+
+
+def test_a_hang_has_its_own_way_out() -> None:
+    text = in_words(about_topic(hang(), "orders", 0))
+
+    assert text.startswith(
+        "Readers of committed records stand at offset 100 of orders-0, behind a transaction of producer 4000 "
+    )
+    assert "No coordinator will end it: waiting does not help." in text
+    assert text.endswith(
+        "Next: kafka-transaction-exporter abort --topic orders --partition 0 --start-offset 100 --dry-run"
+    )
+
+
+def test_a_topic_without_a_transaction() -> None:
+    assert in_words(about_topic(live(), "orders", 1)) == "No open transaction holds orders-1 on its partition."
+
+
+def test_a_producer_is_told_what_it_has_open_or_what_its_coordinator_has() -> None:
+    held = about_producer(live(), "transactional id 'app-1'", [7])
+    nothing = about_producer(
+        live(), "transactional id 'app-2'", [8], aside="Its coordinator, broker 1, has it Empty at epoch 3."
+    )
+
+    assert in_words(held).startswith(
+        "On orders-0 everybody who reads committed records waits behind a transaction of producer 7"
+    )
+    assert in_words(nothing) == (
+        "No transaction of transactional id 'app-2' is open on any partition that was read. "
+        "Its coordinator, broker 1, has it Empty at epoch 3."
+    )
+
+
+def test_an_id_that_a_shell_would_read_is_quoted() -> None:
+    text = in_words(about_topic(live(transactional_id="a b; reboot"), "orders", None))
+    assert text.endswith("Next: kafka-transaction-exporter force-terminate --transactional-id 'a b; reboot' --dry-run")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        about_group(live(), "readers", {ORDERS_0: AT_LSO}),
+        about_group(live(), "readers", {}),
+        about_topic(hang(), "orders", None),
+    ],
+    ids=["held", "nothing", "hang"],
+)
+def test_json_matches_its_schema(answer: Answer) -> None:
+    schema = json.loads((SCHEMAS / "why.schema.json").read_text())
+    table = json.loads((SCHEMAS / "find-hanging.schema.json").read_text())
+    registry: Registry[Any] = Registry().with_resource("find-hanging.schema.json", Resource.from_contents(table))
+    validator = jsonschema.Draft202012Validator({**schema, "additionalProperties": False}, registry=registry)
+
+    printed = json.loads(json.dumps(document(live(), answer)))
+
+    assert [error.message for error in validator.iter_errors(printed)] == []
+    assert schema["required"] == list(schema["properties"]) == list(printed)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["why"], "one of the arguments --group --topic --transactional-id --producer-id is required"),
+        (["why", "--group", "g", "--topic", "t"], "argument --topic: not allowed with argument --group"),
+    ],
+)
+def test_one_question_at_a_time(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_partition_needs_its_topic(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "--group", "g", "--partition", "1", "--bootstrap-server", "127.0.0.1:1"]) == 2
+    assert "--partition needs --topic" in capsys.readouterr().err

@@ -1,0 +1,89 @@
+"""`why` on real brokers: the question that people have, with the answer yes and with the answer no."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from examples.workload.planting import plant_hang
+from examples.workload.producers import OpenTransaction, run_transaction
+from tests.brokers.cluster import KafkaCluster
+from tests.brokers.groups import commit, read_to_the_end
+from tests.conftest import FreshName, MakeTopic
+from tests.real_brokers.exporting import called
+
+
+def ask(cluster: KafkaCluster, folder: Path, *question: str) -> dict[str, Any]:
+    done = called(folder, "why", "--bootstrap-server", cluster.bootstrap, *question, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_a_group_behind_a_live_transaction(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Asked for by group, topic, id or producer, it is the same transaction; when it has ended, nothing holds anybody."""
+    topic, group, owner = make_topic(broker), fresh_name("waits"), fresh_name("owner")
+    with OpenTransaction(broker.bootstrap, owner, [(topic, 0)]):
+        run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=8)
+        commit(broker, group, topic, 0)
+        of_group = ask(broker, tmp_path, "--group", group)
+        (hold,) = of_group["holds"]
+        transaction = hold["transaction"]
+        others = [
+            ask(broker, tmp_path, *question)["holds"][0]["transaction"]["start_offset"]
+            for question in (
+                ("--topic", topic),
+                ("--topic", topic, "--partition", "0"),
+                ("--transactional-id", owner),
+                ("--producer-id", str(transaction["producer_id"])),
+            )
+        ]
+        status = called(tmp_path, "why", "--bootstrap-server", broker.bootstrap, "--group", group, "--exit-code")
+    after = ask(broker, tmp_path, "--group", group)
+    of_id = ask(broker, tmp_path, "--transactional-id", owner)
+
+    assert (hold["committed_offset"], hold["waiting_offsets"], of_group["lag"]) == (0, 10, 10)
+    assert (transaction["transactional_id"], transaction["verdict"]) == (owner, "open_within_timeout")
+    assert others == [0, 0, 0, 0]
+    assert status.returncode == 3
+    assert "unless its producer ends it before" in of_group["text"]
+    assert (
+        after["text"] == f"No open transaction holds group {group} on its partition; its lag of 11 offsets is its own."
+    )
+    assert of_id["text"].startswith(
+        f"No transaction of transactional id '{owner}' is open on any partition that was read. "
+    )
+    assert "has it CompleteCommit at epoch" in of_id["text"]
+
+
+def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    topic, elsewhere = make_topic(broker), make_topic(broker)
+    held, slow, absent = fresh_name("held"), fresh_name("slow"), fresh_name("absent")
+    run_transaction(broker.bootstrap, fresh_name("before"), [(topic, 0), (elsewhere, 0)], records=3)
+    plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=2)
+    read_to_the_end(broker, held, topic, "read_committed")
+    commit(broker, slow, topic, 1)
+    commit(broker, slow, elsewhere, 0)
+
+    yes, no, nobody = (ask(broker, tmp_path, "--group", group) for group in (held, slow, absent))
+
+    assert [hold["transaction"]["verdict"] for hold in yes["holds"]] == ["hanging_not_in_transaction"]
+    assert "waiting does not help" in yes["text"]
+    assert (
+        no["text"]
+        == f"No open transaction holds group {slow} on any of its 2 partitions; its lag of 11 offsets is its own."
+    )
+    assert (nobody["holds"], nobody["partitions"], nobody["lag"]) == ([], 0, 0)
+
+
+def test_a_name_that_nobody_has_is_an_error(broker: KafkaCluster, tmp_path: Path) -> None:
+    """An answer about nothing would look like a good one."""
+    for question in (("--topic", "no-such-topic"), ("--transactional-id", "no-such-id")):
+        done = called(tmp_path, "why", "--bootstrap-server", broker.bootstrap, *question)
+        assert (done.returncode, done.stdout) == (1, ""), question
