@@ -86,7 +86,7 @@ def _at_coordinator(transaction: CoordinatorTransaction) -> str:
 
 
 def _positions(collector: Collector, group: str) -> dict[TopicPartition, GroupPosition]:
-    """Where the group stands, on all partitions where it has committed."""
+    """Returns the position of the group on all partitions where it has committed."""
 
     async def question(client: ClusterClient) -> dict[TopicPartition, GroupPosition]:
         committed = await committed_by(client, group)
