@@ -219,7 +219,8 @@ def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end
     text = _text(publication)
     parts = (
         "2 consumer groups are blocked behind 2 live transactions, an owner is silent",
-        "2 consumer groups are blocked behind 2 live transactions, at the latest until 2027-01-15 08:13:10 UTC.",
+        "2 consumer groups are blocked behind 2 live transactions, at the latest until 2027-01-15 08:13:10 UTC;",
+        "of 1 no end is known.",
         "Behind 2 live transactions",
         "orders-0 owner silent",
         "consumer groups order-emails (blocked for 1 min 0 s, lag 42 offsets)",
@@ -246,7 +247,7 @@ def test_a_group_behind_an_owner_that_writes_is_a_note() -> None:
     summary = summarize(writing, status())
 
     assert summary.level is Severity.GOOD
-    assert "Consumer group invoices is blocked behind 1 live transaction, no time-out ends it." in summary.notes
+    assert "Consumer group invoices is blocked behind 1 live transaction, no time-out is known." in summary.notes
 
 
 def test_ids_of_those_that_block_are_hidden_too() -> None:

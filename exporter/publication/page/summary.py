@@ -131,8 +131,11 @@ def _blocking_notes(evaluation: Evaluation) -> tuple[str, ...]:
     if not evaluation.blocking:
         return ()
     ends = [row.ends_at_ms for row in evaluation.blocking]
-    last_ms = max((end for end in ends if end is not None), default=None)
-    until = "no time-out ends it" if last_ms is None else f"at the latest until {humanize_instant(last_ms)}"
+    known = [end for end in ends if end is not None]
+    endless = len(ends) - len(known)
+    until = f"at the latest until {humanize_instant(max(known))}" if known else ""
+    if endless:
+        until = f"{until}; of {endless:,} no end is known" if until else "no time-out is known"
     behind = humanize_count(len(evaluation.blocking), "live transaction")
     return (f"{_blocked(evaluation.blocking)} behind {behind}, {until}.",)
 
