@@ -233,12 +233,13 @@ def _waiting(hold: Hold) -> str:
 def _until(row: TransactionRow) -> str:
     if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT:
         return until_in_words(row)
-    return _UNTIL[VERDICTS_THAT_HANG if row.verdict.is_hanging else row.verdict]
+    return _UNTIL[row.verdict]
 
 
-VERDICTS_THAT_HANG: Final = None
-_UNTIL: Final[Mapping[Verdict | None, str]] = {
-    VERDICTS_THAT_HANG: "No coordinator will end it: waiting does not help.",
+_UNTIL: Final[Mapping[Verdict, str]] = {
+    **dict.fromkeys(
+        (verdict for verdict in Verdict if verdict.is_hanging), "No coordinator will end it: waiting does not help."
+    ),
     Verdict.REPLICA_DIVERGED: "No coordinator will end it, and a replica has its marker: do not abort it.",
     Verdict.STUCK_COMPLETING: "Its outcome is decided, and the marker does not come.",
     Verdict.OVERDUE_AT_COORDINATOR: "Its coordinator should have aborted it, and may still do so.",

@@ -12,6 +12,7 @@ from referencing import Registry, Resource
 
 from exporter.cli import main
 from exporter.commands.standstill import (
+    _UNTIL,
     Answer,
     GroupPosition,
     about_group,
@@ -22,7 +23,7 @@ from exporter.commands.standstill import (
 )
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation, Policy
+from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.snapshot import SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
 
@@ -172,3 +173,9 @@ def test_one_question_at_a_time(words: list[str], sentence: str, capsys: pytest.
 def test_a_partition_needs_its_topic(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "--group", "g", "--partition", "1", "--bootstrap-server", "127.0.0.1:1"]) == 2
     assert "--partition needs --topic" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_says_how_it_ends(verdict: Verdict) -> None:
+    """A new verdict has its sentence here, too."""
+    assert (verdict in _UNTIL) == (verdict is not Verdict.OPEN_WITHIN_TIMEOUT)
