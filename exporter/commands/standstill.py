@@ -93,7 +93,7 @@ def about_group(evaluation: Evaluation, group: str, positions: Mapping[TopicPart
         holds=_worst_first(holds),
         partitions=len(positions),
         lag=sum(position.lag for position in positions.values()),
-        unknown=tuple(_unread(evaluation, positions)),
+        unknown=(*_unread(evaluation, positions), *_unseen(positions, rows)),
         aside="" if positions else "It has committed no offset to Kafka: where it stands cannot be seen.",
     )
 
@@ -108,7 +108,7 @@ def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> An
         subject=f"topic {topic}" if partition is None else f"{topic}-{partition}",
         holds=_worst_first(Hold(row=rows[name]) for name in wanted if name in rows),
         partitions=len(wanted),
-        unknown=tuple(_unread(evaluation, wanted)),
+        unknown=(*_unread(evaluation, wanted), *_unexamined(evaluation, wanted)),
     )
 
 
@@ -119,11 +119,12 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
     of_producer = open_.producer_id[: evaluation.examined_count].tolist()
     rows = [transaction_row(evaluation, row) for row, producer in enumerate(of_producer) if producer in wanted]
     partitions = evaluation.snapshot.partitions
+    names = [partitions.name(row) for row in range(len(partitions))]
     return Answer(
         subject=subject,
         holds=_worst_first(Hold(row=row) for row in rows),
         partitions=partitions.included_count,
-        unknown=tuple(_unread(evaluation, [partitions.name(row) for row in range(len(partitions))])),
+        unknown=(*_unread(evaluation, names), *_unexamined(evaluation, names)),
         aside="" if rows else aside,
     )
 
@@ -146,6 +147,29 @@ def _unread(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Iterato
     unread = [f"{topic}-{partition}" for topic, partition in wanted if not was_read.get((topic, partition), False)]
     if unread:
         yield f"{humanize_names(unread, shown_max=NAMES_MAX)} could not be read, or is not visible"
+
+
+def _unexamined(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Iterator[str]:
+    """Says which of these partitions have a transaction beyond the limit of what is examined."""
+    partitions, open_ = evaluation.snapshot.partitions, evaluation.snapshot.open_transactions
+    beyond = {partitions.name(row) for row in set(open_.partition_row[open_.examined_count :].tolist())}
+    names = [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) in beyond]
+    if names:
+        named = humanize_names(names, shown_max=NAMES_MAX)
+        yield f"{named} has transactions that were not examined (scan.transactions_limit)"
+
+
+def _unseen(
+    positions: Mapping[TopicPartition, GroupPosition], rows: Mapping[TopicPartition, TransactionRow]
+) -> Iterator[str]:
+    """Says where the group stands at a transaction that was not examined, or has begun since."""
+    held = [partition for partition, position in positions.items() if position.is_held and partition not in rows]
+    if held:
+        names = [f"{topic}-{partition}" for topic, partition in held]
+        yield (
+            f"something open holds it on {humanize_names(names, shown_max=NAMES_MAX)}, which was not examined or has begun "
+            "since: run it again"
+        )
 
 
 def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
@@ -180,6 +204,8 @@ def in_words(answer: Answer) -> str:
 
 
 def _nothing(answer: Answer) -> str:
+    if answer.unknown:
+        return f"No open transaction that could be examined holds {answer.subject}; whether one does is not known."
     among = f"any of its {answer.partitions:,} partitions" if answer.partitions != 1 else "its partition"
     if answer.lag is not None:
         own = f"; its lag of {humanize_count(answer.lag, 'offset')} is its own" if answer.partitions else ""

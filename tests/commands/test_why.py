@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
+import numpy as np
 import pytest
 from referencing import Registry, Resource
 
@@ -96,7 +98,32 @@ def test_a_group_without_offsets_cannot_be_seen() -> None:
 def test_what_was_not_read_is_said_and_never_taken_for_no() -> None:
     answer = about_group(live(), "readers", {("payments", 3): AT_LSO})
 
-    assert in_words(answer).endswith("Not known: payments-3 could not be read, or is not visible.")
+    assert in_words(answer) == (
+        "No open transaction that could be examined holds group readers; whether one does is not known.\n\n"
+        "Not known: payments-3 could not be read, or is not visible.\n\n"
+        "Not known: something open holds it on payments-3, which was not examined or has begun since: run it again."
+    )
+
+
+def test_a_transaction_that_was_not_examined_is_never_taken_for_none() -> None:
+    """One beyond the limit, or one that has begun since the partitions were read."""
+    nothing_open = evaluate(snapshot([], partitions=1), Memory(), Policy())
+    held = about_group(nothing_open, "readers", {ORDERS_0: AT_LSO})
+    taken = live().snapshot
+    beyond = replace(
+        taken.open_transactions,
+        second_read=np.empty(0, dtype=np.int8),
+        high_watermark=np.empty(0, dtype=np.int64),
+        last_stable_offset=np.empty(0, dtype=np.int64),
+        needs_examination=np.array([True]),
+        is_completing=np.array([False]),
+    )
+    not_examined = about_topic(evaluate(replace(taken, open_transactions=beyond), Memory(), Policy()), "orders", None)
+
+    assert held.unknown == (
+        "something open holds it on orders-0, which was not examined or has begun since: run it again",
+    )
+    assert not_examined.unknown == ("orders-0 has transactions that were not examined (scan.transactions_limit)",)
 
 
 def test_a_hang_has_its_own_way_out() -> None:
