@@ -65,6 +65,8 @@ class Answer:
     """Parts that could not be looked at, a sentence each without its full stop."""
     aside: str = ""
     """A sentence that explains a negative answer further."""
+    connection: tuple[str, ...] = ()
+    """Options by which the next command finds the cluster, as they were given."""
 
 
 def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
@@ -224,7 +226,7 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
         f"{_who(answer, hold)} {behind}. {row.reason}",
         " ".join(filter(None, (_waiting(hold), _until(row)))),
         _effect(row),
-        f"Next: {_command(row)}",
+        f"Next: {_command(row, answer.connection)}",
     ]
     return "\n".join(filter(None, lines))
 
@@ -282,7 +284,7 @@ def _effect(row: TransactionRow) -> str:
     return "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
 
 
-def _command(row: TransactionRow) -> str:
+def _command(row: TransactionRow, connection: tuple[str, ...]) -> str:
     """A line for a shell; it prints a plan or a list."""
     place = ["--topic", row.topic, "--partition", str(row.partition)]
     if row.verdict.is_hanging:
@@ -293,7 +295,7 @@ def _command(row: TransactionRow) -> str:
         words = ["force-terminate", "--transactional-id", row.transactional_id, "--dry-run"]
     else:
         words = ["find-hanging", *place, "--all"]
-    return f"{PROGRAM} {shlex.join(words)}"
+    return f"{PROGRAM} {shlex.join([*words, *connection])}"
 
 
 _CAN_BE_TERMINATED: Final = frozenset({Verdict.OPEN_WITHIN_TIMEOUT, Verdict.OVERDUE_AT_COORDINATOR})

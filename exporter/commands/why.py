@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
@@ -44,6 +45,7 @@ def run(context: Context, settings: Settings) -> int:
 def _explain(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
     examiner = Examiner(collector, policy(settings), search_logs=False)
     evaluation, answer = _answer(options, collector, examiner)
+    answer = replace(answer, connection=connection_of(options))
     if options.format == "json":
         print(as_json(document(evaluation, answer)))
     else:
@@ -52,6 +54,19 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
         complain_of_gaps(gaps(evaluation.snapshot))
         return ExitStatus.INCOMPLETE
     return ExitStatus.HANGING if options.exit_code and answer.holds else ExitStatus.ANSWERED
+
+
+def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the options that named the cluster, for the next command; none where the environment did."""
+    given = vars(options)
+    names = {
+        "--bootstrap-server": "setting:kafka.bootstrap.servers",
+        "--command-config": "command_config",
+        "--config.file": "config_file",
+        "--clusters": "clusters",
+        "--cluster": "cluster",
+    }
+    return tuple(word for flag, name in names.items() if given.get(name) for word in (flag, str(given[name])))
 
 
 def _answer(options: argparse.Namespace, collector: Collector, examiner: Examiner) -> tuple[Evaluation, Answer]:

@@ -13,6 +13,7 @@ import pytest
 from referencing import Registry, Resource
 
 from exporter.cli import main
+from exporter.commands.arguments import build_parser
 from exporter.commands.standstill import (
     _UNTIL,
     Answer,
@@ -23,6 +24,7 @@ from exporter.commands.standstill import (
     document,
     in_words,
 )
+from exporter.commands.why import connection_of
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
@@ -206,3 +208,23 @@ def test_a_partition_needs_its_topic(capsys: pytest.CaptureFixture[str]) -> None
 def test_every_verdict_says_how_it_ends(verdict: Verdict) -> None:
     """A new verdict has its sentence here, too."""
     assert (verdict in _UNTIL) == (verdict is not Verdict.OPEN_WITHIN_TIMEOUT)
+
+
+def test_the_next_command_finds_the_cluster_as_this_one_did() -> None:
+    """It is pasted where this one was, so it has the same options."""
+    words = [
+        "why",
+        "--group",
+        "g",
+        "--command-config",
+        "my client.properties",
+        "--clusters",
+        "c.yaml",
+        "--cluster",
+        "north",
+    ]
+    answer = replace(about_topic(hang(), "orders", 0), connection=connection_of(build_parser().parse_args(words)))
+
+    assert in_words(answer).endswith(
+        "--start-offset 100 --dry-run --command-config 'my client.properties' --clusters c.yaml --cluster north"
+    )
