@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from exporter.evaluation.blocked import MARKER
+import numpy as np
+
+from exporter.evaluation.blocked import is_held
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.fields import Output, project
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
@@ -37,8 +39,7 @@ class GroupPosition:
     @property
     def is_held(self) -> bool:
         """True at the last stable offset, with something behind it."""
-        stable = self.last_stable_offset
-        return stable != UNKNOWN_OFFSET and stable - MARKER <= self.committed <= stable < self.high_watermark
+        return is_held(self.committed, self.last_stable_offset, self.high_watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +72,8 @@ class Answer:
 
 def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
     """Partition -> the examined transaction at which its last stable offset stands, with something behind it."""
-    open_, count = evaluation.snapshot.open_transactions, evaluation.examined_count
-    found = {}
-    for row in range(count):
-        stable = int(open_.last_stable_offset[row])
-        if stable == int(open_.current_txn_start_offset[row]) and stable < int(open_.high_watermark[row]):
-            held = transaction_row(evaluation, row)
-            found[held.topic, held.partition] = held
-    return found
+    held = np.flatnonzero(evaluation.snapshot.open_transactions.holds_back).tolist()
+    return {(row.topic, row.partition): row for row in (transaction_row(evaluation, place) for place in held)}
 
 
 def about_group(evaluation: Evaluation, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> Answer:
@@ -102,9 +97,7 @@ def about_group(evaluation: Evaluation, group: str, positions: Mapping[TopicPart
 
 def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> Answer:
     """One partition, or all of the topic."""
-    partitions = evaluation.snapshot.partitions
-    names = [partitions.name(row) for row in range(len(partitions))]
-    wanted = [name for name in names if name[0] == topic and partition in (None, name[1])]
+    wanted = [name for name in _names(evaluation) if name[0] == topic and partition in (None, name[1])]
     rows = holding(evaluation)
     return Answer(
         subject=f"topic {topic}" if partition is None else f"{topic}-{partition}",
@@ -120,15 +113,20 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
     open_ = evaluation.snapshot.open_transactions
     of_producer = open_.producer_id[: evaluation.examined_count].tolist()
     rows = [transaction_row(evaluation, row) for row, producer in enumerate(of_producer) if producer in wanted]
-    partitions = evaluation.snapshot.partitions
-    names = [partitions.name(row) for row in range(len(partitions))]
+    names = _names(evaluation)
     return Answer(
         subject=subject,
         holds=_worst_first(Hold(row=row) for row in rows),
-        partitions=partitions.included_count,
+        partitions=evaluation.snapshot.partitions.included_count,
         unknown=(*_unread(evaluation, names), *_unexamined(evaluation, names)),
         aside="" if rows else aside,
     )
+
+
+def _names(evaluation: Evaluation) -> list[TopicPartition]:
+    """The partitions of the snapshot, in its order."""
+    partitions = evaluation.snapshot.partitions
+    return [partitions.name(row) for row in range(len(partitions))]
 
 
 def _worst_first(holds: Iterable[Hold]) -> tuple[Hold, ...]:
@@ -137,15 +135,13 @@ def _worst_first(holds: Iterable[Hold]) -> tuple[Hold, ...]:
 
 def _home_of(evaluation: Evaluation, group: str) -> TopicPartition:
     """The partition of `__consumer_offsets` that has the group's own offsets."""
-    partitions = evaluation.snapshot.partitions
-    count = sum(partitions.name(row)[0] == OFFSETS_TOPIC for row in range(len(partitions)))
+    count = sum(topic == OFFSETS_TOPIC for topic, _ in _names(evaluation))
     return OFFSETS_TOPIC, java_hash_partition(group, count) if count else -1
 
 
 def _unread(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Iterator[str]:
-    """Says which of these partitions were not read, and why."""
-    partitions = evaluation.snapshot.partitions
-    was_read = {partitions.name(row): bool(partitions.was_read[row]) for row in range(len(partitions))}
+    """Says which of these partitions were not read, or are not there."""
+    was_read = dict(zip(_names(evaluation), evaluation.snapshot.partitions.was_read.tolist(), strict=True))
     unread = [f"{topic}-{partition}" for topic, partition in wanted if not was_read.get((topic, partition), False)]
     if unread:
         yield f"{humanize_names(unread, shown_max=NAMES_MAX)} could not be read, or is not visible"

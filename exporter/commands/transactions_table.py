@@ -9,6 +9,7 @@ import numpy as np
 from exporter.commands.document import transaction
 from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, Row, plain, table_for_people
+from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words, until_in_words
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow
@@ -86,8 +87,8 @@ def _behind_live(evaluation: Evaluation) -> str:
     if not evaluation.blocking:
         return ""
     behind = humanize_count(len(evaluation.blocking), "live transaction")
-    groups = {group.group for row in evaluation.blocking for group in row.groups if group.blocked_since_ms is not None}
-    return f" {humanize_count(len(groups), 'consumer group')} blocked behind {behind}: --all names them."
+    groups = humanize_count(len(names_of_blocked(evaluation.blocking)), "consumer group")
+    return f" {groups} blocked behind {behind}: --all names them."
 
 
 def _open_for(row: TransactionRow) -> str:

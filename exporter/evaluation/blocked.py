@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from exporter.evaluation.memory import GroupKey, Memory
-from exporter.evaluation.verdicts import BlockedGroup
+from exporter.evaluation.verdicts import BlockedGroup, TransactionRow
 from exporter.snapshot import UNKNOWN_OFFSET, Snapshot, TopicPartition
 
 MARKER: Final = 1
@@ -25,7 +25,7 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
     found = {}
     for (topic, partition), (stable, high_watermark) in _ends(snapshot, rows).items():
         for committed in impact.on(topic, partition):
-            if stable - MARKER <= committed.offset <= stable < high_watermark:
+            if is_held(committed.offset, stable, high_watermark):
                 key = GroupKey(committed.group, topic, partition)
                 found[key] = BlockedGroup(
                     group=committed.group,
@@ -37,6 +37,17 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
     return tuple(
         sorted(found.values(), key=lambda blocked: (-blocked.records, blocked.group, blocked.topic, blocked.partition))
     )
+
+
+def is_held(committed_offset: int, last_stable_offset: int, high_watermark: int) -> bool:
+    """True if a group stands at the last stable offset, with something behind it; False if the ends are unknown."""
+    stands = last_stable_offset - MARKER <= committed_offset <= last_stable_offset < high_watermark
+    return stands and last_stable_offset != UNKNOWN_OFFSET
+
+
+def names_of_blocked(rows: Iterable[TransactionRow]) -> set[str]:
+    """The groups that stand still behind these transactions."""
+    return {group.group for row in rows for group in row.groups if group.blocked_since_ms is not None}
 
 
 def remembered_groups(

@@ -154,9 +154,8 @@ def _suspect_rows(transactions: TransactionColumns, examined_count: int) -> list
 def _holding_rows(snapshot: Snapshot, transactions: TransactionColumns, policy: Policy) -> list[int]:
     """Returns those that are not suspects, and at which the last stable offset has stood for the policy's time."""
     open_, count = snapshot.open_transactions, snapshot.open_transactions.examined_count
-    holds = open_.current_txn_start_offset[:count] == open_.last_stable_offset[:count]
     is_lasting = transactions.duration_ms[:count] >= policy.blocked_after_ms
-    rows: list[int] = np.flatnonzero(holds & is_lasting & ~IS_SUSPECT[transactions.verdict[:count]]).tolist()
+    rows: list[int] = np.flatnonzero(open_.holds_back & is_lasting & ~IS_SUSPECT[transactions.verdict[:count]]).tolist()
     return rows
 
 

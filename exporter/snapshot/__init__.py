@@ -29,6 +29,7 @@ from exporter.snapshot.partitions import (
     Partitions,
     SecondRead,
     TopicPartition,
+    holds_back,
     is_unread,
     was_read,
 )

@@ -188,3 +188,15 @@ class OpenTransactions(ProducerEntries):
     def examined_count(self) -> int:
         """K."""
         return len(self.second_read)
+
+    @property
+    def holds_back(self) -> BoolColumn:
+        """(K,) as `holds_back`."""
+        starts = self.current_txn_start_offset[: self.examined_count]
+        return holds_back(starts, self.last_stable_offset, self.high_watermark)
+
+
+def holds_back(start_offset: Int64Column, last_stable_offset: Int64Column, high_watermark: Int64Column) -> BoolColumn:
+    """(K,) transactions at which the last stable offset of the partition stands, with something behind it."""
+    stands: BoolColumn = (start_offset == last_stable_offset) & (last_stable_offset < high_watermark)
+    return stands

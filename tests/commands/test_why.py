@@ -1,4 +1,4 @@
-"""The answer of `why`: who stands still behind whom, and as good an answer where no transaction is the cause."""
+"""The answer of `why`: who stands still behind which transaction, and as clear an answer where none is the cause."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import jsonschema
-import numpy as np
 import pytest
 from referencing import Registry, Resource
 
@@ -29,7 +28,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.snapshot import SecondRead
-from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction, without_examination
 
 SCHEMAS: Final = Path(__file__).parents[2] / "docs" / "schema"
 ORDERS_0: Final = ("orders", 0)
@@ -111,16 +110,7 @@ def test_a_transaction_that_was_not_examined_is_never_taken_for_none() -> None:
     """One beyond the limit, or one that has begun since the partitions were read."""
     nothing_open = evaluate(snapshot([], partitions=1), Memory(), Policy())
     held = about_group(nothing_open, "readers", {ORDERS_0: AT_LSO})
-    taken = live().snapshot
-    beyond = replace(
-        taken.open_transactions,
-        second_read=np.empty(0, dtype=np.int8),
-        high_watermark=np.empty(0, dtype=np.int64),
-        last_stable_offset=np.empty(0, dtype=np.int64),
-        needs_examination=np.array([True]),
-        is_completing=np.array([False]),
-    )
-    not_examined = about_topic(evaluate(replace(taken, open_transactions=beyond), Memory(), Policy()), "orders", None)
+    not_examined = about_topic(evaluate(without_examination(live().snapshot), Memory(), Policy()), "orders", None)
 
     assert held.unknown == (
         "something open holds it on orders-0, which was not examined or has begun since: run it again",

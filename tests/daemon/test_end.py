@@ -169,7 +169,7 @@ def test_a_thread_that_the_interpreter_waits_for_does_not_delay_the_end() -> Non
 
 @pytest.mark.parametrize(("number", "order"), [("SIGTERM", "STOP"), ("SIGINT", "STOP"), ("SIGHUP", "RELOAD")])
 def test_a_signal_that_does_not_wake_the_main_thread_is_an_order(number: str, order: str) -> None:
-    """As one that comes just before the main thread waits: here another thread receives it."""
+    """Another thread receives it here, as if it came just before the main thread waits."""
     program = (
         "import signal, threading\n"
         "from exporter.commands.serve import follow_signals\n"

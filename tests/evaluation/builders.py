@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -210,3 +210,19 @@ def remembered(**fields: Any) -> RememberedTransaction:
         "producer_epoch": 3,
     }
     return RememberedTransaction(**{**known, **fields})
+
+
+def without_examination(taken: Snapshot) -> Snapshot:
+    """The same, with its open transactions beyond the limit of what is examined."""
+    open_ = taken.open_transactions
+    return replace(
+        taken,
+        open_transactions=replace(
+            open_,
+            second_read=np.empty(0, dtype=np.int8),
+            high_watermark=np.empty(0, dtype=np.int64),
+            last_stable_offset=np.empty(0, dtype=np.int64),
+            needs_examination=np.ones(len(open_), dtype=np.bool_),
+            is_completing=np.zeros(len(open_), dtype=np.bool_),
+        ),
+    )

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from exporter.daemon import state_file
@@ -15,7 +14,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, Verdict
 from exporter.snapshot import IdVisibility, Snapshot, Visibility
-from tests.evaluation.builders import MINUTE_MS, NOW_MS, proof, snapshot, transaction
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, proof, snapshot, transaction, without_examination
 from tests.incidents.cycles import hang
 
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -190,15 +189,7 @@ def test_a_transaction_that_was_not_examined_is_not_bounded_after_a_restart() ->
     """The state file has examined transactions only."""
     clocks = Clocks()
     taken = clocks.taken(hang(last_timestamp_ms=OLD_MS))
-    not_examined = replace(
-        taken.open_transactions,
-        second_read=np.empty(0, dtype=np.int8),
-        high_watermark=np.empty(0, dtype=np.int64),
-        last_stable_offset=np.empty(0, dtype=np.int64),
-        needs_examination=np.array([True]),
-        is_completing=np.array([False]),
-    )
-    clocks.snapshot = replace(taken, open_transactions=not_examined)
+    clocks.snapshot = without_examination(taken)
     clocks.memory = evaluate(clocks.snapshot, clocks.memory, Policy()).memory
     clocks.restart()
     assert start_of(clocks.cycle(hang(last_timestamp_ms=OLD_MS)))[1:3] == (OLD_MS, StartSource.LAST_WRITE)

@@ -40,7 +40,7 @@ class TwoDecoders:
         assert not any(self.same_or_refused(body + suffix) for suffix in more)
 
     def flip_every_bit(self, body: bytes) -> None:
-        """With any wrong bit, both read the same or the exporter refuses, and raises only MalformedResponseError."""
+        """Both read the same with any wrong bit, or the exporter refuses and raises only MalformedResponseError."""
         read = 0
         for bit in range(8 * len(body)):
             flipped = bytearray(body)

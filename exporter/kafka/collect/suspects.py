@@ -11,7 +11,7 @@ from exporter.kafka.collect.consumer_groups import impact_on
 from exporter.kafka.collect.end_markers import end_markers
 from exporter.kafka.collect.state import CoordinatorView, Effects, ExaminedEntries, Verification
 from exporter.kafka.coordinators import by_producer_id
-from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, Int64Column
+from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, Int64Column, holds_back
 
 HOLDING_MAX = 1000
 """Live transactions behind which a cycle looks for groups; more partitions make each response of a broker larger."""
@@ -58,10 +58,8 @@ def _holding_back(
 
     Up to HOLDING_MAX, the longest open first. What an earlier cycle has not seen is not described, or is unverified.
     """
-    entries, (stable, high_watermark) = examined.entries, ends.T
-    holds = (entries.current_txn_start_offset == stable) & (stable < high_watermark)
-    since = {}
-    for i in np.flatnonzero(holds).tolist():
+    entries, since = examined.entries, {}
+    for i in np.flatnonzero(holds_back(entries.current_txn_start_offset, *ends.T)).tolist():
         transaction = described.get(int(entries.producer_id[i]))
         if transaction is not None and transaction.is_described and transaction.start_ms is not None:
             since[i] = transaction.start_ms

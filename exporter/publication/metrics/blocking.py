@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 from exporter.evaluation.verdicts import OwnerState, TransactionRow
 from exporter.publication.metrics.model import SHOWN, LimitedEvaluation, Metric, Sample, Samples
 from exporter.publication.metrics.transactions import TRANSACTION, transaction_labels
 
-MILLISECONDS: Final = 1000
-
 
 def ends(shown: LimitedEvaluation) -> Samples:
     return tuple(
-        Sample(transaction_labels(row), math.inf if row.ends_at_ms is None else row.ends_at_ms / MILLISECONDS)
+        Sample(transaction_labels(row), math.inf if row.ends_at_ms is None else row.ends_at_ms / 1000)
         for row in _shown(shown)
     )
 
 
 def silences(shown: LimitedEvaluation) -> Samples:
     return tuple(
-        Sample(transaction_labels(row), (row.silent_ms or 0) / MILLISECONDS if row.owner is OwnerState.SILENT else 0)
+        Sample(transaction_labels(row), (row.silent_ms or 0) / 1000 if row.owner is OwnerState.SILENT else 0)
         for row in _shown(shown)
         if row.owner is not None
     )

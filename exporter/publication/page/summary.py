@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import as_sentence, humanize_count
 from exporter.evaluation.verdicts import Evaluation, OwnerState, TransactionRow
@@ -88,7 +89,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
 
 def _blocked(suspects: Iterable[TransactionRow]) -> str:
     """The groups that stand still; empty if none does."""
-    groups = {group.group for row in suspects for group in row.groups if group.blocked_since_ms is not None}
+    groups = names_of_blocked(suspects)
     if not groups:
         return ""
     return (

@@ -42,7 +42,7 @@ def test_no_group_is_looked_for(sentence: str, end: tuple[int, int], described: 
 
 
 def test_those_that_hold_records_back_are_taken_from_the_oldest_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a response of a broker contains has a limit; the rest comes when these have ended."""
+    """The responses of a broker have a limit; the others are looked for when these have ended."""
     monkeypatch.setattr(suspects, "HOLDING_MAX", 2)
     described = {number: transaction(producer_id=number, start_ms=NOW_MS - number) for number in range(4)}
 
