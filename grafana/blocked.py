@@ -8,7 +8,7 @@ from typing import Final
 from grafana.fields import NOT_READ, PARTLY_READ, UNKNOWN, column, texts
 from grafana.owners import BLOCKED, CHOSEN_GROUP, with_id
 from grafana.page import Json
-from grafana.panels import age_column, table
+from grafana.panels import DURATION, age_column, table
 from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, linked, now, series
 
 ENDS: Final = "kafka_blocking_transaction_ends_timestamp_seconds"
@@ -39,7 +39,7 @@ def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, h
             column("partition", "Partition", {"links": list(links), "custom.width": 70}),
             age_column("Blocked for", width=100),
             column("Value #B", "Lag", {"unit": "locale", "custom.width": 80}),
-            column("Value #C", "Ends by itself", {"unit": "dateTimeAsIso", "custom.width": 150}),
+            column("Value #C", "Ends by itself in", {**DURATION, "custom.width": 130}),
             column("cluster", "Cluster", {"custom.width": 100}),
             column("instance", "Exporter", {"custom.width": 110}),
         ),
@@ -64,10 +64,10 @@ def _since(matchers: str, select: Selection) -> str:
 
 
 def _ends(matchers: str, select: Selection) -> str:
-    """The time by which a coordinator ends the transaction that blocks the group; no value for suspects."""
+    """Seconds until a coordinator ends the transaction that blocks the group; no value for suspects."""
     ends = f"max by ({EXPORTER}, topic, partition) ({series(ENDS, matchers)}) < Inf"
     groups = f"max by ({_GROUP}) ({select(BLOCKED, matchers)})"
-    return now(f"1000 * (0 * {groups} + on ({EXPORTER}, topic, partition) group_left () ({ends}))")
+    return now(f"clamp_min(0 * {groups} + on ({EXPORTER}, topic, partition) group_left () ({ends}) - time(), 0)")
 
 
 def _lag(matchers: str, select: Selection) -> str:

@@ -32,21 +32,23 @@ class State(IntEnum):
     """The state of a cluster by its exporter, as a number that a panel can colour."""
 
     FINE = 0
-    SILENT = 1
+    NOT_RESPONDING = 1
     NOT_FRESH = 2
     CYCLE_FAILED = 3
     PARTLY_READ = 4
-    SUSPECT = 5
-    HANGING = 6
+    OWNER_SILENT = 5
+    SUSPECT = 6
+    HANGING = 7
 
 
 STATE_TEXTS: Final[Mapping[State, tuple[str, str]]] = {
     State.HANGING: ("hanging", WRONG),
     State.SUSPECT: ("suspect", DOUBTFUL),
+    State.OWNER_SILENT: ("owner silent", DOUBTFUL),
     State.PARTLY_READ: ("partly read", UNKNOWN),
     State.CYCLE_FAILED: ("last cycle failed", UNKNOWN),
     State.NOT_FRESH: ("no fresh snapshot", UNKNOWN),
-    State.SILENT: ("not responding", UNKNOWN),
+    State.NOT_RESPONDING: ("not responding", UNKNOWN),
     State.FINE: ("all read", FINE),
 }
 

@@ -58,6 +58,21 @@ def overview() -> Json:
 def _now() -> Iterator[Line]:
     yield Line(4, [(7, state_of_exporters()), (4, hanging()), (4, others()), (5, held_back()), (4, unread())])
     yield Line(
+        6,
+        [
+            (14, blocked_groups(IN_TOPIC, [to_partition()], select=blocked.of_owner)),
+            (
+                10,
+                alerts(
+                    "Firing alerts",
+                    "Kafka transaction alerts of all chosen clusters; of alerts about a consumer group, the chosen ones.",
+                    'group=~"$group|"',
+                    links=[from_alert()],
+                ),
+            ),
+        ],
+    )
+    yield Line(
         9,
         [
             (
@@ -73,22 +88,7 @@ def _now() -> Iterator[Line]:
             )
         ],
     )
-    yield Line(
-        6,
-        [
-            (8, blocked_groups(IN_TOPIC, [to_partition()], select=blocked.of_owner)),
-            (
-                8,
-                alerts(
-                    "Firing alerts",
-                    "Kafka transaction alerts of all chosen clusters; of alerts about a consumer group, the chosen ones.",
-                    'group=~"$group|"',
-                    links=[from_alert()],
-                ),
-            ),
-            (8, coverage()),
-        ],
-    )
+    yield Line(4, [(24, coverage())])
 
 
 def _trends() -> Iterator[Line]:

@@ -44,7 +44,6 @@ def partition() -> Json:
 
 def _now() -> Iterator[Line]:
     yield Line(4, [(5, longest()), (4, open_now()), (4, late_now()), (5, idle_now()), (6, held_back_now())])
-    yield Line(6, [(24, suspects_here())])
     yield Line(
         6,
         [
@@ -55,6 +54,7 @@ def _now() -> Iterator[Line]:
             ),
         ],
     )
+    yield Line(6, [(24, suspects_here())])
     yield Line(5, [(24, text("Commands", "Read-only commands for this partition.", BY_HAND))])
 
 

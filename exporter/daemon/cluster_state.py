@@ -6,6 +6,7 @@ import logging
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from exporter.config.settings import Settings
 from exporter.daemon import kept_file, state_file
@@ -22,6 +23,8 @@ from exporter.status import ApiStatistics, ClusterStatus, ProofStatus
 from exporter.transaction_log.report import LogPosition, LogReport
 
 log = logging.getLogger("exporter")
+
+_ITS_SETTINGS: Final = " with the daemon's settings"
 
 
 class ClusterState:
@@ -88,7 +91,7 @@ class ClusterState:
             self._status = replace(before, proof=proof)
             is_other = self._status.proof != before.proof
         level = logging.INFO if diagnosis.provable is Provable.ALL else logging.WARNING
-        more = "" if diagnosis.provable is Provable.ALL else " Run doctor."
+        more = "" if diagnosis.provable is Provable.ALL else f" Run doctor{_ITS_SETTINGS}."
         self._say("proof", f"{diagnosis.sentence}{more}", level, when_changed=", ".join(diagnosis.problems))
         return is_other
 
@@ -102,7 +105,11 @@ class ClusterState:
             for wanted in (ProtectionState.EXPOSED, ProtectionState.UNKNOWN)
         )
         sentences = [
-            *([f"settings that allow transactions to hang: {exposed}; run doctor --cluster"] if exposed else []),
+            *(
+                [f"settings that allow transactions to hang: {exposed}; run doctor --cluster{_ITS_SETTINGS}"]
+                if exposed
+                else []
+            ),
             *([f"settings that could not be read: {unknown}"] if unknown else []),
         ]
         self._say("protection", "; ".join(sentences) or "every setting prevents hanging transactions", logging.INFO)

@@ -218,7 +218,7 @@ def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.
         script.preconditions = EVERYTHING_THERE
         fourth, fifth = cycle_after(60), cycle_after(590)
 
-    sentence = "No hang can be proved: __transaction_state is not visible. Run doctor."
+    sentence = "No hang can be proved: __transaction_state is not visible. Run doctor with the daemon's settings."
     assert [first, second, third] == [(1, sentence), (1, ""), (2, "")]
     assert [fourth, fifth] == [(3, "Hangs can be proved on the 1 visible topic."), (3, "")]
     page = get(daemon, "/")[1]

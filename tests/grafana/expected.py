@@ -19,11 +19,14 @@ NO_LOG: Final = set(SCENARIOS) - TROUBLED - IDLE
 NOTHING_IN_LOG: Final = NO_LOG | IDLE
 NOT_IDLE: Final = set(SCENARIOS) - IDLE
 NO_HISTORY: Final = set(SCENARIOS) - TROUBLED - {"one_process"}
-ALL_READ: Final = {"healthy", "failed_once", *TROUBLED, *IDLE}
+QUIET: Final = {"healthy", "failed_once", *TROUBLED, *IDLE}
+"""All is read, and no transaction holds anybody up."""
+ALL_READ: Final = {"owner_silent", *QUIET}
 NOT_SUSPECT: Final = {"partly_read", *ALL_READ}
 """Nothing is suspect in what was read."""
 NO_SUSPECT_NOW: Final = NOT_SUSPECT | UNREAD
 NO_SUSPECT_EVER: Final = NOT_SUSPECT | NEVER
+NO_BLOCK_NOW: Final = QUIET | {"partly_read"} | UNREAD
 
 EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Hanging transactions: A": UNREAD,
@@ -32,10 +35,10 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Unread partitions: A": UNREAD,
     "overview: Suspect transactions: A": ALL_READ,
     "overview: Suspect transactions: B": NO_SUSPECT_NOW,
-    "overview: Blocked consumer groups: A": ALL_READ,
-    "overview: Blocked consumer groups: B": NO_SUSPECT_NOW,
-    "overview: Blocked consumer groups: C": set(SCENARIOS),
-    "overview: Firing alerts: A": ALL_READ - TROUBLED,
+    "overview: Blocked consumer groups: A": QUIET,
+    "overview: Blocked consumer groups: B": NO_BLOCK_NOW,
+    "overview: Blocked consumer groups: C": set(SCENARIOS) - {"owner_silent"},
+    "overview: Firing alerts: A": QUIET - TROUBLED,
     "overview: Open transactions by verdict: A": NEVER | IDLE,
     "overview: Open transactions by verdict: B": NOT_IDLE,
     "overview: Offsets held back, worst ten partitions with a suspect: A": NO_SUSPECT_EVER,
@@ -92,10 +95,10 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "partition: Suspects on this partition: A": ALL_READ,
     "partition: Suspects on this partition: B": NO_SUSPECT_NOW,
     "partition: Suspects on this partition: C": NO_SUSPECT_NOW,
-    "partition: Blocked consumer groups: A": ALL_READ,
-    "partition: Blocked consumer groups: B": NO_SUSPECT_NOW,
-    "partition: Blocked consumer groups: C": set(SCENARIOS),
-    "partition: Firing alerts for this partition: A": NO_SUSPECT_NOW,
+    "partition: Blocked consumer groups: A": QUIET,
+    "partition: Blocked consumer groups: B": NO_BLOCK_NOW,
+    "partition: Blocked consumer groups: C": set(SCENARIOS) - {"owner_silent"},
+    "partition: Firing alerts for this partition: A": NO_BLOCK_NOW,
     "partition: Longest open transaction over time: A": NEVER,
     "partition: Longest open transaction over time: B": NO_SUSPECT_EVER,
     "partition: Longest open transaction over time: C": NEVER,

@@ -147,6 +147,35 @@ def hanging(at_ms: int, since_ms: int) -> Snapshot:
     )
 
 
+def owner_silent(at_ms: int, since_ms: int) -> Snapshot:
+    """After half an hour a producer with a time-out of two hours is killed, and two groups stand behind its transaction."""
+    if since_ms < HANGING_SINCE_MS:
+        return healthy(at_ms, since_ms)
+    begun_ms = at_ms - since_ms + HANGING_SINCE_MS
+    left = transaction(
+        producer_id=4005,
+        transactional_id="billing-3",
+        start_ms=begun_ms,
+        timeout_ms=120 * MINUTE_MS,
+        partitions=frozenset({("orders", 1)}),
+    )
+    behind = (since_ms - HANGING_SINCE_MS) // 1000
+    return _snapshot(
+        at_ms,
+        [_ordinary(at_ms, since_ms), _entry(ORDERS_1, 4005, 20_154, behind=5 * behind, last_timestamp_ms=begun_ms)],
+        transactions=(*_owned(at_ms), left),
+        max_timeout=MaxTimeout(timeout_ms=120 * MINUTE_MS, timeout_ms_min=120 * MINUTE_MS, unread=()),
+        impact=Impact(
+            offsets=(
+                GroupOffset(group="invoices", topic="orders", partition=1, offset=20_154),
+                GroupOffset(group="ledger", topic="orders", partition=1, offset=20_154),
+            ),
+            residents=(),
+            failures=(),
+        ),
+    )
+
+
 def partly_read(at_ms: int, since_ms: int) -> Snapshot:
     """After an hour READ on one topic is gone, and one broker of two answers no more; nothing else is wrong."""
     if since_ms < BREAKS_MS:
@@ -292,6 +321,7 @@ FIRST: Final = "berlin"
 SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "healthy": [Scraped(healthy)],
     "hanging": [Scraped(hanging, external_url=ADDRESS)],
+    "owner_silent": [Scraped(owner_silent, external_url=ADDRESS)],
     "partly_read": [Scraped(partly_read)],
     "unproved": [Scraped(unproved)],
     "unreachable": [Scraped(unreachable)],

@@ -75,7 +75,7 @@ def test_panels_neither_overlap_nor_share_a_number(name: str) -> None:
 
 
 def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
-    """Before any scrolling: state, counts, suspects, blocked groups, alerts, what was not read."""
+    """Before any scrolling: state, counts, who waits, alerts, suspects, what was not read."""
     heading = next(panel for panel in COMMITTED["overview"]["panels"] if panel["type"] == "row")
     first = [panel["title"] for panel in COMMITTED["overview"]["panels"] if panel["id"] < heading["id"]]
 
@@ -86,9 +86,9 @@ def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
         "Other suspects",
         "Offsets held back by suspects",
         "Unread partitions",
-        "Suspect transactions",
         "Blocked consumer groups",
         "Firing alerts",
+        "Suspect transactions",
         "Unread",
     ]
 

@@ -28,15 +28,16 @@ every_scenario = pytest.mark.parametrize("scenario", SCENARIOS)
 STATES: Final[Mapping[str, list[State]]] = {
     "healthy": [State.FINE],
     "hanging": [State.HANGING],
+    "owner_silent": [State.OWNER_SILENT],
     "partly_read": [State.PARTLY_READ],
     "unproved": [State.SUSPECT],
     "unreachable": [State.NOT_FRESH],
     "failed_once": [State.CYCLE_FAILED],
     "never_read": [State.NOT_FRESH],
-    "down": [State.SILENT],
+    "down": [State.NOT_RESPONDING],
     "frozen": [State.NOT_FRESH],
     "transaction_log": [State.FINE],
-    "fleet": [State.FINE, State.SILENT, State.PARTLY_READ, State.HANGING],
+    "fleet": [State.FINE, State.NOT_RESPONDING, State.PARTLY_READ, State.HANGING],
     "one_process": [State.FINE, State.HANGING],
     "idle": [State.FINE],
 }
@@ -106,7 +107,7 @@ def test_the_state_is_the_worst_that_is_known(prometheus: Prometheus, scenario: 
 def test_the_fleet_counts_what_its_rows_show(prometheus: Prometheus, scenario: str) -> None:
     """A number above the table is the number of rows with such a cell, also where a worse cell decides on their state."""
     rows = {column: ask(prometheus, the("fleet", "Exporters, worst first", column), scenario) for column in "BC"}
-    incomplete = {State.SILENT, State.NOT_FRESH, State.CYCLE_FAILED, State.PARTLY_READ}
+    incomplete = {State.NOT_RESPONDING, State.NOT_FRESH, State.CYCLE_FAILED, State.PARTLY_READ}
     counted = {
         "Exporters known": len(STATES[scenario]),
         "With a proved hang": sum(value(cell) > 0 for cell in rows["B"]),
@@ -132,7 +133,7 @@ def test_the_state_is_fresh_where_the_signals_are(prometheus: Prometheus, scenar
     believed = {
         sample["metric"]["instance"]
         for sample in ask(prometheus, the("overview", "State"), scenario)
-        if value(sample) not in {State.SILENT, State.NOT_FRESH}
+        if value(sample) not in {State.NOT_RESPONDING, State.NOT_FRESH}
     }
 
     assert {sample["metric"]["instance"] for sample in signal} == believed

@@ -19,13 +19,35 @@ def test_every_runbook_has_a_page() -> None:
 
 
 def test_a_page_has_every_line_as_it_is_pasted() -> None:
-    """Only the addresses of links, and comments, are gone."""
+    """Only the addresses of links, comments and fences are gone; each command can be copied without its indent."""
     for path, page in PAGES.items():
         shown = re.search(r'<pre id="runbook">(.*)</pre>', page, re.DOTALL)
         assert shown is not None
-        text = unescape(re.sub(r"</?(?:a|span)\b[^>]*>", "", shown[1]))
-        written = re.sub(r"<!--.*?-->\n", "", (FOLDER / Path(path).name).read_text())
+        in_lines = shown[1].replace("</code>", "</code>\n")
+        text = unescape(re.sub(r"</?(?:a|span|code)\b[^>]*>", "", in_lines))
+        source = re.sub(r"<!--.*?-->\n", "", (FOLDER / Path(path).name).read_text())
+        written, commands = without_fences(source)
+        copied = re.findall(r'<code class="command">(.*?)</code>', shown[1], re.DOTALL)
+        assert [unescape(command) for command in copied] == commands
         assert text == re.sub(r"\[([^\]\n]+)\]\(\w+\.md(?:#[\w-]*)?\)", r"\1", written)
+
+
+def without_fences(markdown: str) -> tuple[str, list[str]]:
+    """The text with the lines of fences only, and these."""
+    lines: list[str] = []
+    commands: list[list[str]] = []
+    indent: int | None = None
+    for line in markdown.split("\n"):
+        if line.lstrip().startswith("```"):
+            if indent is None:
+                commands.append([])
+            indent = len(line) - len(line.lstrip()) if indent is None else None
+        elif indent is None:
+            lines.append(line)
+        else:
+            lines.append(line[indent:])
+            commands[-1].append(line[indent:])
+    return "\n".join(lines), ["\n".join(command) for command in commands]
 
 
 def test_links_lead_to_pages_and_their_headings() -> None:

@@ -17,6 +17,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 """A page reloads itself; this one does not change."""
 _LINK: Final = re.compile(r"\[([^\]\n]+)\]\((\w+)\.md(#[\w-]*)?\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_FENCE: Final = re.compile(r"^( *)```(?:sh|text)\n(.*?)\n *```\n", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"^<!-- .*? -->\n", re.MULTILINE)
 
 
@@ -29,11 +30,21 @@ def _page(name: str, text: str) -> Page:
     title = "Runbooks" if name == "README" else name
     links = (("/", "status"), (INCIDENTS, "incidents"), (f"{RUNBOOKS}/README.md", "runbooks"))
     body = _HEADING.sub(_with_anchor, _e(_COMMENT.sub("", text), quote=False))
+    body = _FENCE.sub(_as_command, body)
     body = _LINK.sub(rf'<a href="{RUNBOOKS}/\2.md\3">\1</a>', body)
     return Page(
         head=as_bytes([head(title, _e(title), _DAY_MS, links)]),
         rest=as_bytes([f'<pre id="runbook">{body}</pre>', foot()]),
     )
+
+
+def _as_command(fence: re.Match[str]) -> str:
+    """The lines between the fences, which a button of the page's script copies, without the indent of a list.
+
+    The element is a block, so that no newline follows it.
+    """
+    lines = [line.removeprefix(fence[1]) for line in fence[2].splitlines()]
+    return f'<code class="command">{chr(10).join(lines)}</code>'
 
 
 def _with_anchor(heading: re.Match[str]) -> str:
