@@ -78,4 +78,4 @@ class EmbeddedReader(Collector):
 
 def collect_with(collector: Collector) -> Collect:
     """Describes only transactions that the memory knows, so that short ones cost no request."""
-    return lambda memory: collector.collect(seen_before=memory.seen)
+    return lambda memory: collector.collect(seen_before=memory.seen, completing=memory.completing)

@@ -18,6 +18,7 @@ from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import MINUTES, graph, limit_line, stat
 from grafana.protection import clients, features, protection
 from grafana.queries import EXPORTER, NONE_READ, NOT_PROVED, PROVED, none_of, series, state
+from grafana.stuck import stuck_producers
 from grafana.suspects import of_owner, suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
 from grafana.variables import of_exporters, of_owners, of_words, topics
@@ -88,7 +89,7 @@ def _now() -> Iterator[Line]:
             )
         ],
     )
-    yield Line(4, [(24, coverage())])
+    yield Line(4, [(14, stuck_producers()), (10, coverage())])
 
 
 def _trends() -> Iterator[Line]:

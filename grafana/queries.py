@@ -81,6 +81,7 @@ def state() -> str:
     by_verdict = "sum by ({}) ({}) > 0"
     hanging = by_verdict.format(EXPORTER, series("kafka_open_transactions", PROVED))
     suspect = by_verdict.format(EXPORTER, series("kafka_open_transactions", NOT_PROVED))
+    stuck = f"count by ({EXPORTER}) ({series('kafka_stuck_transaction_start_timestamp_seconds')})"
     silent = f"max by ({EXPORTER}) ({series('kafka_blocking_transaction_owner_silent_seconds')}) > 0"
     succeeded = f"max by ({EXPORTER}) ({series('kafka_transaction_exporter_last_cycle_success')})"
     answering = f"max by ({EXPORTER}) ({series('kafka_transaction_exporter_build_info')})"
@@ -90,6 +91,7 @@ def state() -> str:
             (State.NOT_FRESH, f"{answering} unless {fresh()}"),
             (State.HANGING, hanging),
             (State.SUSPECT, suspect),
+            (State.SUSPECT, stuck),
             (State.OWNER_SILENT, silent),
             (State.PARTLY_READ, f"{fresh()} == 0"),
             (State.CYCLE_FAILED, f"{succeeded} == 0"),

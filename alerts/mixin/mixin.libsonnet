@@ -179,6 +179,29 @@
           |||,
         },
         {
+          "record": "transaction:kafka_stuck_transaction_start_timestamp_seconds:age",
+          "expr": |||
+            clamp_min(time() - kafka_stuck_transaction_start_timestamp_seconds, 0)
+            * ignoring (
+                transactional_id, producer_id, producer_epoch, coordinator, state, markers, cluster_id
+              ) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "transaction:kafka_stuck_transaction_start_timestamp_seconds:lasting",
+          "expr": |||
+            transaction:kafka_stuck_transaction_start_timestamp_seconds:age
+            or
+              last_over_time(transaction:kafka_stuck_transaction_start_timestamp_seconds:age[5m])
+              unless ignoring (
+                instance, pod, node, container, endpoint, pod_template_hash,
+                transactional_id, producer_id, producer_epoch, coordinator, state, markers
+              )
+                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+          |||,
+        },
+        {
           "record": "transaction:kafka_blocking_transaction_owner_silent_seconds:fresh",
           "expr": |||
             kafka_blocking_transaction_owner_silent_seconds
@@ -538,6 +561,64 @@
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionStuckCompleting.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+            },
+            {
+              "alert": "KafkaTransactionOutcomeContradicted",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (
+                    instance, pod, node, container, endpoint, pod_template_hash,
+                    transactional_id, coordinator, state, markers
+                  ) (1, transaction:kafka_stuck_transaction_start_timestamp_seconds:lasting{markers="contradicted"})
+                )
+              |||,
+              "keep_firing_for": "30s",
+              "labels": {
+                "severity": "critical",
+                "component": "kafka-transactions",
+                "transactional_id": "",
+                "coordinator": "",
+                "state": "",
+                "markers": "",
+              },
+              "annotations": {
+                "summary": "A Kafka partition has the opposite marker of what the transaction's coordinator has decided.",
+                "description": "Producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} in cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: its transaction that began {{ humanizeDuration $value }} ago is in state {{ $labels.state }} at coordinator {{ $labels.coordinator }}, and a partition's log has the opposite marker. Records of a commit are hidden, or records of an abort visible; its producer cannot start.",
+                "variables": "export PRODUCER_ID={{ $labels.producer_id | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionOutcomeContradicted.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+            },
+            {
+              "alert": "KafkaTransactionProducerCannotStart",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  topk without (
+                    instance, pod, node, container, endpoint, pod_template_hash,
+                    transactional_id, coordinator, state, markers
+                  ) (1, transaction:kafka_stuck_transaction_start_timestamp_seconds:lasting{markers!="contradicted"})
+                )
+                unless ignoring (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  topic, partition, producer_epoch, start_offset, transactional_id, verdict, coordinator, state, markers
+                )
+                  transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting{verdict="stuck_completing"}
+              |||,
+              "for": "5m",
+              "keep_firing_for": "30s",
+              "labels": {
+                "severity": "critical",
+                "component": "kafka-transactions",
+                "transactional_id": "",
+                "coordinator": "",
+                "state": "",
+                "markers": "",
+              },
+              "annotations": {
+                "summary": "A producer cannot start, because the coordinator cannot complete its last Kafka transaction.",
+                "description": "Producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} in cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: coordinator {{ $labels.coordinator }} has its transaction in state {{ $labels.state }}, which began {{ humanizeDuration $value }} ago; its markers are {{ $labels.markers | reReplaceAll \"_\" \" \" }}. The application gets CONCURRENT_TRANSACTIONS until the coordinator is elected anew.",
+                "variables": "export PRODUCER_ID={{ $labels.producer_id | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionProducerCannotStart.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
               "alert": "KafkaTransactionOwnerSilent",

@@ -9,7 +9,8 @@ import numpy as np
 
 from exporter.evaluation.fields import Output, fields_of, project
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.stuck import stuck_in_words
+from exporter.evaluation.verdicts import Evaluation, StuckTransaction, TransactionRow
 from exporter.snapshot import PartitionResult, Snapshot
 
 
@@ -26,6 +27,35 @@ def document(
         "transaction_max_timeout_ms": evaluation.max_timeout_ms,
         "transaction_max_timeout_is_fallback": evaluation.max_timeout_is_fallback,
         "transactions": [transaction(row) for row in rows],
+        "stuck_transactions": [stuck_transaction(each) for each in evaluation.stuck],
+    }
+
+
+def stuck_transaction(stuck: StuckTransaction) -> dict[str, Any]:
+    """Returns a transaction that its coordinator cannot complete, under the documented names."""
+    return {
+        "transactional_id": stuck.transactional_id,
+        "producer_id": stuck.producer_id,
+        "producer_epoch": stuck.producer_epoch,
+        "coordinator": stuck.coordinator,
+        "coordinator_epoch": stuck.coordinator_epoch,
+        "state": stuck.state.value,
+        "start_ms": stuck.start_ms,
+        "stuck_ms": stuck.stuck_ms,
+        "markers": stuck.markers_state.value,
+        "partitions": [
+            {
+                "topic": marker.topic,
+                "partition": marker.partition,
+                "marker": marker.finding.value,
+                "offset": marker.offset,
+                "timestamp_ms": marker.timestamp_ms,
+                "coordinator_epoch": marker.coordinator_epoch,
+                "detail": marker.detail,
+            }
+            for marker in stuck.markers
+        ],
+        "reason": stuck_in_words(stuck),
     }
 
 

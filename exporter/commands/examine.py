@@ -17,7 +17,7 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scan import Progress as Report
 from exporter.kafka.collect.scope import EVERYTHING, Scope
-from exporter.snapshot import Snapshot, TransactionKey
+from exporter.snapshot import CompletingId, SeenCompletingById, Snapshot, TransactionKey
 
 REREAD_SECONDS = 1.0
 
@@ -25,7 +25,15 @@ REREAD_SECONDS = 1.0
 class SnapshotSource(Protocol):
     """The part of a Collector that is needed here."""
 
-    def collect(self, *, seen_before: None, scope: Scope, progress: Report, search_logs: bool) -> Snapshot: ...
+    def collect(
+        self,
+        *,
+        seen_before: None,
+        completing: SeenCompletingById,
+        scope: Scope,
+        progress: Report,
+        search_logs: bool,
+    ) -> Snapshot: ...
 
 
 def policy(settings: Settings, *, stuck_after_ms: int | None = None, overdue_slack_ms: int | None = None) -> Policy:
@@ -64,13 +72,22 @@ class Examiner:
         """One whole cycle over `scope`, which describes every transaction. Raises ClusterUnavailableError."""
         with Progress(self._progress_to) as progress:
             evaluation = run_cycle(
-                lambda _: self._collector.collect(
-                    seen_before=None, scope=scope, progress=progress, search_logs=self._search_logs
+                lambda memory: self._collector.collect(
+                    seen_before=None,
+                    completing=memory.completing,
+                    scope=scope,
+                    progress=progress,
+                    search_logs=self._search_logs,
                 ),
                 EvaluationInput(memory=self._memory, policy=self._policy),
             )
         self._memory = evaluation.memory
         return evaluation
+
+    def look_again(self) -> Evaluation:
+        """One more cycle over everything after a second, which compares the markers of what still completes."""
+        self._sleep(REREAD_SECONDS)
+        return self.look()
 
     def judge(self, scope: Scope) -> Evaluation:
         """Runs cycles while a transaction that was completing in the first one may turn out to be stuck.
@@ -92,10 +109,11 @@ class Examiner:
         return evaluation
 
 
-def completing(evaluation: Evaluation) -> frozenset[TransactionKey]:
-    """The transactions that are completing and not stuck yet."""
+def completing(evaluation: Evaluation) -> frozenset[TransactionKey | CompletingId]:
+    """The transactions that are completing and not stuck yet, on partitions and at coordinators."""
+    stuck = {(each.transactional_id, each.producer_id) for each in evaluation.stuck}
     return frozenset(
         evidence.key
         for evidence, verdict in zip(evaluation.evidence, evaluation.transactions.verdict, strict=True)
         if verdict == int(Verdict.COMPLETING)
-    )
+    ) | frozenset(each.identity for each in evaluation.snapshot.completing.lasting if each.identity not in stuck)

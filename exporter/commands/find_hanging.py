@@ -102,7 +102,9 @@ def _find(context: Context, settings: Settings) -> int:
     found = [result.value for result in results if result.value is not None]
     if is_fleet or found:
         print(_printed(context, results))
-    unwaited = 0 if is_fleet else sum(len(completing(evaluation)) for evaluation in found)
+    unwaited = (
+        0 if is_fleet else sum(len({each.producer_id for each in completing(evaluation)}) for evaluation in found)
+    )
     if unwaited:
         complain(
             f"{unwaited} {'transaction is' if unwaited == 1 else 'transactions are'} completing and not stuck so far; "

@@ -9,13 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from exporter.commands.document import stuck_transaction
 from exporter.evaluation.blocked import is_held
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.fields import Output, project
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import until_in_words
+from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.table import transaction_row
-from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.evaluation.verdicts import Evaluation, StuckTransaction, TransactionRow, Verdict
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 
@@ -60,6 +62,8 @@ class Answer:
     holds: tuple[Hold, ...] = ()
     partitions: int = 0
     """The partitions that the question is about."""
+    stuck: tuple[StuckTransaction, ...] = ()
+    """The transactions of the id or producer that a coordinator cannot complete."""
     lag: int | None = None
     """The group's, on all of them; None if no group was named."""
     unknown: tuple[str, ...] = ()
@@ -68,6 +72,10 @@ class Answer:
     """A sentence that explains a negative answer further."""
     connection: tuple[str, ...] = ()
     """Options by which the next command finds the cluster, as they were given."""
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self.holds or self.stuck)
 
 
 def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
@@ -176,7 +184,7 @@ def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
         "cluster_id": evaluation.snapshot.cluster_id,
         "taken_at_ms": evaluation.snapshot.taken_at_ms,
         "subject": answer.subject,
-        "is_held": bool(answer.holds),
+        "is_held": answer.is_held,
         "partitions": answer.partitions,
         "lag": answer.lag,
         "unknown": list(answer.unknown),
@@ -188,6 +196,7 @@ def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
             }
             for hold in answer.holds
         ],
+        "stuck": [stuck_transaction(each) for each in answer.stuck],
         "text": in_words(answer),
     }
 
@@ -195,6 +204,7 @@ def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
 def in_words(answer: Answer) -> str:
     """A paragraph for each transaction, or a sentence that says that there is none."""
     paragraphs = [_paragraph(answer, hold) for hold in answer.holds]
+    paragraphs += [stuck_in_words(each) for each in answer.stuck]
     if not paragraphs:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
     paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]

@@ -12,7 +12,8 @@ from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words, until_in_words
-from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow
+from exporter.evaluation.stuck import stuck_in_words
+from exporter.evaluation.verdicts import Evaluation, StartSource, StuckTransaction, TransactionRow
 from exporter.publication.page.humanize import humanize_group
 
 HEADINGS = {
@@ -50,12 +51,18 @@ def render_tables(
     read = "\n".join(
         f"{'' if name is None else f'{printable(name)}: '}{summary(evaluation)}" for name, evaluation, _ in found
     )
+    stuck = [each for _, evaluation, _ in found for each in evaluation.stuck]
+    read = "\n\n".join([*(printable(f"Stuck at its coordinator: {stuck_in_words(each)}") for each in stuck), read])
     if not shown and not is_fleet:
         left_out = sum(evaluation.suspect_count for _, evaluation, _ in found)
         nothing = f"The options leave out {humanize_count(left_out, 'suspect')}" if left_out else "No suspect"
-        return fit_terminal(f"{nothing}. {read}")
+        return fit_terminal(f"{nothing}.{_apart(stuck)}{read}")
     headings = {"cluster": "CLUSTER", **HEADINGS} if is_fleet else HEADINGS
     return f"{_table(headings, shown, paint) if shown else 'No suspect.'}\n\n{fit_terminal(read)}"
+
+
+def _apart(stuck: Sequence[StuckTransaction]) -> str:
+    return "\n\n" if stuck else " "
 
 
 def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> str:

@@ -24,6 +24,7 @@ from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
+from exporter.evaluation.stuck import stuck_transactions
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
@@ -53,7 +54,7 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
     if answer.unknown:
         complain_of_gaps(gaps(evaluation.snapshot))
         return ExitStatus.INCOMPLETE
-    return ExitStatus.HANGING if options.exit_code and answer.holds else ExitStatus.ANSWERED
+    return ExitStatus.HANGING if options.exit_code and answer.is_held else ExitStatus.ANSWERED
 
 
 def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
@@ -83,14 +84,21 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
             )
         return evaluation, answer
     if options.producer_id is not None:
-        evaluation = examiner.look(EVERYTHING)
-        return evaluation, about_producer(evaluation, f"producer id {options.producer_id}", [options.producer_id])
+        return _of_producer(examiner, f"producer id {options.producer_id}", options.producer_id)
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
-    evaluation = examiner.look(EVERYTHING)
     subject = f"transactional id {options.transactional_id!r}"
-    return evaluation, about_producer(
-        evaluation, subject, [transaction.producer_id], aside=_at_coordinator(transaction)
-    )
+    return _of_producer(examiner, subject, transaction.producer_id, aside=_at_coordinator(transaction))
+
+
+def _of_producer(examiner: Examiner, subject: str, producer_id: int, *, aside: str = "") -> tuple[Evaluation, Answer]:
+    """Looks a second time where its coordinator is completing a transaction: most are complete a second later."""
+    first = examiner.look(EVERYTHING)
+    if not any(each.transaction.producer_id == producer_id for each in first.snapshot.completing.lasting):
+        return first, about_producer(first, subject, [producer_id], aside=aside)
+    evaluation = examiner.look_again()
+    lasting = stuck_transactions(evaluation.snapshot, first.memory, replace(evaluation.policy, stuck_after_ms=-1))
+    stuck = tuple(each for each in lasting if each.producer_id == producer_id)
+    return evaluation, replace(about_producer(evaluation, subject, [producer_id], aside=aside), stuck=stuck)
 
 
 def _at_coordinator(transaction: CoordinatorTransaction) -> str:

@@ -12,7 +12,15 @@ from exporter.daemon import kept_file
 from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
 from exporter.files import MEGABYTE
-from exporter.snapshot import NULL, UNKNOWN_CLUSTER, ClusterIdentity, TransactionKey
+from exporter.snapshot import (
+    NULL,
+    UNKNOWN_CLUSTER,
+    ClusterIdentity,
+    CompletingId,
+    SeenCompleting,
+    SeenCompletingById,
+    TransactionKey,
+)
 from exporter.transaction_log.report import LogPosition
 
 FORMAT = "kafka-transaction-exporter state"
@@ -78,6 +86,11 @@ def document_of(state: SavedState) -> dict[str, Any]:
         "starts": [[_kept(remembered, name) for name in _STARTS] for remembered in examined],
         "last_reading": _reading_in(state),
         "blocked": [[*key, since_ms] for key, since_ms in memory.blocked.items()],
+        "completing": [
+            [*identity, seen.start_ms, seen.since_ms]
+            for identity, seen in memory.completing.items()
+            if seen.start_ms is not None
+        ],
         "topics": list(state.cluster.topic_ids),
         "topic_ids": list(state.cluster.topic_ids.values()),
         "bootstrap": state.bootstrap,
@@ -123,6 +136,7 @@ def _memory(document: Mapping[str, Any]) -> Memory:
         cluster_id=document["cluster_id"],
         transactions=RememberedTransactions.of(transactions),
         blocked=_blocked(document),
+        completing=_completing(document),
     )
 
 
@@ -135,6 +149,18 @@ def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
             raise ValueError("a blocked group is not a group, a partition and an instant")
         blocked[key] = since_ms
     return MappingProxyType(blocked)
+
+
+def _completing(document: Mapping[str, Any]) -> SeenCompletingById:
+    """Files of earlier versions have none."""
+    completing = {}
+    for transactional_id, producer_id, start_ms, since_ms in document.get("completing", []):
+        if not isinstance(transactional_id, str) or not all(
+            type(number) is int for number in (producer_id, start_ms, since_ms)
+        ):
+            raise ValueError("a completing transaction is not an id, a producer and two instants")
+        completing[CompletingId(transactional_id, producer_id)] = SeenCompleting(start_ms=start_ms, since_ms=since_ms)
+    return MappingProxyType(completing)
 
 
 def _reading_in(state: SavedState) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from exporter.evaluation.owner import silent_ms
 from exporter.evaluation.remembering import facts_of_others, remember
 from exporter.evaluation.rules import verdict_of
 from exporter.evaluation.start import start_of, starts_without_evidence
+from exporter.evaluation.stuck import remembered_completing, stuck_transactions
 from exporter.evaluation.table import transaction_row
 from exporter.evaluation.verdicts import (
     IS_SUSPECT,
@@ -67,6 +68,7 @@ def evaluate(
         evidence=evidence,
         suspects=(),
         blocked_groups=blocked,
+        stuck=stuck_transactions(snapshot, memory, policy),
         max_timeout_ms=max_timeout_ms,
         max_timeout_is_fallback=timeout_ms is None,
         has_baseline=snapshot.cluster_id in baseline.cluster_ids,
@@ -75,6 +77,7 @@ def evaluate(
         memory=replace(
             remember(snapshot, memory, join.keys, zip(evidence, verdicts, starts, strict=True), others),
             blocked=remembered_groups(snapshot, [*suspect_rows, *holding_rows], memory, blocked),
+            completing=remembered_completing(snapshot, memory),
         ),
     )
     stand_still = {(group.topic, group.partition) for group in blocked}

@@ -39,6 +39,8 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     sentences = []
     if snapshot.unclear_producer_ids:
         sentences.append(f"{len(snapshot.unclear_producer_ids)} transactions were listed but not described")
+    if snapshot.completing.left_out:
+        sentences.append(f"{snapshot.completing.left_out} transactions that stay completing were not described")
     if proof is not None and proof.failure is not None:
         sentences.append(f"producers that no coordinator lists cannot be proved to hang: {_in_words(proof.failure)}")
     sentences += [] if proof is None else _unanswered(proof)

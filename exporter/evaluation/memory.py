@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from exporter.snapshot import (
     NO_KEYS,
+    NOTHING_SEEN,
     NULL,
     BoolColumn,
     Int64Column,
+    SeenCompletingById,
     Snapshot,
     TopicPartition,
     TransactionKey,
@@ -228,7 +230,9 @@ class Memory:
     """Empty before the first cycle."""
     transactions: RememberedTransactions = field(default_factory=lambda: NO_TRANSACTIONS)
     blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Start of each group's block by a suspect, by the cluster's clock."""
+    """Start of each group's block, by the cluster's clock."""
+    completing: SeenCompletingById = field(default_factory=lambda: NOTHING_SEEN)
+    """Transactions that a coordinator listed as completing in the last cycle."""
 
     last_reading: LastReading | None = None
     """Latest reading; None before the first complete view of the cluster's topics."""
@@ -255,4 +259,5 @@ class Memory:
 
     def without_monotonic(self) -> Memory:
         """The memory for a cycle on another machine, whose monotonic clock has another beginning."""
-        return replace(self, transactions=self.transactions.without_monotonic())
+        completing = {identity: replace(seen, from_ms=None) for identity, seen in self.completing.items()}
+        return replace(self, transactions=self.transactions.without_monotonic(), completing=completing)

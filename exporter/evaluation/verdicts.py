@@ -10,7 +10,16 @@ import numpy as np
 from exporter.baseline import UsualDuration
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Memory
-from exporter.snapshot import BoolColumn, Int8Column, Int32Column, Int64Column, Snapshot, TransactionKey
+from exporter.snapshot import (
+    BoolColumn,
+    Int8Column,
+    Int32Column,
+    Int64Column,
+    PendingMarker,
+    Snapshot,
+    TransactionKey,
+    TransactionState,
+)
 
 
 class VerdictKind(Enum):
@@ -279,6 +288,54 @@ class TransactionRow:
         return TransactionKey(self.topic, self.partition, self.producer_id, self.start_offset, self.topic_id)
 
 
+class MarkersState(Enum):
+    """The markers of a stuck transaction, worst first. The values are published."""
+
+    CONTRADICTED = "contradicted"
+    """A partition has the opposite marker: a commit is lost, or an abort is visible."""
+    MISSING = "missing"
+    """A partition is still open."""
+    UNKNOWN = "unknown"
+    AS_DECIDED = "as_decided"
+    """Every marker is in its log; only the coordinator does not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckTransaction:
+    """A transaction that its coordinator cannot complete. Durations and instants in ms."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """Epoch at the coordinator."""
+    coordinator: int
+    """Broker id."""
+    state: TransactionState
+    start_ms: int
+    since_ms: int
+    """Time of the first cycle that has seen it completing."""
+    stuck_ms: int
+    """Time since then."""
+    state_partition: int
+    coordinator_epoch: int
+    markers: tuple[PendingMarker, ...]
+    """One for each partition that the coordinator waits for."""
+
+    @property
+    def markers_state(self) -> MarkersState:
+        findings = {marker.finding for marker in self.markers}
+        for state in MarkersState:
+            if state is not MarkersState.AS_DECIDED and any(finding.value == state.value for finding in findings):
+                return state
+        return MarkersState.AS_DECIDED
+
+    @property
+    def refused_epoch(self) -> int:
+        """The newest coordinator epoch that a pending partition remembers, if the coordinator's is older; otherwise -1."""
+        newest = max((marker.coordinator_epoch for marker in self.markers), default=-1)
+        return newest if newest > self.coordinator_epoch >= 0 else -1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """A snapshot with its verdicts."""
@@ -298,6 +355,8 @@ class Evaluation:
     """The live transactions that block a visible group and are not suspects, worst first."""
     blocked_groups: tuple[BlockedGroup, ...] = ()
     """The visible groups that a transaction blocks, whatever its verdict; most waiting records first."""
+    stuck: tuple[StuckTransaction, ...] = ()
+    """Transactions that their coordinators cannot complete, worst first; they may be open on no partition."""
     max_timeout_ms: int
     """The limit used for *late*, without padding."""
     max_timeout_is_fallback: bool

@@ -48,6 +48,11 @@ class Listing:
         for index in np.flatnonzero(np.isin(self.listed.producer_id, wanted)).tolist():
             yield self._transaction(index)
 
+    def in_states(self, states: Collection[TransactionState]) -> Iterator[CoordinatorTransaction]:
+        """Yields the transactions in these states, as objects."""
+        for index in np.flatnonzero(self.listed.is_in(states)).tolist():
+            yield self._transaction(index)
+
     def _transaction(self, index: int) -> CoordinatorTransaction:
         return CoordinatorTransaction(
             transactional_id=self.listed.transactional_id(index),

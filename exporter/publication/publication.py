@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from exporter.evaluation.humanize import without_ids
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, StuckTransaction, TransactionRow
 from exporter.status import ClusterStatus, ProcessStatus
 
 
@@ -60,6 +60,12 @@ class Publication:
     def blocking(self) -> tuple[TransactionRow, ...]:
         """The live transactions that block a group, likewise."""
         return () if self.evaluation is None else self._shown(self.evaluation.blocking)
+
+    @property
+    def stuck(self) -> tuple[StuckTransaction, ...]:
+        """The transactions that are stuck at their coordinators, likewise."""
+        stuck = () if self.evaluation is None else self.evaluation.stuck
+        return stuck if self.options.transactional_ids else tuple(replace(each, transactional_id="") for each in stuck)
 
     def _shown(self, rows: tuple[TransactionRow, ...]) -> tuple[TransactionRow, ...]:
         return rows if self.options.transactional_ids else tuple(map(without_transactional_id, rows))

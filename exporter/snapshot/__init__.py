@@ -6,6 +6,17 @@ partitions or producers is a column (numpy); data that stays small is a frozen r
 Instants are milliseconds since 1970 UTC, as Kafka writes them.
 """
 
+from exporter.snapshot.completing import (
+    NOTHING_COMPLETES,
+    NOTHING_SEEN,
+    Completing,
+    CompletingId,
+    CompletingTransaction,
+    MarkerFinding,
+    PendingMarker,
+    SeenCompleting,
+    SeenCompletingById,
+)
 from exporter.snapshot.coverage import (
     NOTHING_HIDDEN,
     BrokerCoverage,

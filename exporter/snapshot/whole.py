@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from exporter.snapshot.completing import NOTHING_COMPLETES, Completing
 from exporter.snapshot.coverage import (
     NOTHING_HIDDEN,
     BrokerCoverage,
@@ -44,6 +45,8 @@ class Snapshot:
     """Active transactions of producers with an open one, as the coordinators listed them; described if needed."""
     unclear_producer_ids: frozenset[int] = frozenset()
     """Listed as active and queried, but the description failed or named another producer id."""
+    completing: Completing = NOTHING_COMPLETES
+    """Transactions that coordinators list as completing, whether or not a partition has them open."""
     proof: CoordinatorProof | None
     """Proof by the coordinators; None if no transaction was unverified."""
     impact: Impact | None = None
@@ -52,7 +55,7 @@ class Snapshot:
     """Markers in the logs; None if no log was searched: only an operator's command does it."""
     brokers: tuple[BrokerCoverage, ...]
     coordinators: tuple[CoordinatorCoverage, ...]
-    """Empty if nothing was open: the coordinators were not queried."""
+    """Those that were queried for active transactions; for completing ones only if nothing was open."""
     max_timeout: MaxTimeout
 
     @property
@@ -83,6 +86,7 @@ class Snapshot:
             and all(broker.failure is None for broker in self.brokers)
             and all(coordinator.failure is None for coordinator in self.coordinators)
             and not self.unclear_producer_ids
+            and not self.completing.left_out
             and (self.proof is None or self.proof.is_whole)
             and not np.any(self.open_transactions.second_read == int(SecondRead.UNREAD))
             and not any(self.open_transactions.silent_replicas)

@@ -141,6 +141,8 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
     if "$labels.partition" in rule["annotations"]["description"]:
         blocked = set() if name == "KafkaTransactionBlocksGroup" else {"blocked_groups"}
         assert optional == {"variables", "page_url", *blocked}
+    elif "$labels.producer_id" in rule["annotations"]["description"]:
+        assert optional == {"variables"}
     elif page_of(rule) in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}:
         assert optional == {"page_url"}
     elif name == "KafkaTransactionWatchdog":
@@ -158,14 +160,15 @@ def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
     if name == "KafkaTransactionWatchdog":
         assert lines == ["export PROMETHEUS=http://prometheus:9090"]
         return
-    assert bool(lines) == ("partition" in file["labels"])
+    assert bool(lines) == bool({"partition", "producer_id"} & file["labels"].keys())
     for line in lines:
         export, *words = shlex.split(line)
         assert export == "export"
         variables = dict(word.split("=", 1) for word in words)
         labels = {**file["labels"], "transactional_id": "billing-7"}  # the alert's own drop it
         assert variables == {variable: labels[variable.lower()] for variable in variables}
-        assert {"TOPIC", "PARTITION"} <= set(variables)
+        place = {"TOPIC", "PARTITION"} if "partition" in file["labels"] else {"PRODUCER_ID"}
+        assert place <= set(variables)
 
 
 @every_step

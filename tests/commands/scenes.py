@@ -24,6 +24,7 @@ from exporter.snapshot import (
     Impact,
     OneEntry,
     SecondRead,
+    SeenCompletingById,
     Snapshot,
 )
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
@@ -174,8 +175,16 @@ class Completing:
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def collect(self, *, seen_before: None, scope: Scope, progress: object, search_logs: bool) -> Snapshot:
-        del seen_before, scope, progress
+    def collect(
+        self,
+        *,
+        seen_before: None,
+        completing: SeenCompletingById,
+        scope: Scope,
+        progress: object,
+        search_logs: bool,
+    ) -> Snapshot:
+        del seen_before, completing, scope, progress
         assert search_logs
         taken_at_ms = NOW_MS + int(self.now_s * 1000)
         self.looks += 1

@@ -21,6 +21,7 @@ from exporter.snapshot import (
     ClusterIdentity,
     Preconditions,
     SecondRead,
+    SeenCompletingById,
     Snapshot,
     TransactionKeys,
 )
@@ -57,7 +58,8 @@ class Script:
     def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
         self.recalled = cluster, is_required
 
-    def collect(self, *, seen_before: TransactionKeys) -> Snapshot:
+    def collect(self, *, seen_before: TransactionKeys, completing: SeenCompletingById) -> Snapshot:
+        del completing
         self.seen_before.append(list(seen_before.rows()))
         result = self.results.pop(0)
         if isinstance(result, Exception):

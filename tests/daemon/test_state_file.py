@@ -17,15 +17,18 @@ from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_a
 from exporter.daemon.state_file import SavedState
 from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
-from exporter.snapshot import ClusterIdentity, TransactionKey
+from exporter.snapshot import ClusterIdentity, CompletingId, SeenCompleting, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)
 INSTANTS = st.none() | st.integers(min_value=0, max_value=2**63 - 1)
 MEMORIES = st.builds(
-    lambda cluster_id, transactions, blocked: Memory(
-        cluster_id=cluster_id, transactions=RememberedTransactions.of(transactions), blocked=MappingProxyType(blocked)
+    lambda cluster_id, transactions, blocked, completing: Memory(
+        cluster_id=cluster_id,
+        transactions=RememberedTransactions.of(transactions),
+        blocked=MappingProxyType(blocked),
+        completing=MappingProxyType(completing),
     ),
     TEXTS,
     st.dictionaries(
@@ -45,6 +48,11 @@ MEMORIES = st.builds(
         max_size=5,
     ),
     st.dictionaries(st.builds(GroupKey, *[TEXTS] * 2, INTEGERS), INTEGERS, max_size=5),
+    st.dictionaries(
+        st.builds(CompletingId, TEXTS, INTEGERS),
+        st.builds(SeenCompleting, start_ms=INTEGERS, since_ms=INTEGERS),
+        max_size=5,
+    ),
 )
 POSITIONS = st.builds(
     lambda cluster_id, offsets: LogPosition(cluster_id=cluster_id, offsets=MappingProxyType(offsets)),

@@ -38,6 +38,7 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Blocked consumer groups: A": QUIET,
     "overview: Blocked consumer groups: B": NO_BLOCK_NOW,
     "overview: Blocked consumer groups: C": set(SCENARIOS) - {"owner_silent"},
+    "overview: Producers that cannot start: A": ALL_READ,
     "overview: Firing alerts: A": QUIET - TROUBLED,
     "overview: Open transactions by verdict: A": NEVER | IDLE,
     "overview: Open transactions by verdict: B": NOT_IDLE,

@@ -20,12 +20,17 @@ from exporter.publication.exposition import Renderer
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     BrokerCoverage,
+    Completing,
+    CompletingTransaction,
     CoordinatorCoverage,
+    CoordinatorTransaction,
     GroupOffset,
     Impact,
+    MarkerFinding,
     MaxTimeout,
     PartitionResult,
     Partitions,
+    PendingMarker,
     SecondRead,
     Snapshot,
     StatePartitionProof,
@@ -134,6 +139,7 @@ def hanging(at_ms: int, since_ms: int) -> Snapshot:
         at_ms,
         entries,
         transactions=(*_owned(at_ms), stuck, overdue),
+        completing=completing_since(stuck),
         proof=proof(),
         impact=Impact(
             offsets=(
@@ -145,6 +151,13 @@ def hanging(at_ms: int, since_ms: int) -> Snapshot:
             failures=(),
         ),
     )
+
+
+def completing_since(stuck: CoordinatorTransaction) -> Completing:
+    """The coordinator's side of a transaction whose only marker is missing."""
+    marker = PendingMarker(topic="payments", partition=0, finding=MarkerFinding.MISSING, offset=777)
+    lasting = CompletingTransaction(transaction=stuck, state_partition=3, coordinator_epoch=5, markers=(marker,))
+    return Completing(listed=frozenset({lasting.identity}), lasting=(lasting,))
 
 
 def owner_silent(at_ms: int, since_ms: int) -> Snapshot:

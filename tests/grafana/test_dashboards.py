@@ -89,6 +89,7 @@ def test_the_first_screen_says_what_is_wrong_and_what_is_not_known() -> None:
         "Blocked consumer groups",
         "Firing alerts",
         "Suspect transactions",
+        "Producers that cannot start",
         "Unread",
     ]
 

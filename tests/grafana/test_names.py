@@ -172,6 +172,9 @@ def test_every_signal_is_in_a_panel() -> None:
         "transaction:kafka_blocking_transaction_owner_silent_seconds:fresh",
         "transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent",
         "transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait",
+        # in the state and the table of producers that cannot start, without rules
+        "transaction:kafka_stuck_transaction_start_timestamp_seconds:age",
+        "transaction:kafka_stuck_transaction_start_timestamp_seconds:lasting",
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
         "partition:kafka_partition_max_active_transaction_duration_seconds:lasting",
         "group:kafka_consumer_group_blocked_records:lasting",

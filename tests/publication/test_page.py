@@ -34,6 +34,7 @@ from exporter.snapshot import (
     CoordinatorCoverage,
     CoordinatorProof,
     IdVisibility,
+    MarkerFinding,
     MaxTimeout,
     StatePartitionProof,
     StateTopic,
@@ -43,6 +44,7 @@ from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.report import LogReport
 from exporter.transaction_log.timeouts import EndedByCoordinator
 from tests.contrast import contrast
+from tests.evaluation.stuck import marker, stuck
 from tests.publication.builders import (
     TAKEN_AT_MS,
     Partition,
@@ -58,6 +60,7 @@ from tests.publication.scenarios import (
     SCENARIOS,
     before_first_cycle,
     groups_behind_live_transactions,
+    healthy,
     partial_coverage,
     render,
     stale,
@@ -236,6 +239,56 @@ def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end
     assert summarize(publication.evaluation, status()).level is Severity.WARNING
     assert "/runbooks/KafkaTransactionOwnerSilent.md" in _page(publication)
     assert "hanging" not in text.split("Partitions")[0].replace("find-hanging", "")
+
+
+def stuck_producers(*findings: MarkerFinding) -> Publication:
+    publication = healthy()
+    assert publication.evaluation is not None
+    return replace(
+        publication,
+        evaluation=replace(publication.evaluation, stuck=tuple(stuck(marker(finding)) for finding in findings)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("finding", "level", "title", "runbook"),
+    [
+        (
+            MarkerFinding.CONTRADICTED,
+            Severity.BAD,
+            "1 producer cannot start, and a log contradicts its coordinator",
+            "KafkaTransactionOutcomeContradicted",
+        ),
+        (MarkerFinding.AS_DECIDED, Severity.WARNING, "1 producer cannot start", "KafkaTransactionProducerCannotStart"),
+    ],
+)
+def test_a_producer_that_cannot_start_is_the_headline(
+    finding: MarkerFinding, level: Severity, title: str, runbook: str
+) -> None:
+    """Although nothing is open; with the command that explains it, and its runbook."""
+    publication = stuck_producers(finding)
+    text = _text(publication)
+
+    assert summarize(publication.evaluation, status()).level is level
+    assert text.index(title) < text.index("why --bootstrap-server")
+    assert f"/runbooks/{runbook}.md" in _page(publication)
+
+
+def test_a_proved_hang_comes_before_a_producer_that_cannot_start() -> None:
+    hangs = three_hangs()
+    assert hangs.evaluation is not None
+    both = replace(hangs.evaluation, stuck=(stuck(marker(MarkerFinding.CONTRADICTED)),))
+
+    summary = summarize(both, status())
+    assert summary.title == summarize(hangs.evaluation, status()).title
+    assert "1 producer cannot start, and a log contradicts its coordinator." in summary.notes
+
+
+def test_the_id_of_a_producer_that_cannot_start_is_hidden_with_all_others() -> None:
+    shown = stuck_producers(MarkerFinding.MISSING)
+
+    assert "app-1" in _page(shown)
+    assert "app-1" not in _page(replace(shown, options=PublishOptions(transactional_ids=False)))
 
 
 def test_a_group_behind_an_owner_that_writes_is_a_note() -> None:

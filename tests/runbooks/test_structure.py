@@ -59,7 +59,8 @@ KAFKA_WORDS: Final = {
         "ProducerEpoch",
     ),
     *("kafka-transactions.sh find-hanging", "permissionType=DENY", "compact", "server.properties", "INVALID_TXN_STATE"),
-    *("kafka-reassign-partitions.sh", "check"),
+    *("kafka-reassign-partitions.sh", "check", "kafka-transactions.sh abort"),
+    *("producer.id.expiration.ms", "isolation.level=read_uncommitted"),
     "--resource-pattern-type prefixed --topic orders-",
 }
 OTHER_WORDS: Final = {
@@ -165,7 +166,7 @@ def test_the_exporter_s_commands_are_written_in_full(page: Page) -> None:
             if not part.startswith(f"{PROGRAM} "):
                 continue
             words = shlex.split(part)
-            numbers = re.sub(r"\$(PARTITION|START_OFFSET|BROKER)\b", "1", part)
+            numbers = re.sub(r"\$(PARTITION|START_OFFSET|BROKER|PRODUCER_ID)\b", "1", part)
             build_parser().parse_args(shlex.split(numbers)[1:])
             own = {option for action in parsers()[words[1]]._actions for option in action.option_strings}
             assert {word for word in words if word.startswith("--")} <= own, command

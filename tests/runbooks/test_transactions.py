@@ -13,14 +13,15 @@ from confluent_kafka import Consumer, TopicPartition
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import run_transaction
 from exporter.commands.context import CONFIG_FILE
+from exporter.kafka.collect.completing import CLOCKS_APART_MS
 from tests.brokers.messages import committed_records
 from tests.brokers.second_door import GuardedCluster
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import serving
 from tests.runbooks.desk import LISTENS, Desk, Operator
-from tests.verification.situations.ground import open_entries
+from tests.verification.situations.ground import described, open_entries
 from tests.verification.situations.stages.careless import decide
-from tests.verification.situations.steps import Client
+from tests.verification.situations.steps import HIGHER_COORDINATOR_EPOCH, Client
 
 pytestmark = pytest.mark.broker
 
@@ -178,6 +179,52 @@ def test_stuck_completing(
     assert committed_records(guarded, topic, stuck.start_offset) == ([stuck.start_offset] if commit else [])
 
 
+def stuck_at_its_coordinator(
+    guarded: GuardedCluster, desk: Desk, topic: str, name: str, *, marker_is_commit: bool
+) -> None:
+    """A commit that its coordinator cannot complete, because a marker by hand has ended it on its only partition."""
+    client = Client.begin(guarded.bootstrap, name)
+    stuck = client.open(topic, 0)
+    began = described(guarded.bootstrap, name)
+    assert began is not None
+    while time.time() * 1000 <= began.start_ms + CLOCKS_APART_MS + 100:  # a marker at once may be of an earlier one
+        time.sleep(0.05)
+    write_marker(
+        guarded.bootstrap,
+        topic,
+        0,
+        client.producer_id,
+        client.producer_epoch,
+        coordinator_epoch=HIGHER_COORDINATOR_EPOCH,
+        commit=marker_is_commit,
+    )
+    decide(client, topic, commit=True, version_cap=4)
+    assert not is_open(guarded, stuck)
+    desk.variables["PRODUCER_ID"] = str(client.producer_id)
+
+
+def test_a_producer_that_cannot_start(
+    guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """Nothing is open, and the command says what its coordinator waits for."""
+    stuck_at_its_coordinator(guarded, desk, make_topic(guarded), fresh_name("cannot"), marker_is_commit=True)
+
+    with desk.reading("KafkaTransactionProducerCannotStart") as operator:
+        operator.pastes("why", shows="has the COMMIT marker, as decided. The coordinator sends its markers again only")
+        operator.pastes("why", shows="gets CONCURRENT_TRANSACTIONS and cannot start")
+
+
+def test_an_outcome_that_is_contradicted(
+    guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """The client's commit is decided, and its records are dropped: the command has the offset of the wrong marker."""
+    stuck_at_its_coordinator(guarded, desk, make_topic(guarded), fresh_name("lost"), marker_is_commit=False)
+
+    with desk.reading("KafkaTransactionOutcomeContradicted") as operator:
+        (stuck,) = json.loads(operator.pastes("why", "json").output)["stuck"]
+    assert [(each["marker"], each["offset"]) for each in stuck["partitions"]] == [("contradicted", 1)]
+
+
 def test_blocks_consumers(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """A hang blocks a group; the verdict leads to the page that frees it."""
     hang = blocking(guarded, desk, make_topic, fresh_name)
@@ -233,6 +280,7 @@ def test_suspects_hidden(
 
     with serving(None, tmp_path, config_file=path) as exporter:
         proved = ("hanging_not_in_transaction",)
+        desk.hurry = {"find-hanging": "--stuck-after 300ms"}  # other tests leave what completes
         exporter.until(lambda metrics: metrics.get("kafka_open_transactions", {}).get(proved, 0) == 3)
         desk.variables |= {LISTENS: exporter.url.removeprefix("http://"), CONFIG_FILE: str(path)}
         with desk.reading("KafkaTransactionSuspectsHidden") as operator:

@@ -39,11 +39,13 @@ from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import TopicWatch, about_source
 from exporter.snapshot import (
     NO_KEYS,
+    NOTHING_SEEN,
     UNKNOWN_CLUSTER,
     ClockSource,
     ClusterIdentity,
     Int32Column,
     MaxTimeout,
+    SeenCompletingById,
     Snapshot,
     TransactionKeys,
     Visibility,
@@ -130,19 +132,25 @@ class Collector:
         self,
         *,
         seen_before: TransactionKeys | None = NO_KEYS,
+        completing: SeenCompletingById = NOTHING_SEEN,
         scope: Scope = EVERYTHING,
         progress: Progress | None = None,
         search_logs: bool = False,
     ) -> Snapshot:
         """Reads one snapshot of what is in `scope`.
 
-        Only transactions in `seen_before` are described, so that short ones cost no request; None describes all.
+        Only transactions in `seen_before` are described, so that short ones cost no request; None describes all. The same
+        holds for `completing`, the memory of what coordinators listed as completing, which concerns the whole cluster only.
         `search_logs` reads the logs of other partitions for the outcome of suspects: for an operator's command, not for
         every cycle. Raises ClusterUnavailableError if no broker returns the metadata, ClientClosedError if the connections
         are closed in the meantime; the snapshot's coverage reports everything else.
         """
         client = self._new_client()
-        earlier = EarlierCycles(keys=seen_before, log_facts=self._log_facts)
+        earlier = EarlierCycles(
+            keys=seen_before,
+            completing=completing if scope == EVERYTHING else None,
+            log_facts=self._log_facts,
+        )
         snapshot: Snapshot = self._connections.run(self._collect, client, earlier, scope, progress, search_logs)
         return snapshot
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import strangers
+from exporter.kafka.collect.completing import completing
 from exporter.kafka.collect.examined import EarlierCycles, set_aside, were_seen
 from exporter.kafka.collect.log_before import read_before_starts
 from exporter.kafka.collect.owners import unconfirmed_owners
@@ -32,7 +33,9 @@ from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import with_state_topic
 from exporter.snapshot import (
+    COMPLETING_STATES,
     NO_LEADER,
+    NOTHING_COMPLETES,
     NOTHING_HIDDEN,
     UNKNOWN_OFFSET,
     BoolColumn,
@@ -79,6 +82,10 @@ async def complete(
     ends: Int64Column = np.empty((0, 2), dtype=np.int64)
     if not len(examined):
         verified = Verification(examined, np.zeros(0, dtype=np.bool_))
+        if earlier.completing is not None:
+            listings = await list_transactions(client, coordinators_of(scan.topology), states=COMPLETING_STATES)
+            coordinators = CoordinatorView(listings)
+            stopwatch.lap("transactions")
     else:
         coordinators, examined, others = await _ask_coordinators(client, examined, earlier)
         stopwatch.lap("transactions")
@@ -98,6 +105,11 @@ async def complete(
         )
         stopwatch.lap("impact")
         visibility = await with_state_topic(client, scan.topology, visibility)
+    waiting = NOTHING_COMPLETES
+    if earlier.completing is not None:
+        waiting = await completing(
+            client, scan.topology, coordinators.listings, earlier.completing, describes_all=earlier.keys is None
+        )
     open_transactions = _open_transactions(verified, others, ends, owners, not_open_at_ms)
     for gap in client.connections.too_new():
         visibility = visibility.with_gap(gap)
@@ -105,6 +117,7 @@ async def complete(
     begun_s = client.clock() - (finished_at_ms - taken_at_ms) / 1000 if taken_at_s is None else taken_at_s
     return replace(
         _snapshot(scan, limit, open_transactions, coordinators, verified, effects, (taken_at_ms, finished_at_ms)),
+        completing=waiting,
         visibility=visibility,
         took_ms=max(int((client.clock() - begun_s) * 1000), 0),
         clock_offset_ms=client.cluster_clock.at_ms(begun_s) - taken_at_ms,

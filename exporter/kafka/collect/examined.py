@@ -20,6 +20,7 @@ from exporter.snapshot import (
     COMPLETING_STATES,
     NO_KEYS,
     BoolColumn,
+    SeenCompletingById,
     TransactionKeys,
     TransactionState,
     keys_of,
@@ -32,6 +33,8 @@ class EarlierCycles:
 
     keys: TransactionKeys | None = NO_KEYS
     """Keys of transactions seen before; None treats every transaction as seen."""
+    completing: SeenCompletingById | None = None
+    """Transactions that coordinators listed as completing; None where only some partitions are read."""
     log_facts: LogFacts = field(default_factory=dict)
     """Facts from the logs of suspects that were read."""
 

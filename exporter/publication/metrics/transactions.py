@@ -47,6 +47,24 @@ def starts_by_client_clock(shown: LimitedEvaluation) -> Samples:
     )
 
 
+def stuck(shown: LimitedEvaluation) -> Samples:
+    """The worst of those that are stuck, up to the limit of suspects; the value is the start of the transaction."""
+    return tuple(
+        Sample(
+            (
+                each.transactional_id,
+                str(each.producer_id),
+                str(each.producer_epoch),
+                str(each.coordinator),
+                each.state.value,
+                each.markers_state.value,
+            ),
+            each.start_ms / 1000,
+        )
+        for each in shown.publication.stuck[: shown.publication.options.suspects_limit]
+    )
+
+
 def suspects_hidden(shown: LimitedEvaluation) -> int:
     evaluation = shown.evaluation
     return evaluation.suspect_count - min(len(evaluation.suspects), shown.publication.options.suspects_limit)
@@ -86,6 +104,14 @@ METRICS: tuple[Metric[Any], ...] = (
         labels=(*PARTITION, "producer_id", "start_offset"),
         of=SHOWN,
         values=starts_by_client_clock,
+    ),
+    Metric(
+        name="kafka_stuck_transaction_start_timestamp_seconds",
+        help="Start of each transaction that its coordinator has decided and cannot complete, up to the limit of suspects; "
+        "markers: contradicted, missing, unknown or as_decided.",
+        labels=("transactional_id", "producer_id", "producer_epoch", "coordinator", "state", "markers"),
+        of=SHOWN,
+        values=stuck,
     ),
     Metric(
         name="kafka_suspect_transactions_hidden",

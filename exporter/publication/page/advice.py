@@ -51,7 +51,12 @@ def advice_of(verdict: Verdict) -> Advice:
 
 def runbook_url(verdict: Verdict, base: str | None) -> str:
     """The address below `base`, or the exporter's own page."""
-    return f"{base or RUNBOOKS}/{advice_of(verdict).runbook}.md"
+    return address_of(advice_of(verdict).runbook, base)
+
+
+def address_of(runbook: str, base: str | None) -> str:
+    """The address of the runbook with this name, likewise."""
+    return f"{base or RUNBOOKS}/{runbook}.md"
 
 
 PLAN_FILE = "hanging.json"
@@ -78,6 +83,11 @@ def next_command(row: Suspected, bootstrap: str) -> str:
     if not command.startswith("find-hanging"):
         words += ["--start-offset", str(row.start_offset), "--dry-run"]
     return " ".join(words)
+
+
+def why_command(producer_id: int, bootstrap: str) -> str:
+    """A line for a shell about a producer that cannot start, likewise."""
+    return f"{PROGRAM} why --bootstrap-server {_server(bootstrap)} --producer-id {producer_id}"
 
 
 def variables(row: Suspected, bootstrap: str) -> str:

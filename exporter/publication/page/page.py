@@ -14,6 +14,7 @@ from typing import Final
 from exporter.publication.page.blocking import blocking_section
 from exporter.publication.page.script import SCRIPT
 from exporter.publication.page.sections import coverage_section, exporter_section, figures_section, verdicts_section
+from exporter.publication.page.stuck import stuck_section
 from exporter.publication.page.style import style_sheet
 from exporter.publication.page.summary import Severity, Summary, summarize
 from exporter.publication.page.suspects import others_section, suspects_section
@@ -49,7 +50,7 @@ class Page:
 def render_page(publication: Publication) -> Page:
     evaluation = publication.evaluation
     rest = [banner(summarize(evaluation, publication.status))]
-    rest += [suspects_section(publication), blocking_section(publication)]
+    rest += [suspects_section(publication), stuck_section(publication), blocking_section(publication)]
     if evaluation is not None:
         rest.append(coverage_section(evaluation))
     rest.append(figures_section(publication))

@@ -12,7 +12,7 @@ from enum import Enum
 from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import as_sentence, humanize_count
-from exporter.evaluation.verdicts import Evaluation, OwnerState, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, MarkersState, OwnerState, TransactionRow
 from exporter.publication.page.humanize import humanize_instant
 from exporter.snapshot import Provable
 from exporter.status import ClusterStatus, ProofStatus
@@ -55,6 +55,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         *failure,
         *_proof_notes(status.proof, is_complete=not unread),
     )
+    stuck = (f"{_stuck_title(evaluation)}.",) if evaluation.stuck else ()
     hanging = [row for row in evaluation.suspects if row.verdict.is_hanging]
     others = evaluation.suspect_count - len(hanging)
     if hanging:
@@ -62,10 +63,13 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         more = (f"{humanize_count(others, 'more suspect transaction')}.",) if others else ()
         hang = "1 transaction hangs" if len(hanging) == 1 else f"{len(hanging):,} transactions hang"
         title = f"{_blocked(hanging) or _stopped(hanging)}: {hang}"
-        return Summary(level=Severity.BAD, title=title, notes=(proved, *more, *notes))
+        return Summary(level=Severity.BAD, title=title, notes=(proved, *more, *stuck, *notes))
+    if evaluation.stuck and (not others or _is_contradicted(evaluation)):
+        level = Severity.BAD if _is_contradicted(evaluation) else Severity.WARNING
+        return Summary(level=level, title=_stuck_title(evaluation), notes=notes)
     if others:
         title = ": ".join(filter(None, (_blocked(evaluation.suspects), humanize_count(others, "suspect transaction"))))
-        return Summary(level=Severity.WARNING, title=title, notes=notes)
+        return Summary(level=Severity.WARNING, title=title, notes=(*stuck, *notes))
     if any(row.owner is OwnerState.SILENT for row in evaluation.blocking):
         count = len(evaluation.blocking)
         behind = "a live transaction whose owner is" if count == 1 else f"{count:,} live transactions, an owner is"
@@ -85,6 +89,17 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     notes = (*notes, aside) if excluded else notes
     notes = (f"A suspect is {SUSPECT_MEANS}.", *notes)
     return Summary(level=Severity.GOOD, title=f"No suspect in {read}, all read", notes=notes)
+
+
+def _is_contradicted(evaluation: Evaluation) -> bool:
+    return any(each.markers_state is MarkersState.CONTRADICTED for each in evaluation.stuck)
+
+
+def _stuck_title(evaluation: Evaluation) -> str:
+    """Says that an outcome is contradicted, or who cannot start."""
+    count = len(evaluation.stuck)
+    cannot = "1 producer cannot start" if count == 1 else f"{count:,} producers cannot start"
+    return f"{cannot}, and a log contradicts its coordinator" if _is_contradicted(evaluation) else cannot
 
 
 def _blocked(suspects: Iterable[TransactionRow]) -> str:

@@ -52,7 +52,7 @@ class Lost(Enum):
 
 KAFKA_2_7: Offered = {"DescribeProducers": None, "DescribeTransactions": None, "ListTransactions": None}
 DOWNGRADES: dict[str, tuple[Offered, set[Lost]]] = {
-    "Kafka 2.7": (KAFKA_2_7, {Lost.PARTITIONS}),
+    "Kafka 2.7": (KAFKA_2_7, {Lost.PARTITIONS, Lost.COORDINATORS}),
     "Kafka 2.8": ({"DescribeTransactions": None, "ListTransactions": None}, {Lost.COORDINATORS, Lost.PROOF}),
     "DescribeProducers gone": ({"DescribeProducers": None}, {Lost.PARTITIONS}),
     "DescribeTransactions gone": ({"DescribeTransactions": None}, {Lost.PROOF}),

@@ -80,7 +80,10 @@ def requests_of(collector: Collector, cluster: FakeCluster) -> list[tuple[str, i
 
 
 def test_a_quiet_cycle_requests_metadata_limits_and_each_chunk_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """4,500 partitions of one leader are three requests of at most 2,000, from the second cycle on the very same bytes."""
+    """4,500 partitions of one leader are three requests of at most 2,000, from the second cycle on the very same bytes.
+
+    The coordinator lists what it is completing: a transaction may be stuck there with nothing open.
+    """
     model = Model(topics={name: [Partition(1, producers=[Producer(7)]) for _ in range(1500)] for name in "abc"})
     encoded: list[int] = []
     encode = describe_producers.request
@@ -101,6 +104,7 @@ def test_a_quiet_cycle_requests_metadata_limits_and_each_chunk_once(monkeypatch:
             ("DescribeProducers", 500),
             ("DescribeProducers", CHUNK_PARTITIONS_MAX),
             ("DescribeProducers", CHUNK_PARTITIONS_MAX),
+            ("ListTransactions", 0),
             ("Metadata", 0),
         ]
     assert len(encoded) == 3

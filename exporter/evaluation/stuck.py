@@ -1,0 +1,175 @@
+"""Finds transactions that are stuck at their coordinator: decided, and waiting for end markers for too long.
+
+No partition needs to have anything open. The producer's application cannot start: it gets CONCURRENT_TRANSACTIONS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from exporter.evaluation.humanize import humanize_duration, humanize_names
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import MarkersState, Policy, StuckTransaction
+from exporter.snapshot import (
+    NOTHING_SEEN,
+    STATE_TOPIC,
+    CompletingTransaction,
+    MarkerFinding,
+    PendingMarker,
+    SeenCompleting,
+    SeenCompletingById,
+    Snapshot,
+    TransactionState,
+)
+
+ELECTIONS_MAX: Final = 20
+"""A partition that needs more elections of the coordinator than this is not helped by restarts."""
+_NAMES_MAX: Final = 5
+
+
+def stuck_transactions(snapshot: Snapshot, memory: Memory, policy: Policy) -> tuple[StuckTransaction, ...]:
+    """Returns what completes for longer than `verdicts.stuck_after` at a confirmed coordinator, worst first."""
+    stuck = []
+    seen = _seen(snapshot, memory)
+    for each in snapshot.completing.lasting:
+        known = seen.get(each.identity)
+        transaction = each.transaction
+        if known is None or known.start_ms is None or known.start_ms != transaction.start_ms or each.unconfirmed:
+            continue
+        stuck_ms = _lasted_ms(snapshot, known)
+        if stuck_ms <= policy.stuck_after_ms and not _are_old(each, snapshot.cluster_time_ms - policy.stuck_after_ms):
+            continue
+        stuck.append(
+            StuckTransaction(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                coordinator=transaction.coordinator,
+                state=transaction.state,
+                start_ms=known.start_ms,
+                since_ms=known.since_ms,
+                stuck_ms=stuck_ms,
+                state_partition=each.state_partition,
+                coordinator_epoch=each.coordinator_epoch,
+                markers=each.markers,
+            )
+        )
+    order = list(MarkersState)
+    return tuple(
+        sorted(stuck, key=lambda each: (order.index(each.markers_state), -each.stuck_ms, each.transactional_id))
+    )
+
+
+def _are_old(each: CompletingTransaction, before_ms: int) -> bool:
+    """True if every marker is in its log from before that time: its coordinator will not complete it any more.
+
+    Either it has had them written and lost the response, or they were not its own, and it is refused.
+    """
+    return bool(each.markers) and all(
+        marker.timestamp_ms is not None and marker.timestamp_ms < before_ms for marker in each.markers
+    )
+
+
+def remembered_completing(snapshot: Snapshot, memory: Memory) -> SeenCompletingById:
+    """Returns what the next cycle needs to know about completing transactions."""
+    seen, lasting = _seen(snapshot, memory), {each.identity: each for each in snapshot.completing.lasting}
+    return {
+        identity: SeenCompleting()
+        if (each := lasting.get(identity)) is None
+        else _remembered(snapshot, each, seen.get(identity))
+        for identity in snapshot.completing.listed
+    }
+
+
+def _seen(snapshot: Snapshot, memory: Memory) -> SeenCompletingById:
+    return memory.completing if memory.cluster_id == snapshot.cluster_id else NOTHING_SEEN
+
+
+def _remembered(snapshot: Snapshot, each: CompletingTransaction, known: SeenCompleting | None) -> SeenCompleting:
+    start_ms = each.transaction.start_ms
+    is_same = known is not None and known.start_ms is not None and known.start_ms == start_ms
+    return SeenCompleting(
+        start_ms=start_ms,
+        since_ms=known.since_ms if known is not None and is_same else snapshot.cluster_time_ms,
+        from_ms=known.from_ms if known is not None and is_same else snapshot.monotonic_ms,
+        markers=each.markers,
+    )
+
+
+def _lasted_ms(snapshot: Snapshot, known: SeenCompleting) -> int:
+    """Measures by the monotonic clock where there is one: a wall clock may be set."""
+    if snapshot.monotonic_ms is not None and known.from_ms is not None:
+        return max(snapshot.monotonic_ms - known.from_ms, 0)
+    return max(snapshot.cluster_time_ms - known.since_ms, 0)
+
+
+def stuck_in_words(stuck: StuckTransaction) -> str:
+    """Writes a paragraph: the producer that cannot start, the markers in the logs, and what ends it."""
+    return " ".join((_subject(stuck), *_findings(stuck.markers, stuck.state), _ending(stuck)))
+
+
+def _subject(stuck: StuckTransaction) -> str:
+    decision = "commit" if stuck.state is TransactionState.PREPARE_COMMIT else "abort"
+    waits = (
+        f"waits for the markers of {humanize_names(_names(stuck.markers), shown_max=_NAMES_MAX)}"
+        if stuck.markers
+        else "has not completed it"
+    )
+    age = humanize_duration(stuck.since_ms + stuck.stuck_ms - stuck.start_ms)
+    owner = repr(stuck.transactional_id) if stuck.transactional_id else f"producer {stuck.producer_id}"
+    return (
+        f"Coordinator {stuck.coordinator} has decided to {decision} the transaction of {owner}, which began {age} ago. "
+        f"It {waits}, for at least "
+        f"{humanize_duration(stuck.stuck_ms)}: a producer with this id gets CONCURRENT_TRANSACTIONS and cannot start."
+    )
+
+
+def _findings(markers: Iterable[PendingMarker], state: TransactionState) -> Iterator[str]:
+    is_commit = state is TransactionState.PREPARE_COMMIT
+    by_finding: dict[MarkerFinding, list[PendingMarker]] = {}
+    for marker in markers:
+        by_finding.setdefault(marker.finding, []).append(marker)
+    for finding, some in by_finding.items():
+        where = humanize_names([_place(marker) for marker in some], shown_max=_NAMES_MAX)
+        if finding is MarkerFinding.CONTRADICTED:
+            yield (
+                f"{where} has an ABORT marker: its records are dropped, although their commit is decided."
+                if is_commit
+                else f"{where} has a COMMIT marker: its records are visible, although their abort is decided."
+            )
+        elif finding is MarkerFinding.MISSING:
+            yield f"{where} is still open."
+        elif finding is MarkerFinding.AS_DECIDED:
+            yield f"{where} has the {'COMMIT' if is_commit else 'ABORT'} marker, as decided."
+        else:
+            details = humanize_names(sorted({marker.detail for marker in some}), shown_max=1)
+            yield f"The marker of {where} is unknown: {details}."
+
+
+def _ending(stuck: StuckTransaction) -> str:
+    """Says what ends it, as measured on Kafka 4.3.1 and 3.9.1 (tests/real_brokers/test_stuck.py)."""
+    home = f"{STATE_TOPIC}-{stuck.state_partition}"
+    again = f"The coordinator sends its markers again only after an election of the leader of {home}"
+    if stuck.refused_epoch < 0:
+        return f"{again}, as by a restart of broker {stuck.coordinator}."
+    refused = (
+        f"The partition refuses them: it remembers coordinator epoch {stuck.refused_epoch}, and {home} is at epoch "
+        f"{stuck.coordinator_epoch}"
+    )
+    elections = stuck.refused_epoch - stuck.coordinator_epoch
+    if elections <= ELECTIONS_MAX:
+        return f"{again}. {refused}, which each election raises: {elections} are needed."
+    return (
+        f"{again}. {refused}: no number of restarts helps until the partition has forgotten the producer, "
+        "producer.id.expiration.ms (a day by default) after its last marker."
+    )
+
+
+def _names(markers: Iterable[PendingMarker]) -> list[str]:
+    return [f"{marker.topic}-{marker.partition}" for marker in markers]
+
+
+def _place(marker: PendingMarker) -> str:
+    at = "" if marker.offset is None else f" at offset {marker.offset}"
+    return f"{marker.topic}-{marker.partition}{at}"

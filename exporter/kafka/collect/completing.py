@@ -1,0 +1,252 @@
+"""Describes transactions that stay in PrepareCommit or PrepareAbort, and compares their end markers with the decision.
+
+A partition refuses a marker with an older coordinator epoch than the newest that it has seen of the producer, and one whose
+producer epoch is not new to it. Its coordinator then gives up, and tries again only after an election
+(TransactionMarkerRequestCompletionHandler). Until then a producer with this id gets CONCURRENT_TRANSACTIONS.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.log_reader import LogBudget, LogReader
+from exporter.kafka.collect.scan import scan_leaders
+from exporter.kafka.coordinators import Listing, describe
+from exporter.kafka.errors import BrokerFault
+from exporter.kafka.leadership.confirm import Claim, unconfirmed
+from exporter.kafka.messages.fetch import MEGABYTE
+from exporter.kafka.messages.log_batches import Stretch
+from exporter.kafka.offsets import offset_at_time
+from exporter.kafka.state_partitions import state_partition
+from exporter.kafka.topology import Topology
+from exporter.snapshot import (
+    COMPLETING_STATES,
+    NOTHING_COMPLETES,
+    STATE_TOPIC,
+    BoolColumn,
+    Completing,
+    CompletingId,
+    CompletingTransaction,
+    CoordinatorTransaction,
+    EndMarker,
+    MarkerFinding,
+    OneEntry,
+    PendingMarker,
+    SeenCompletingById,
+    TopicPartition,
+    TransactionState,
+    was_read,
+)
+
+DESCRIBED_MAX = 100
+"""Transactions that a cycle describes here: a broker that is gone may leave thousands."""
+PARTITIONS_MAX = 200
+"""Partitions whose markers a cycle compares."""
+LOG_BYTES_MAX = 16 * MEGABYTE
+"""Limit for all logs of a cycle. Usually a marker is in the first piece."""
+CLOCKS_APART_MS = 1000
+"""A marker that is newer than the start by more is of this transaction: brokers' clocks differ by less."""
+
+
+async def completing(
+    client: ClusterClient,
+    topology: Topology,
+    listings: Iterable[Listing],
+    seen: SeenCompletingById,
+    *,
+    describes_all: bool,
+) -> Completing:
+    """The completing transactions of `listings`.
+
+    Those in `seen` are described, or all; those that were described before have their markers compared. Without a lasting
+    one no request is sent.
+    """
+    listed = {
+        CompletingId(transaction.transactional_id, transaction.producer_id): transaction
+        for listing in listings
+        for transaction in listing.in_states(COMPLETING_STATES)
+    }
+    if not listed:
+        return NOTHING_COMPLETES
+    lasting = sorted(listed if describes_all else listed.keys() & seen.keys())
+    chosen = lasting[:DESCRIBED_MAX]
+    described, _ = await describe(client, [listed[identity] for identity in chosen])
+    found = [
+        _with_home(topology, transaction)
+        for transaction in described
+        if transaction.is_described and transaction.state in COMPLETING_STATES
+    ]
+    compared = await _compared(client, topology, found, seen) if found else ()
+    return Completing(listed=frozenset(listed), lasting=tuple(compared), left_out=len(lasting) - len(chosen))
+
+
+def _with_home(topology: Topology, transaction: CoordinatorTransaction) -> CompletingTransaction:
+    partitions = max(len(topology.rows_of(STATE_TOPIC)), 1)
+    home = state_partition(transaction.transactional_id, partitions)
+    return CompletingTransaction(
+        transaction=transaction,
+        state_partition=home,
+        coordinator_epoch=topology.leader_of(STATE_TOPIC, home)[1],
+    )
+
+
+async def _compared(
+    client: ClusterClient, topology: Topology, lasting: Sequence[CompletingTransaction], seen: SeenCompletingById
+) -> Sequence[CompletingTransaction]:
+    """Compares the markers of those that an earlier cycle has described, and confirms their coordinators afterwards."""
+    limits = _CycleLimits(client, topology)
+    old = [each for each in lasting if _was_described(each, seen)]
+    if not old:
+        return lasting
+    entries = await _entries(client, topology, old)
+    markers = {}
+    for each in old:
+        known = {(marker.topic, marker.partition): marker for marker in seen[each.identity].markers}
+        markers[each.identity] = tuple(
+            [
+                await _marker(limits, each.transaction, partition, entries, known.get(partition))
+                for partition in sorted(each.transaction.partitions or ())
+            ]
+        )
+    claims = {each.identity: Claim.of(topology, STATE_TOPIC, each.state_partition) for each in old}
+    against = await unconfirmed(client, set(claims.values()))
+
+    def why_not(each: CompletingTransaction, claim: Claim) -> str:
+        if claim.leader != each.transaction.coordinator:
+            return f"broker {each.transaction.coordinator} describes it, and the metadata name broker {claim.leader}"
+        return against.get((claim.topic, claim.partition)) or ""
+
+    return [
+        replace(each, markers=markers[each.identity], unconfirmed=why_not(each, claims[each.identity]))
+        if each.identity in markers
+        else each
+        for each in lasting
+    ]
+
+
+def _was_described(each: CompletingTransaction, seen: SeenCompletingById) -> bool:
+    known = seen.get(each.identity)
+    return known is not None and known.start_ms is not None and known.start_ms == each.transaction.start_ms
+
+
+@dataclass(slots=True)
+class _CycleLimits:
+    """The limits of one cycle."""
+
+    client: ClusterClient
+    topology: Topology
+    budget: LogBudget = field(default_factory=lambda: LogBudget(LOG_BYTES_MAX))
+    partitions_left: int = PARTITIONS_MAX
+
+
+_Entries = dict[tuple[TopicPartition, int], OneEntry | None]
+"""(partition, producer id) -> its entry; None if the leader does not remember the producer, missing if it is unread."""
+
+
+async def _entries(client: ClusterClient, topology: Topology, lasting: Iterable[CompletingTransaction]) -> _Entries:
+    """The producers' entries on all pending partitions, at the leaders."""
+    pending: dict[TopicPartition, set[int]] = defaultdict(set)
+    for each in lasting:
+        for partition in each.transaction.partitions or ():
+            pending[partition].add(each.transaction.producer_id)
+    wanted: BoolColumn = np.zeros(len(topology.topic), dtype=np.bool_)
+    rows = [row for partition in pending if (row := topology.row(*partition)) is not None]
+    wanted[rows] = True
+    scan = await scan_leaders(client, topology, wanted=wanted, producer_ids=frozenset().union(*pending.values()))
+    found: _Entries = {}
+    names = scan.topology.topics
+    for row in np.flatnonzero(was_read(scan.answer) & scan.is_subject()).tolist():
+        partition = (names[scan.topology.topic[row]], int(scan.topology.partition[row]))
+        found.update(dict.fromkeys(((partition, producer_id) for producer_id in pending.get(partition, ())), None))
+    entries = scan.entries()
+    for index, row in enumerate(entries.row.tolist()):
+        partition = (names[scan.topology.topic[row]], int(scan.topology.partition[row]))
+        found[partition, int(entries.producer_id[index])] = entries.one(index)
+    return found
+
+
+async def _marker(
+    limits: _CycleLimits,
+    transaction: CoordinatorTransaction,
+    partition: TopicPartition,
+    entries: _Entries,
+    known: PendingMarker | None,
+) -> PendingMarker:
+    """Compares one marker; what was found in the log before is not read again."""
+    key = partition, transaction.producer_id
+    entry = entries.get(key)
+    if entry is None:
+        why = "its leader does not remember the producer" if key in entries else "its leader could not be read"
+        return _unknown(partition, why)
+    if entry.current_txn_start_offset >= 0:
+        return PendingMarker(
+            topic=partition[0],
+            partition=partition[1],
+            finding=MarkerFinding.MISSING,
+            offset=entry.current_txn_start_offset,
+            coordinator_epoch=entry.coordinator_epoch,
+        )
+    if known is not None and known.offset is not None and known.finding is not MarkerFinding.MISSING:
+        return replace(known, coordinator_epoch=entry.coordinator_epoch)
+    limits.partitions_left -= 1
+    if limits.partitions_left < 0:
+        return _unknown(partition, f"{PARTITIONS_MAX} partitions were read in this cycle")
+    if not _is_of(entry, transaction):
+        return _unknown(partition, "its newest marker there may be of an earlier transaction")
+    try:
+        marker = await _newest_marker(limits, partition, entry)
+    except BrokerFault as fault:
+        return replace(_unknown(partition, str(fault)), coordinator_epoch=entry.coordinator_epoch)
+    return replace(_finding(transaction, partition, marker), coordinator_epoch=entry.coordinator_epoch)
+
+
+def _is_of(entry: OneEntry, transaction: CoordinatorTransaction) -> bool:
+    """True if the marker that made this entry was written after the transaction began, by the brokers' clocks.
+
+    An entry without an open transaction has the time of its newest marker (ProducerAppendInfo.appendEndTxnMarker).
+    """
+    start_ms = transaction.start_ms
+    return start_ms is not None and entry.last_timestamp > start_ms + CLOCKS_APART_MS
+
+
+async def _newest_marker(limits: _CycleLimits, partition: TopicPartition, entry: OneEntry) -> EndMarker | None:
+    """The producer's newest marker, whose timestamp its entry has; None if it is not near. Raises BrokerFault."""
+    leader, _ = limits.topology.leader_of(*partition)
+    offset = await offset_at_time(limits.client, leader, partition, entry.last_timestamp)
+    if offset is None:
+        return None
+    stretch = Stretch(*partition, entry.producer_id, (entry.producer_epoch, entry.last_timestamp))
+    reader = LogReader(limits.client, leader, partition, offset, stretch.take, limits.budget)
+
+    def newest() -> EndMarker | None:
+        markers = [each for each in stretch.markers.values() if each.timestamp_ms == entry.last_timestamp]
+        return markers[-1] if markers else None
+
+    await reader.read_to_end(
+        lambda: "the limit of the cycle was reached" if limits.budget.bytes_left <= 0 else "",
+        lambda: newest() is not None,
+    )
+    return newest()
+
+
+def _finding(transaction: CoordinatorTransaction, partition: TopicPartition, marker: EndMarker | None) -> PendingMarker:
+    """Compares the producer's newest marker, after which it has written nothing, with the decision. Pure."""
+    if marker is None:
+        return _unknown(partition, "its newest marker was not found in the log")
+    is_as_decided = marker.commit == (transaction.state is TransactionState.PREPARE_COMMIT)
+    return PendingMarker(
+        topic=partition[0],
+        partition=partition[1],
+        finding=MarkerFinding.AS_DECIDED if is_as_decided else MarkerFinding.CONTRADICTED,
+        offset=marker.offset,
+        timestamp_ms=marker.timestamp_ms,
+    )
+
+
+def _unknown(partition: TopicPartition, why: str) -> PendingMarker:
+    return PendingMarker(topic=partition[0], partition=partition[1], finding=MarkerFinding.UNKNOWN, detail=why)

@@ -1,0 +1,55 @@
+"""Makes the section of the status page about transactions that are stuck at their coordinators. `_e` escapes."""
+
+from __future__ import annotations
+
+from html import escape as _e
+
+from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.evaluation.stuck import stuck_in_words
+from exporter.evaluation.verdicts import MarkersState, StuckTransaction
+from exporter.publication.page.advice import address_of, why_command
+from exporter.publication.page.humanize import humanize_instant
+from exporter.publication.page.summary import Severity
+from exporter.publication.page.suspects import SUSPECTS_SHOWN_MAX, pairs_of
+from exporter.publication.publication import Publication
+
+RUNBOOKS = {
+    MarkersState.CONTRADICTED: "KafkaTransactionOutcomeContradicted",
+    **dict.fromkeys(
+        (MarkersState.MISSING, MarkersState.UNKNOWN, MarkersState.AS_DECIDED), "KafkaTransactionProducerCannotStart"
+    ),
+}
+
+
+def stuck_section(publication: Publication) -> str:
+    """Renders the producers that cannot start, worst first; empty if there are none."""
+    stuck = publication.stuck
+    if not stuck:
+        return ""
+    shown = "\n".join(_stuck(each, publication) for each in stuck[:SUSPECTS_SHOWN_MAX])
+    hidden = len(stuck) - SUSPECTS_SHOWN_MAX
+    rest = f"<p>{humanize_count(hidden, 'more stuck transaction')} not shown here.</p>" if hidden > 0 else ""
+    title = humanize_count(len(stuck), "producer")
+    return (
+        f'<section id="stuck"><h2>{title} cannot start <span class="quiet">(the coordinator has decided the outcome, and '
+        f"waits for its markers)</span></h2>\n{shown}</section>{rest}"
+    )
+
+
+def _stuck(stuck: StuckTransaction, publication: Publication) -> str:
+    level = Severity.BAD if stuck.markers_state is MarkersState.CONTRADICTED else Severity.WARNING
+    runbook = address_of(RUNBOOKS[stuck.markers_state], publication.options.runbook_url)
+    evidence = (
+        ("state", f"{stuck.state.value} for {humanize_duration(stuck.stuck_ms)}"),
+        ("markers", stuck.markers_state.value),
+        ("transaction began", humanize_instant(stuck.start_ms)),
+        ("producer id / epoch", f"{stuck.producer_id} / {stuck.producer_epoch}"),
+        ("coordinator", f"broker {stuck.coordinator}"),
+    )
+    name = stuck.transactional_id or f"producer {stuck.producer_id}"
+    return (
+        f'<article class="suspect"><h3><code>{_e(name)}</code> <span class="tag {level.value}">cannot start</span></h3>'
+        f'<p class="next"><span class="quiet">next (evidence)</span> <a href="{_e(runbook)}" rel="noreferrer">runbook</a>'
+        f'<code class="command">{_e(why_command(stuck.producer_id, publication.bootstrap))}</code></p>'
+        f"<p>{_e(stuck_in_words(stuck))}</p>{pairs_of(evidence)}</article>"
+    )

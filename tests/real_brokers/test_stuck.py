@@ -1,0 +1,153 @@
+"""Producers that cannot start while nothing is open: markers by hand made their coordinators' own markers unwelcome."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from examples.workload.planting import write_marker
+from examples.workload.producers import OpenTransaction, run_transaction, transactional_producer
+from exporter.kafka.collect.completing import CLOCKS_APART_MS
+from tests.brokers.cluster import KafkaCluster, Properties
+from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.marks import starts
+from tests.real_brokers.exporting import called, serving
+from tests.verification.situations.ground import described
+from tests.waiting import until
+
+UNREACHABLE_EPOCH: Final = 1000
+"""No number of restarts brings a coordinator there."""
+NEAR_EPOCH: Final = 2
+FORGETS_AFTER_MS: Final = 20_000
+
+
+@dataclass(frozen=True)
+class Stuck:
+    cluster: KafkaCluster
+    topic: str
+    contradicted: str
+    as_decided: str
+    """Transactional ids; their partitions are 0 and 1."""
+
+
+def state_of(cluster: KafkaCluster, transactional_id: str) -> str:
+    found = described(cluster.bootstrap, transactional_id)
+    return "" if found is None else found.state
+
+
+def commit_past_a_marker(
+    cluster: KafkaCluster, transactional_id: str, topic: str, partition: int, **marker: Any
+) -> None:
+    """The client's commit returns without an error; its coordinator gets its own marker refused and gives up."""
+    with OpenTransaction(cluster.bootstrap, transactional_id, [(topic, partition)]) as transaction:
+        found = described(cluster.bootstrap, transactional_id)
+        assert found is not None
+        while time.time() * 1000 <= found.start_ms + CLOCKS_APART_MS + 100:
+            time.sleep(0.05)
+        write_marker(cluster.bootstrap, topic, partition, found.producer_id, found.producer_epoch, **marker)
+        transaction.close("commit")
+    until(lambda: state_of(cluster, transactional_id) == "PrepareCommit")
+
+
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
+def stuck(request: pytest.FixtureRequest) -> Iterator[Stuck]:
+    properties: Properties = {
+        **HANGS_CAN_BE_PLANTED,
+        "producer.id.expiration.ms": FORGETS_AFTER_MS,
+        "producer.id.expiration.check.interval.ms": 1000,
+    }
+    with KafkaCluster(request.param, nodes=1, properties=properties) as cluster:
+        topic = cluster.topics.create("orders", partitions=3)
+        one = Stuck(cluster, topic, "contradicted-1", "decided-1")
+        commit_past_a_marker(cluster, one.contradicted, topic, 0, coordinator_epoch=UNREACHABLE_EPOCH, commit=False)
+        commit_past_a_marker(cluster, one.as_decided, topic, 1, coordinator_epoch=NEAR_EPOCH, commit=True)
+        yield one
+
+
+def test_the_exporter_names_who_cannot_start_and_whose_records_are_lost(stuck: Stuck, tmp_path: Path) -> None:
+    """Nothing is open on any partition; a transaction that ends as it should is not among them."""
+    with serving(stuck.cluster.bootstrap, tmp_path, verdicts__stuck_after="1s") as exporter:
+        run_transaction(stuck.cluster.bootstrap, "well", [(stuck.topic, 2)])
+        metrics = exporter.until(
+            lambda metrics: (
+                {key[-1] for key in metrics.get("kafka_stuck_transaction_start_timestamp_seconds", {})}
+                == {"contradicted", "as_decided"}
+            )
+        )
+        _, page = exporter.get("/")
+
+    stuck_ones = metrics["kafka_stuck_transaction_start_timestamp_seconds"]
+    assert {(key[-6], key[-2], key[-1]) for key in stuck_ones} == {
+        (stuck.contradicted, "PrepareCommit", "contradicted"),
+        (stuck.as_decided, "PrepareCommit", "as_decided"),
+    }
+    assert sum(metrics["kafka_open_transactions"].values()) == 0
+    assert "2 producers cannot start, and a log contradicts its coordinator" in page
+    assert "has an ABORT marker: its records are dropped, although their commit is decided" in page
+
+
+def test_the_commands_say_it_too(stuck: Stuck, tmp_path: Path) -> None:
+    of_id, of_well = (
+        called(
+            tmp_path, "why", "--bootstrap-server", stuck.cluster.bootstrap, *question, "--format", "json", "--exit-code"
+        )
+        for question in (("--transactional-id", stuck.contradicted), ("--topic", stuck.topic))
+    )
+    found = called(
+        tmp_path,
+        "find-hanging",
+        "--bootstrap-server",
+        stuck.cluster.bootstrap,
+        "--stuck-after",
+        "1s",
+        "--format",
+        "json",
+    )
+
+    (only,) = json.loads(of_id.stdout)["stuck"]
+    assert of_id.returncode == 3
+    assert (only["transactional_id"], only["markers"]) == (stuck.contradicted, "contradicted")
+    assert [
+        (each["topic"], each["partition"], each["marker"], each["offset"], each["coordinator_epoch"])
+        for each in only["partitions"]
+    ] == [(stuck.topic, 0, "contradicted", 1, UNREACHABLE_EPOCH)]
+    assert (of_well.returncode, json.loads(of_well.stdout)["stuck"]) == (0, [])
+    assert [each["transactional_id"] for each in json.loads(found.stdout)["stuck_transactions"]] == [
+        stuck.contradicted,
+        stuck.as_decided,
+    ]
+
+
+@pytest.mark.slow
+def test_what_ends_it_is_what_was_said(stuck: Stuck) -> None:
+    """Elections for a near epoch; for one that no coordinator reaches, one more after the partition has forgotten it.
+
+    It comes last: the cluster is as new afterwards.
+    """
+    broker = stuck.cluster.broker(1)
+
+    def elect() -> None:
+        broker.stop()
+        broker.start()
+        stuck.cluster.wait_until_serving()
+
+    for _ in range(NEAR_EPOCH):
+        elect()
+        until(lambda: state_of(stuck.cluster, stuck.contradicted) == "PrepareCommit")
+    until(lambda: state_of(stuck.cluster, stuck.as_decided) == "CompleteCommit")
+    assert state_of(stuck.cluster, stuck.contradicted) == "PrepareCommit"
+    time.sleep(FORGETS_AFTER_MS / 1000 + 2)
+    assert state_of(stuck.cluster, stuck.contradicted) == "PrepareCommit"
+
+    elect()
+
+    until(lambda: state_of(stuck.cluster, stuck.contradicted) == "CompleteCommit")
+    with transactional_producer(stuck.cluster.bootstrap, stuck.contradicted):
+        pass
