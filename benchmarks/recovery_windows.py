@@ -4,7 +4,7 @@
 
 Three runs of twenty aborts and twenty terminations each, on clusters of one and of three brokers. Each window begins when
 the request of the last read is sent and ends when the response to the write has come, so that it is too long rather than
-too short. The figures are in docs/verdicts.md.
+too short. The figures are in docs/decisions/0005-many-aborts.md.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class SeenCompleting:
     since_ms: int = 0
     """Time of the first cycle that has described it, by the cluster's clock."""
     from_ms: int | None = None
-    """The same by the monotonic clock of this process; never carried over a restart."""
+    """`since_ms` by the monotonic clock of this process; never carried over a restart."""
     markers: tuple[PendingMarker, ...] = ()
 
 
