@@ -55,7 +55,7 @@ class Snapshot:
     """Markers in the logs; None if no log was searched: only an operator's command does it."""
     brokers: tuple[BrokerCoverage, ...]
     coordinators: tuple[CoordinatorCoverage, ...]
-    """Those that were queried for active transactions; for completing ones only if nothing was open."""
+    """Brokers that were queried for active transactions, or for completing ones only if nothing was open."""
     max_timeout: MaxTimeout
 
     @property
