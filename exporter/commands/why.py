@@ -19,7 +19,10 @@ from exporter.commands.standstill import (
     about_producer,
     about_topic,
     document,
+    holding,
+    home_of,
     in_words,
+    names_of,
 )
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -28,7 +31,7 @@ from exporter.evaluation.humanize import printable
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.collect.consumer_groups import share_positions
+from exporter.kafka.collect.consumer_groups import pending_groups, share_positions
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
@@ -104,7 +107,7 @@ def _at_coordinator(transaction: CoordinatorTransaction) -> str:
 
 
 def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> Answer:
-    """Reads the positions of the group."""
+    """Reads the positions of the group, and whether one of its offsets is pending."""
 
     async def question(client: ClusterClient) -> Answer:
         coordinator, positions = await committed_by(client, group)
@@ -116,6 +119,9 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             except BrokerFault as fault:
                 if fault.reason is not FaultReason.UNSUPPORTED_API:
                     raise
+        is_home_held = home_of(evaluation, group) in holding(evaluation)
+        names = names_of(evaluation) if is_home_held else ()
+        pending = await pending_groups(client, coordinator, [group] if is_home_held else [], names)
         topology = await client.topology(tuple({topic for topic, _ in positions}))
         leaders = {partition: topology.leader_of(*partition)[0] for partition in positions}
         ends = await latest_offsets(
@@ -125,7 +131,7 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         for partition, offset in sorted(positions.items()):
             stable, high_watermark = ends.get(partition, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
             at[partition] = GroupPosition(committed=offset, last_stable_offset=stable, high_watermark=high_watermark)
-        answer = about_group(evaluation, group, at)
+        answer = about_group(evaluation, group, at, is_pending=bool(pending))
         return replace(answer, unknown=(*answer.unknown, *unknown))
 
     return collector.query(question)

@@ -204,7 +204,7 @@ class WaitingGroup:
 
     group: str
     committed_offset: int | None
-    """Committed offset, or up to where a share group has delivered; None for a group whose own offsets are on it."""
+    """Committed offset, or up to where a share group has delivered; None for an offset that is pending on the partition."""
     waiting_records: int | None
     """High watermark - committed offset; None if either is unknown."""
     blocked_since_ms: int | None = None

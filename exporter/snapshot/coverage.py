@@ -26,7 +26,7 @@ class Impact:
 
     offsets: tuple[GroupOffset, ...]
     residents: tuple[tuple[int, str], ...]
-    """(partition of `__consumer_offsets`, group): groups that keep their own offsets on a suspect's partition."""
+    """(partition of `__consumer_offsets`, group): groups with offsets that are pending in a transaction there."""
     failures: tuple[str, ...]
     """Groups that are unknown, one sentence for each broker and reason."""
 

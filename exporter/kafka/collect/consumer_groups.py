@@ -1,17 +1,18 @@
-"""Finds the groups behind transactions: those with a position on the partition, and those whose own offsets are on it.
+"""Finds the groups behind transactions: those with a position on the partition, and those with offsets pending there.
 
 Every broker lists the groups that it coordinates (ListGroups), and then returns their committed offsets on the
 partitions in question (OffsetFetch version 8, KIP-709); for share groups, their lags (DescribeShareGroupOffsets).
-Groups without DESCRIBE are omitted silently, so the result is information for an operator and never part of a verdict.
+OffsetFetch with `require_stable` says whose offsets are pending in a transaction on `__consumer_offsets`. Groups
+without DESCRIBE are omitted silently, so the result is information for an operator and never part of a verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import describe_share_group_offsets, list_groups, offset_fetch
 from exporter.kafka.messages.describe_share_group_offsets import ShareOffset
 from exporter.kafka.offsets import latest_offsets
@@ -20,6 +21,8 @@ from exporter.kafka.topology import Topology
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, GroupOffset, Impact, TopicPartition
 
 REQUEST_GROUPS_MAX = 500
+SETTLING_S = 0.1
+"""Most transactions that are ending have ended after this time."""
 _OMITTED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_ID_NOT_FOUND)
 Ends = Mapping[TopicPartition, tuple[int, int]]
 """(last stable offset, high watermark) of each partition."""
@@ -33,8 +36,18 @@ async def impact_on(client: ClusterClient, topology: Topology, partitions: Colle
     return Impact(
         offsets=tuple(offset for part in parts for offset in part.offsets),
         residents=residents,
-        failures=tuple(failures),
+        failures=(*failures, *_nobody_pending(partitions, {home for home, _ in residents})),
     )
+
+
+def _nobody_pending(partitions: Iterable[TopicPartition], homes: Collection[int]) -> Iterator[str]:
+    """Says where the group of a transaction is not seen: each one on `__consumer_offsets` has offsets of a group."""
+    for topic, partition in partitions:
+        if topic == OFFSETS_TOPIC and partition not in homes:
+            yield (
+                f"no visible group has an offset pending on {topic}-{partition}: the transaction has ended, "
+                "or the group is not visible, or this is the first commit of the group"
+            )
 
 
 async def _of_broker(
@@ -55,7 +68,7 @@ async def _of_broker(
             decode = partial(offset_fetch.decode, set(partitions))
             offsets += await client.request(broker, "OffsetFetch", request, decode)
         homes = _homes(topology, partitions, groups)
-        residents = [(home, group) for group, home in homes.items()]
+        residents = [(homes[group], group) for group in await pending_groups(client, broker, list(homes))]
     except BrokerFault as fault:
         failures.append(str(fault))
     try:
@@ -72,6 +85,29 @@ def _homes(topology: Topology, partitions: Iterable[TopicPartition], groups: Ite
     count = len(topology.rows_of(OFFSETS_TOPIC))
     homes = {group: java_hash_partition(group, count) for group in groups if wanted and count}
     return {group: home for group, home in homes.items() if home in wanted}
+
+
+async def pending_groups(
+    client: ClusterClient, broker: int, groups: Sequence[str], partitions: Collection[TopicPartition] | None = None
+) -> Sequence[str]:
+    """The groups with an offset that is pending in a transaction, in two responses. Raises BrokerFault.
+
+    A broker shows a first commit only if `partitions` has its partition; None: those where the group has committed before.
+    """
+    for pause_s in (0, SETTLING_S):
+        if groups:
+            await client.pause(pause_s)
+        requested, groups = groups, []
+        for start in range(0, len(requested), REQUEST_GROUPS_MAX):
+            chunk = requested[start : start + REQUEST_GROUPS_MAX]
+            request = offset_fetch.request(chunk, partitions, require_stable=True)
+            code, pending = await client.request(broker, "OffsetFetch", request, offset_fetch.decode_pending)
+            if code != ErrorCode.NONE:
+                raise BrokerFault(
+                    FaultReason.REFUSED, f"broker {broker} responded to OffsetFetch with {error_name(code)}"
+                )
+            groups = [*groups, *pending]
+    return groups
 
 
 async def share_positions(

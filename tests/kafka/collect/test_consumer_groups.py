@@ -14,7 +14,7 @@ from exporter.kafka.collect.consumer_groups import impact_on, positions_of
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.messages.describe_share_group_offsets import ShareOffset
 from exporter.kafka.topology import Topology
-from exporter.snapshot import UNKNOWN_OFFSET, Impact
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, Impact
 
 ORDERS = ("orders", 0)
 LSO = 100
@@ -82,6 +82,9 @@ class Client:
     async def gather(self, coroutines: Iterable[Any]) -> list[Any]:
         return [await each for each in coroutines]
 
+    async def pause(self, _seconds: float) -> None:
+        self.requested.append("pause")
+
 
 def impact(client: Client, *partitions: tuple[str, int]) -> Impact:
     topology = SimpleNamespace(brokers={1: None}, rows_of=lambda _: range(1), leader_of=lambda *_: (-1, -1))
@@ -98,3 +101,35 @@ def test_share_groups_that_a_broker_cannot_describe_are_a_gap_and_cost_no_other_
     assert (found.offsets, found.failures) == (tuple(known), gap)
     assert impact(without, ORDERS).failures == ()
     assert without.requested == ["ListGroups", "OffsetFetch"]
+
+
+def test_a_group_is_named_if_its_offset_is_pending_in_two_responses() -> None:
+    """One that is ending its own transaction has no pending offset a moment later."""
+    pending = [[], (0, ["stuck", "ending"]), (0, ["stuck"])]
+    client = Client([("stuck", ""), ("ending", ""), ("neighbour", "")], OffsetFetch=pending)
+
+    found = impact(client, (OFFSETS_TOPIC, 0))
+
+    assert (found.residents, found.failures) == (((0, "stuck"),), ())
+    assert client.requested == ["ListGroups", "OffsetFetch", "pause", "OffsetFetch", "pause", "OffsetFetch"]
+
+
+@pytest.mark.parametrize(
+    ("pending", "failures"),
+    [
+        ((0, []), ["no visible group has an offset pending on __consumer_offsets-0"]),
+        (
+            (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ["readers"]),
+            [
+                "broker 1 responded to OffsetFetch with COORDINATOR_LOAD_IN_PROGRESS",
+                "no visible group has an offset pending on __consumer_offsets-0",
+            ],
+        ),
+    ],
+)
+def test_no_group_is_named_on_a_guess(pending: Any, failures: list[str]) -> None:
+    """Some group has an offset pending in that transaction: where none is seen, that is unknown and not nobody."""
+    found = impact(Client([("readers", "classic")], OffsetFetch=[[], pending]), (OFFSETS_TOPIC, 0))
+
+    assert found.residents == ()
+    assert [failure.partition(":")[0] for failure in found.failures] == failures
