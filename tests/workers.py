@@ -38,7 +38,10 @@ LONGEST: Final = (
     *("broker 3.9.1", "tests/test_demo.py", "tests/storage/test_pipeline.py", "tests/storage/test_history.py"),
     *("tests/real_brokers/test_log_reader.py", "tests/test_isolation.py", "tests/helm/test_rendering.py"),
     *("tests/verification/model/test_model.py", "tests/kafka/client/test_api_versions.py"),
-    *(f"tests/real_brokers/test_{name}.py" for name in ("three_nodes", "transaction_log", "doctor", "protection")),
+    *(
+        f"tests/real_brokers/test_{name}.py"
+        for name in ("three_nodes", "transaction_log", "share_groups", "doctor", "protection")
+    ),
     *(f"tests/real_brokers/test_{name}.py" for name in ("least_privilege", "acls", "client_errors")),
     *("tests/test_canary.py", "tests/helm/test_hostile_values.py", "tests/kafka/client/test_oauth.py"),
 )

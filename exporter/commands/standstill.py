@@ -84,15 +84,17 @@ def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
     return {(row.topic, row.partition): row for row in (transaction_row(evaluation, place) for place in held)}
 
 
-def about_group(evaluation: Evaluation, group: str, positions: Mapping[TopicPartition, GroupPosition]) -> Answer:
-    """`positions` are all that the group has committed."""
+def about_group(
+    evaluation: Evaluation, group: str, positions: Mapping[TopicPartition, GroupPosition], *, is_pending: bool = False
+) -> Answer:
+    """`positions` are all that the group has committed. `is_pending`: one of its offsets is pending in a transaction."""
     rows = holding(evaluation)
     holds = [
         Hold(row=rows[partition], position=position)
         for partition, position in positions.items()
         if position.is_held and partition in rows
     ]
-    holds += [Hold(row=rows[home]) for home in [_home_of(evaluation, group)] if home in rows]
+    holds += [Hold(row=rows[home]) for home in [home_of(evaluation, group)] if is_pending and home in rows]
     return Answer(
         subject=f"group {group}",
         holds=_worst_first(holds),
@@ -105,7 +107,7 @@ def about_group(evaluation: Evaluation, group: str, positions: Mapping[TopicPart
 
 def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> Answer:
     """One partition, or all of the topic."""
-    wanted = [name for name in _names(evaluation) if name[0] == topic and partition in (None, name[1])]
+    wanted = [name for name in names_of(evaluation) if name[0] == topic and partition in (None, name[1])]
     rows = holding(evaluation)
     return Answer(
         subject=f"topic {topic}" if partition is None else f"{topic}-{partition}",
@@ -121,7 +123,7 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
     open_ = evaluation.snapshot.open_transactions
     of_producer = open_.producer_id[: evaluation.examined_count].tolist()
     rows = [transaction_row(evaluation, row) for row, producer in enumerate(of_producer) if producer in wanted]
-    names = _names(evaluation)
+    names = names_of(evaluation)
     return Answer(
         subject=subject,
         holds=_worst_first(Hold(row=row) for row in rows),
@@ -131,7 +133,7 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
     )
 
 
-def _names(evaluation: Evaluation) -> list[TopicPartition]:
+def names_of(evaluation: Evaluation) -> list[TopicPartition]:
     """The partitions of the snapshot, in its order."""
     partitions = evaluation.snapshot.partitions
     return [partitions.name(row) for row in range(len(partitions))]
@@ -141,15 +143,15 @@ def _worst_first(holds: Iterable[Hold]) -> tuple[Hold, ...]:
     return tuple(sorted(holds, key=lambda hold: by_impact(hold.row)))
 
 
-def _home_of(evaluation: Evaluation, group: str) -> TopicPartition:
+def home_of(evaluation: Evaluation, group: str) -> TopicPartition:
     """The partition of `__consumer_offsets` that has the group's own offsets."""
-    count = sum(topic == OFFSETS_TOPIC for topic, _ in _names(evaluation))
+    count = sum(topic == OFFSETS_TOPIC for topic, _ in names_of(evaluation))
     return OFFSETS_TOPIC, java_hash_partition(group, count) if count else -1
 
 
 def _unread(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Iterator[str]:
     """Says which of these partitions were not read, or are not there."""
-    was_read = dict(zip(_names(evaluation), evaluation.snapshot.partitions.was_read.tolist(), strict=True))
+    was_read = dict(zip(names_of(evaluation), evaluation.snapshot.partitions.was_read.tolist(), strict=True))
     unread = [f"{topic}-{partition}" for topic, partition in wanted if not was_read.get((topic, partition), False)]
     if unread:
         yield f"{humanize_names(unread, shown_max=NAMES_MAX)} could not be read, or is not visible"
@@ -244,7 +246,7 @@ def _who(answer: Answer, hold: Hold) -> str:
     if hold.position is not None:
         return f"{subject} stands at offset {hold.position.committed} of {here},"
     if answer.lag is not None:
-        return f"{subject} has its own offsets on {here}, and cannot read or commit them"
+        return f"{subject} has an offset pending on {here}, which no consumer of it can read,"
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"On {here} everybody who reads committed records waits"
     return f"Readers of committed records stand at offset {row.start_offset} of {here},"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 
 from exporter.commands.context import Context
@@ -18,7 +19,10 @@ from exporter.commands.standstill import (
     about_producer,
     about_topic,
     document,
+    holding,
+    home_of,
     in_words,
+    names_of,
 )
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -28,11 +32,12 @@ from exporter.evaluation.stuck import stuck_transactions
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.consumer_groups import pending_groups, share_positions
 from exporter.kafka.collect.scope import EVERYTHING, Scope
-from exporter.kafka.errors import ErrorCode
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
 from exporter.kafka.offsets import latest_offsets
-from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, CoordinatorTransaction, TopicPartition
+from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, CoordinatorTransaction
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -73,7 +78,7 @@ def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
 def _answer(options: argparse.Namespace, collector: Collector, examiner: Examiner) -> tuple[Evaluation, Answer]:
     if options.group is not None:
         evaluation = examiner.look(EVERYTHING)
-        return evaluation, about_group(evaluation, options.group, _positions(collector, options.group))
+        return evaluation, _about_group(collector, evaluation, options.group)
     if options.topic is not None:
         evaluation = examiner.look(Scope(topic=options.topic, partition=options.partition))
         answer = about_topic(evaluation, options.topic, options.partition)
@@ -109,23 +114,32 @@ def _at_coordinator(transaction: CoordinatorTransaction) -> str:
     return f"{at} at epoch {transaction.producer_epoch}."
 
 
-def _positions(collector: Collector, group: str) -> dict[TopicPartition, GroupPosition]:
-    """Returns the position of the group on all partitions where it has committed."""
+def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> Answer:
+    """Reads the positions of the group, and whether one of its offsets is pending."""
 
-    async def question(client: ClusterClient) -> dict[TopicPartition, GroupPosition]:
-        committed = await committed_by(client, group)
-        topology = await client.topology(tuple({topic for topic, _ in committed}))
-        leaders = {partition: topology.leader_of(*partition)[0] for partition in committed}
+    async def question(client: ClusterClient) -> Answer:
+        coordinator, positions = await committed_by(client, group)
+        unknown: Sequence[str] = ()
+        if not positions:  # a share group commits none
+            try:
+                shared, unknown = await share_positions(client, coordinator, [group], None)
+                positions = {(offset.topic, offset.partition): offset.offset for offset in shared}
+            except BrokerFault as fault:
+                if fault.reason is not FaultReason.UNSUPPORTED_API:
+                    raise
+        is_home_held = home_of(evaluation, group) in holding(evaluation)
+        names = names_of(evaluation) if is_home_held else ()
+        pending = await pending_groups(client, coordinator, [group] if is_home_held else [], names)
+        topology = await client.topology(tuple({topic for topic, _ in positions}))
+        leaders = {partition: topology.leader_of(*partition)[0] for partition in positions}
         ends = await latest_offsets(
             client, {partition: leader for partition, leader in leaders.items() if leader != NO_LEADER}
         )
-        unknown = (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
-        positions = {}
-        for partition, offset in sorted(committed.items()):
-            stable, high_watermark = ends.get(partition, unknown)
-            positions[partition] = GroupPosition(
-                committed=offset, last_stable_offset=stable, high_watermark=high_watermark
-            )
-        return positions
+        at = {}
+        for partition, offset in sorted(positions.items()):
+            stable, high_watermark = ends.get(partition, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
+            at[partition] = GroupPosition(committed=offset, last_stable_offset=stable, high_watermark=high_watermark)
+        answer = about_group(evaluation, group, at, is_pending=bool(pending))
+        return replace(answer, unknown=(*answer.unknown, *unknown))
 
     return collector.query(question)

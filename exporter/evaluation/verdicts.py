@@ -213,7 +213,7 @@ class WaitingGroup:
 
     group: str
     committed_offset: int | None
-    """Committed offset; None for a group that keeps its own offsets on the suspect's partition."""
+    """Committed offset, or up to where a share group has delivered; None for an offset that is pending on the partition."""
     waiting_records: int | None
     """High watermark - committed offset; None if either is unknown."""
     blocked_since_ms: int | None = None

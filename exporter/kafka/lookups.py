@@ -121,8 +121,8 @@ async def _describe_at_any(client: ClusterClient, transactional_id: str) -> Coor
     )
 
 
-async def committed_by(client: ClusterClient, group: str) -> dict[TopicPartition, int]:
-    """The committed offsets of a consumer group, from its coordinator. Raises BrokerFault and KafkaRequestError.
+async def committed_by(client: ClusterClient, group: str) -> tuple[int, dict[TopicPartition, int]]:
+    """The coordinator of a group, and the committed offsets there. Raises BrokerFault and KafkaRequestError.
 
     Every broker is asked: only the coordinator has them, and a group that it does not know has none.
     """
@@ -135,8 +135,10 @@ async def committed_by(client: ClusterClient, group: str) -> dict[TopicPartition
         except BrokerFault as fault:
             return fault
 
-    answers = await client.gather(of_broker(broker) for broker in sorted(topology.brokers))
-    codes = {answer[0]: answer[1] for answer in answers if not isinstance(answer, BrokerFault)}
+    brokers = sorted(topology.brokers)
+    answers = await client.gather(of_broker(broker) for broker in brokers)
+    responses = zip(brokers, answers, strict=True)
+    codes = {answer[0]: (broker, answer[1]) for broker, answer in responses if not isinstance(answer, BrokerFault)}
     if ErrorCode.NONE in codes:
         return codes[ErrorCode.NONE]
     others = [code for code in codes if code != ErrorCode.NOT_COORDINATOR]

@@ -12,7 +12,7 @@ from exporter.snapshot.partitions import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
-    """The committed offset of a consumer group on one partition."""
+    """The position of a group on one partition: its committed offset, or up to where a share group has delivered."""
 
     group: str
     topic: str
@@ -26,9 +26,9 @@ class Impact:
 
     offsets: tuple[GroupOffset, ...]
     residents: tuple[tuple[int, str], ...]
-    """(partition of `__consumer_offsets`, group): groups that keep their own offsets on a suspect's partition."""
+    """(partition of `__consumer_offsets`, group): groups with offsets that are pending in a transaction there."""
     failures: tuple[str, ...]
-    """Brokers whose groups are unknown, one sentence each."""
+    """Groups that are unknown, one sentence for each broker and reason."""
 
     def on(self, topic: str, partition: int) -> tuple[GroupOffset, ...]:
         return self._by_partition.get((topic, partition), ())

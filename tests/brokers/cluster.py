@@ -94,7 +94,7 @@ class KafkaCluster:
     def tool(self, main_class: str, *arguments: str, timeout_s: float = 60) -> str:
         """Run one of Kafka's own command line tools from the same jars, return what it printed."""
         run = subprocess.run(
-            [*self._java(*SHORT_LIVED), main_class, *arguments],
+            self.tool_command(main_class, *arguments),
             cwd=self._folder.name,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -105,6 +105,10 @@ class KafkaCluster:
         if run.returncode != 0:
             raise subprocess.CalledProcessError(run.returncode, main_class, run.stdout, run.stderr)
         return run.stdout
+
+    def tool_command(self, main_class: str, *arguments: str) -> list[str]:
+        """What runs one of Kafka's own command line tools from the same jars."""
+        return [*self._java(*SHORT_LIVED), main_class, *arguments]
 
     def _java(self, *options: str) -> list[str]:
         java = require_program("java", "openjdk-17-jre-headless")

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
 
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetCommitResponse
+
+from examples.workload.wire import first_address, open_wire
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.messages.raw_request import RawRequest
+from exporter.kafka.messages.versions import Api
+from exporter.primitives import compact, uvarint
 from tests.brokers.cluster import KafkaCluster
+from tests.brokers.process import JavaProcess
+from tests.waiting import until
 
 
 def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
@@ -36,3 +50,96 @@ def read_to_the_end(cluster: KafkaCluster, group: str, topic: str, isolation: st
             break
     consumer.commit(asynchronous=False)
     consumer.close()
+
+
+@contextmanager
+def joined_with_the_new_protocol(cluster: KafkaCluster, group: str, topic: str) -> Iterator[None]:
+    """A member of a group of KIP-848 that has read partition 0 as far as committed records go, and has committed."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.subscribe([topic])
+    until(lambda: consumer.poll(1), lambda message: message and message.error() and message.partition() == 0)
+    consumer.commit(asynchronous=False)
+    yield
+    consumer.close()
+
+
+@contextmanager
+def share_consumer(cluster: KafkaCluster, group: str, topic: str, isolation: str) -> Iterator[None]:
+    """A share group with one consumer of Kafka's own, which acknowledges everything."""
+    address, (node, *_) = cluster.bootstrap, cluster.brokers
+    config = f"share.isolation.level={isolation},share.auto.offset.reset=earliest"
+    which = ("--entity-type", "groups", "--entity-name", group)
+    cluster.tool("kafka.admin.ConfigCommand", "--bootstrap-server", address, "--alter", *which, "--add-config", config)
+    command = cluster.tool_command(
+        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+        *("--bootstrap-server", address, "--topic", topic, "--group", group),
+    )
+    process = JavaProcess(command, node.directory, node.directory / f"{group}.log")
+    try:
+        yield
+    finally:
+        process.kill()
+
+
+MEMBER: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def streams_group(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
+    """A group of KIP-1071 with one member, which joins by StreamsGroupHeartbeat and commits `offset` on partition 0."""
+
+    def array(*items: bytes) -> bytes:
+        return uvarint(len(items) + 1) + b"".join(items)
+
+    null, end = b"\0", b"\0"
+    subtopology = compact("0") + array(compact(topic)) + 5 * array() + end
+    topology = b"\1" + struct.pack(">i", 0) + array(subtopology) + end
+    joining = [
+        compact(group),
+        compact(MEMBER),
+        struct.pack(">ii", 0, 0),
+        null,
+        null,
+        struct.pack(">i", 30_000),
+        topology,
+    ]
+    tasks, no_endpoint, not_shut_down = 3 * array(), b"\xff", b"\0"
+    body = b"".join([*joining, tasks, compact("process"), no_endpoint, array(), null, null, not_shut_down, end])
+    request = RawRequest(Api(88, "StreamsGroupHeartbeat", 0, 0), body)
+    of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    place = of_topic.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+    )
+    commit(cluster, f"{group}-before", topic, 0)  # the broker makes `__consumer_offsets` for the first client that asks
+    connections = Connections({}, client_id="tests")
+
+    def attempt() -> int:
+        address = Address(*first_address(cluster.bootstrap))
+        connections.run(partial(connections.receive, address, request, api=request.name, timeout_s=60))
+        with open_wire(cluster.bootstrap) as wire:
+            answer = wire.ask(
+                OffsetCommitRequest,
+                OffsetCommitResponse,
+                version_cap=9,
+                group_id=group,
+                generation_id_or_member_epoch=1,
+                member_id=MEMBER,
+                group_instance_id=None,
+                topics=[of_topic(name=topic, partitions=[place])],
+            )
+        code: int = answer.topics[0].partitions[0].error_code
+        return code
+
+    try:
+        until(attempt, lambda code: code == 0)
+    finally:
+        connections.close()

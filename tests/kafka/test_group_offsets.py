@@ -40,14 +40,14 @@ class Client:
         return [await each for each in coroutines]
 
 
-def committed(*responses: Response) -> dict[TopicPartition, int]:
+def committed(*responses: Response) -> tuple[int, dict[TopicPartition, int]]:
     return asyncio.run(committed_by(cast("ClusterClient", Client(*responses)), "readers"))
 
 
 def test_the_coordinator_is_the_one_that_knows_the_group() -> None:
     """The others may refuse, or not respond at all."""
     offsets = {("orders", 0): 7}
-    assert committed((ErrorCode.NOT_COORDINATOR, {}), AWAY, (ErrorCode.NONE, offsets)) == offsets
+    assert committed((ErrorCode.NOT_COORDINATOR, {}), AWAY, (ErrorCode.NONE, offsets)) == (3, offsets)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import subprocess
@@ -12,12 +13,14 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.cli import main
 from tests import forked
+from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.waiting import until
 
@@ -166,3 +169,11 @@ def metrics(url: str) -> str:
             return str(answer.read().decode())
     except OSError:
         return ""
+
+
+def ask_why(cluster: KafkaCluster, folder: Path, *question: str) -> dict[str, Any]:
+    """The answer of `why` to this question."""
+    done = called(folder, "why", "--bootstrap-server", cluster.bootstrap, *question, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer

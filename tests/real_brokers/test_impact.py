@@ -14,8 +14,8 @@ from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.groups import commit, read_to_the_end
-from tests.conftest import FreshName, MakeTopic, versions
-from tests.real_brokers.exporting import called, serving
+from tests.conftest import FreshName, MakeCluster, MakeTopic, versions
+from tests.real_brokers.exporting import ask_why, called, serving
 from tests.real_brokers.watching import Watch, rows_on
 from tests.verification.situations.steps import Client
 from tests.waiting import until
@@ -151,32 +151,72 @@ def test_the_page_says_who_waits_behind_whom_and_until_when(
     assert 0 < ends[1] - time.time() < TIMEOUT_MS / 1000 + 10
 
 
-def test_a_hang_on_the_offsets_topic_names_the_groups_that_live_there(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
+def neighbour_of(group: str, fresh_name: FreshName) -> str:
+    """The name of another group whose offsets are on the same partition of `__consumer_offsets`."""
+    names = (fresh_name("neighbour") for _ in range(100))
+    home = java_hash_partition(group, OFFSETS_PARTITIONS)
+    return next(name for name in names if java_hash_partition(name, OFFSETS_PARTITIONS) == home)
+
+
+def test_a_hang_on_the_offsets_topic_names_the_group_whose_offset_is_pending(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
-    """Groups whose own offsets are kept on the blocked partition are named, and no others."""
-    topic = make_topic(broker)
-    resident = fresh_name("resident")
-    home = java_hash_partition(resident, OFFSETS_PARTITIONS)
-    stranger = next(
-        name
-        for name in (fresh_name("stranger") for _ in range(100))
-        if java_hash_partition(name, OFFSETS_PARTITIONS) != home
-    )
-    for group in (resident, stranger):
-        commit(broker, group, topic, 0)
-    hang = Client.begin(broker.bootstrap, fresh_name("hang")).commit_offset_unheard(resident, topic)
-    assert hang.partition == home
+    """A group that only keeps its offsets on the same partition reads them as before: it is not named."""
+    topic, group = make_topic(broker), fresh_name("pending")
+    neighbour = neighbour_of(group, fresh_name)
+    for name in (group, neighbour):
+        commit(broker, name, topic, 0)
+    hang = Client.begin(broker.bootstrap, fresh_name("hang")).commit_offset_unheard(group, topic)
     try:
         with Watch(broker.bootstrap) as watch:
-            row = rows_on(watch.cycle(), OFFSETS_TOPIC)[home]
+            evaluation = watch.cycle()
+        yes, no = (ask_why(broker, tmp_path, "--group", name) for name in (group, neighbour))
     finally:
-        write_marker(broker.bootstrap, OFFSETS_TOPIC, home, hang.producer_id, hang.producer_epoch)
+        write_marker(broker.bootstrap, OFFSETS_TOPIC, hang.partition, hang.producer_id, hang.producer_epoch)
+    after = ask_why(broker, tmp_path, "--group", group)
 
-    groups = {waiting.group for waiting in row.groups}
+    row = rows_on(evaluation, OFFSETS_TOPIC)[hang.partition]
     assert row.verdict is Verdict.HANGING_NOT_IN_TRANSACTION
-    assert resident in groups
-    assert stranger not in groups
+    assert [waiting.group for waiting in row.groups] == [group]
+    assert evaluation.snapshot.impact is not None
+    assert evaluation.snapshot.impact.failures == ()
+    assert [hold["transaction"]["partition"] for hold in yes["holds"]] == [hang.partition]
+    assert f"Group {group} has an offset pending on {OFFSETS_TOPIC}-{hang.partition}" in yes["text"]
+    assert (no["holds"], no["unknown"], after["holds"]) == ([], [], [])
+
+
+@pytest.mark.parametrize("version", versions("4.3.1"))
+def test_an_offset_stays_pending_when_its_coordinator_starts_again(
+    make_cluster: MakeCluster, fresh_name: FreshName, tmp_path: Path, version: str
+) -> None:
+    """The coordinator reads it from the log. A first commit is pending, too, but only `why` can name its partition."""
+    cluster = make_cluster(version)
+    (node,) = cluster.brokers
+    topic, group, first = cluster.topics.create(fresh_name("topic")), fresh_name("pending"), fresh_name("first")
+    while java_hash_partition(first, OFFSETS_PARTITIONS) == java_hash_partition(group, OFFSETS_PARTITIONS):
+        first = fresh_name("first")
+    commit(cluster, group, topic, 0)
+    hangs = [
+        Client.begin(cluster.bootstrap, f"hang-{name}").commit_offset_unheard(name, topic) for name in (group, first)
+    ]
+    node.stop()
+    node.start()
+
+    def named(evaluation: Evaluation) -> dict[int, list[str]]:
+        rows = rows_on(evaluation, OFFSETS_TOPIC)
+        return {partition: [waiting.group for waiting in row.groups] for partition, row in rows.items()}
+
+    expected = {hang.partition: names for hang, names in zip(hangs, ([group], []), strict=True)}
+    with Watch(cluster.bootstrap) as watch:
+        evaluation = until(watch.cycle, lambda cycle: named(cycle) == expected)
+    of_group, of_first = (ask_why(cluster, tmp_path, "--group", name)["holds"] for name in (group, first))
+
+    impact = evaluation.snapshot.impact
+    assert impact is not None
+    assert [sentence.partition(":")[0] for sentence in impact.failures] == [
+        f"no visible group has an offset pending on {OFFSETS_TOPIC}-{hangs[1].partition}"
+    ]
+    assert [hold["transaction"]["partition"] for hold in (*of_group, *of_first)] == [hang.partition for hang in hangs]
 
 
 @pytest.mark.parametrize("broker", versions("4.3.1"), indirect=True)

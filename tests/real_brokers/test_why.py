@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.groups import commit, read_to_the_end
 from tests.conftest import FreshName, MakeTopic
-from tests.real_brokers.exporting import called
-
-
-def ask(cluster: KafkaCluster, folder: Path, *question: str) -> dict[str, Any]:
-    done = called(folder, "why", "--bootstrap-server", cluster.bootstrap, *question, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+from tests.real_brokers.exporting import ask_why, called
 
 
 def test_a_group_behind_a_live_transaction(
@@ -29,11 +20,11 @@ def test_a_group_behind_a_live_transaction(
     with OpenTransaction(broker.bootstrap, owner, [(topic, 0)]):
         run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=8)
         commit(broker, group, topic, 0)
-        of_group = ask(broker, tmp_path, "--group", group)
+        of_group = ask_why(broker, tmp_path, "--group", group)
         (hold,) = of_group["holds"]
         transaction = hold["transaction"]
         others = [
-            ask(broker, tmp_path, *question)["holds"][0]["transaction"]["start_offset"]
+            ask_why(broker, tmp_path, *question)["holds"][0]["transaction"]["start_offset"]
             for question in (
                 ("--topic", topic),
                 ("--topic", topic, "--partition", "0"),
@@ -42,8 +33,8 @@ def test_a_group_behind_a_live_transaction(
             )
         ]
         status = called(tmp_path, "why", "--bootstrap-server", broker.bootstrap, "--group", group, "--exit-code")
-    after = ask(broker, tmp_path, "--group", group)
-    of_id = ask(broker, tmp_path, "--transactional-id", owner)
+    after = ask_why(broker, tmp_path, "--group", group)
+    of_id = ask_why(broker, tmp_path, "--transactional-id", owner)
 
     assert (hold["committed_offset"], hold["waiting_offsets"], of_group["lag"]) == (0, 10, 10)
     assert (transaction["transactional_id"], transaction["verdict"]) == (owner, "open_within_timeout")
@@ -71,7 +62,7 @@ def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(
     commit(broker, slow, topic, 1)
     commit(broker, slow, elsewhere, 0)
 
-    yes, no, nobody = (ask(broker, tmp_path, "--group", group) for group in (held, slow, absent))
+    yes, no, nobody = (ask_why(broker, tmp_path, "--group", group) for group in (held, slow, absent))
 
     assert [hold["transaction"]["verdict"] for hold in yes["holds"]] == ["hanging_not_in_transaction"]
     assert "waiting does not help" in yes["text"]

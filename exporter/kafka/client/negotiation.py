@@ -7,9 +7,10 @@ from typing import Any
 from exporter.kafka.errors import BrokerFault, FaultReason
 from exporter.kafka.messages.versions import Api, api_of
 
-_SINCE = dict.fromkeys(("Metadata", "ListOffsets", "DescribeProducers"), "2.8") | dict.fromkeys(
-    ("ListTransactions", "DescribeTransactions"), "3.0"
-)
+_SINCE = dict.fromkeys(("Metadata", "ListOffsets", "DescribeProducers"), "2.8") | {
+    **dict.fromkeys(("ListTransactions", "DescribeTransactions"), "3.0"),
+    "DescribeShareGroupOffsets": "4.2",
+}
 """API -> the first Apache Kafka release that offers a version known here."""
 
 

@@ -1,63 +1,159 @@
-"""Finds blocked groups: consumer groups that commit offsets on a suspect's partition, or whose own offsets are on it.
+"""Finds the groups behind transactions: those with a position on the partition, and those with offsets pending there.
 
-Every broker lists the groups that it coordinates (ListGroups), and then returns their offsets on the suspects' partitions
-in one response (OffsetFetch version 8, KIP-709). Groups without DESCRIBE are omitted silently, so the result is information
-for an operator and never part of a verdict.
+Every broker lists the groups that it coordinates (ListGroups), and then returns their committed offsets on the
+partitions in question (OffsetFetch version 8, KIP-709); for share groups, their lags (DescribeShareGroupOffsets).
+OffsetFetch with `require_stable` says whose offsets are pending in a transaction on `__consumer_offsets`. Groups
+without DESCRIBE are omitted silently, so the result is information for an operator and never part of a verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
-from exporter.kafka.messages import list_groups, offset_fetch
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.messages import describe_share_group_offsets, list_groups, offset_fetch
+from exporter.kafka.messages.describe_share_group_offsets import ShareOffset
+from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.kafka.topology import Topology
-from exporter.snapshot import OFFSETS_TOPIC, GroupOffset, Impact, TopicPartition
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, GroupOffset, Impact, TopicPartition
 
 REQUEST_GROUPS_MAX = 500
+SETTLING_S = 0.1
+"""Most transactions that are ending have ended after this time."""
+_OMITTED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_ID_NOT_FOUND)
+Ends = Mapping[TopicPartition, tuple[int, int]]
+"""(last stable offset, high watermark) of each partition."""
 
 
 async def impact_on(client: ClusterClient, topology: Topology, partitions: Collection[TopicPartition]) -> Impact:
     """The groups behind `partitions`, from every broker that responds."""
-    answers = await client.gather(_of_broker(client, broker, partitions) for broker in sorted(topology.brokers))
-    groups = [group for groups, _, _ in answers for group in groups]
+    parts = await client.gather(_of_broker(client, topology, broker, partitions) for broker in sorted(topology.brokers))
+    residents = tuple(sorted(resident for part in parts for resident in part.residents))
+    failures = [failure for part in parts for failure in part.failures]
     return Impact(
-        offsets=tuple(offset for _, offsets, _ in answers for offset in offsets),
-        residents=_residents(topology, partitions, groups),
-        failures=tuple(failure for _, _, failure in answers if failure is not None),
+        offsets=tuple(offset for part in parts for offset in part.offsets),
+        residents=residents,
+        failures=(*failures, *_nobody_pending(partitions, {home for home, _ in residents})),
     )
 
 
-def _residents(
-    topology: Topology, partitions: Collection[TopicPartition], groups: Iterable[str]
-) -> tuple[tuple[int, str], ...]:
-    """(partition of `__consumer_offsets`, group) of the groups whose offsets are written to a suspect's partition."""
-    homes = {partition for topic, partition in partitions if topic == OFFSETS_TOPIC}
-    count = len(topology.rows_of(OFFSETS_TOPIC))
-    if not homes or not count:
-        return ()
-    placed = sorted((java_hash_partition(group, count), group) for group in groups)
-    return tuple((partition, group) for partition, group in placed if partition in homes)
+def _nobody_pending(partitions: Iterable[TopicPartition], homes: Collection[int]) -> Iterator[str]:
+    """Says where the group of a transaction is not seen: each one on `__consumer_offsets` has offsets of a group."""
+    for topic, partition in partitions:
+        if topic == OFFSETS_TOPIC and partition not in homes:
+            yield (
+                f"no visible group has an offset pending on {topic}-{partition}: the transaction has ended, "
+                "or the group is not visible, or this is the first commit of the group"
+            )
 
 
 async def _of_broker(
-    client: ClusterClient, broker: int, partitions: Collection[TopicPartition]
-) -> tuple[list[str], list[GroupOffset], str | None]:
-    """(groups, their offsets, the failure) of one broker."""
+    client: ClusterClient, topology: Topology, broker: int, partitions: Collection[TopicPartition]
+) -> Impact:
     offsets: list[GroupOffset] = []
-    groups: list[str] = []
+    residents: list[tuple[int, str]] = []
+    failures: list[str] = []
+    shared: list[str] = []
     try:
-        code, groups = await client.request(broker, "ListGroups", list_groups.request(), list_groups.decode)
+        code, listed = await client.request(broker, "ListGroups", list_groups.request(), list_groups.decode)
         if code != ErrorCode.NONE:
-            return groups, offsets, f"broker {broker} responded to ListGroups with {error_name(code)}"
+            failures.append(f"broker {broker} responded to ListGroups with {error_name(code)}")
+        shared = [group for group, group_type in listed if group_type == list_groups.SHARE]
+        groups = [group for group, group_type in listed if group_type != list_groups.SHARE]
         for start in range(0, len(groups), REQUEST_GROUPS_MAX):
             request = offset_fetch.request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
-            offsets += await client.request(
-                broker, "OffsetFetch", request, partial(offset_fetch.decode, set(partitions))
-            )
+            decode = partial(offset_fetch.decode, set(partitions))
+            offsets += await client.request(broker, "OffsetFetch", request, decode)
+        homes = _homes(topology, partitions, groups)
+        residents = [(homes[group], group) for group in await pending_groups(client, broker, list(homes))]
     except BrokerFault as fault:
-        return groups, offsets, str(fault)
-    return groups, offsets, None
+        failures.append(str(fault))
+    try:
+        positions, unknown = await share_positions(client, broker, shared, partitions)
+        offsets, failures = offsets + positions, failures + unknown
+    except BrokerFault as fault:
+        failures.append(f"share groups are not examined: {fault}")
+    return Impact(offsets=tuple(offsets), residents=tuple(residents), failures=tuple(failures))
+
+
+def _homes(topology: Topology, partitions: Iterable[TopicPartition], groups: Iterable[str]) -> dict[str, int]:
+    """Group -> its partition of `__consumer_offsets`, for groups where that is one of `partitions`."""
+    wanted = {partition for topic, partition in partitions if topic == OFFSETS_TOPIC}
+    count = len(topology.rows_of(OFFSETS_TOPIC))
+    homes = {group: java_hash_partition(group, count) for group in groups if wanted and count}
+    return {group: home for group, home in homes.items() if home in wanted}
+
+
+async def pending_groups(
+    client: ClusterClient, broker: int, groups: Sequence[str], partitions: Collection[TopicPartition] | None = None
+) -> Sequence[str]:
+    """The groups with an offset that is pending in a transaction, in two responses. Raises BrokerFault.
+
+    A broker shows a first commit only if `partitions` has its partition; None: those where the group has committed before.
+    """
+    for pause_s in (0, SETTLING_S):
+        if groups:
+            await client.pause(pause_s)
+        requested, groups = groups, []
+        for start in range(0, len(requested), REQUEST_GROUPS_MAX):
+            chunk = requested[start : start + REQUEST_GROUPS_MAX]
+            request = offset_fetch.request(chunk, partitions, require_stable=True)
+            code, pending = await client.request(broker, "OffsetFetch", request, offset_fetch.decode_pending)
+            if code != ErrorCode.NONE:
+                raise BrokerFault(
+                    FaultReason.REFUSED, f"broker {broker} responded to OffsetFetch with {error_name(code)}"
+                )
+            groups = [*groups, *pending]
+    return groups
+
+
+async def share_positions(
+    client: ClusterClient, broker: int, groups: Sequence[str], partitions: Collection[TopicPartition] | None
+) -> tuple[list[GroupOffset], list[str]]:
+    """(positions of share groups, a sentence about unknown ones); `partitions` None: all of each. Raises BrokerFault."""
+    rows = await _described(client, broker, groups, partitions)
+    begun = {(row.topic, row.partition) for row in rows if row.topic and (row.error or row.start_offset >= 0)}
+    if not begun:
+        return positions_of(rows, {}, {})
+    topology = await client.topology(tuple({topic for topic, _ in begun}), broker=broker)
+    leaders = {partition: topology.leader_of(*partition)[0] for partition in begun}
+    before = await latest_offsets(client, leaders)
+    rows = await _described(client, broker, groups, begun)
+    return positions_of(rows, before, await latest_offsets(client, leaders))
+
+
+async def _described(
+    client: ClusterClient, broker: int, groups: Sequence[str], partitions: Collection[TopicPartition] | None
+) -> list[ShareOffset]:
+    rows: list[ShareOffset] = []
+    for start in range(0, len(groups), REQUEST_GROUPS_MAX):
+        request = describe_share_group_offsets.request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
+        rows += await client.request(
+            broker, request.name, request, lambda answer: describe_share_group_offsets.decode(answer.body)
+        )
+    return rows
+
+
+def positions_of(rows: Iterable[ShareOffset], before: Ends, after: Ends) -> tuple[list[GroupOffset], list[str]]:
+    """(positions of share groups, a sentence about unknown ones).
+
+    The stored start offset is that of an earlier write. The position is the high watermark less the lag, at the moment of
+    the response, which `before` and `after` enclose: of the offsets between, the nearest to the last stable offset.
+    """
+    positions, unknown = [], set()
+    for row in rows:
+        stable, first = before.get((row.topic, row.partition), (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
+        _, last = after.get((row.topic, row.partition), (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
+        if (
+            row.error == ErrorCode.NONE
+            and row.start_offset >= 0 <= row.lag
+            and UNKNOWN_OFFSET not in {stable, first, last}
+        ):
+            offset = min(max(stable, row.start_offset, first - row.lag), last - row.lag)
+            positions.append(GroupOffset(group=row.group, topic=row.topic, partition=row.partition, offset=offset))
+        elif row.error not in _OMITTED and (row.error or row.start_offset >= 0):
+            unknown.add(row.group)
+    return positions, [f"some positions of {len(unknown)} share groups are not known"] if unknown else []

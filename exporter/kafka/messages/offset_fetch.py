@@ -14,13 +14,18 @@ from exporter.snapshot import GroupOffset, TopicPartition
 _NO_OFFSET = -1
 
 
-def request(groups: Iterable[str], partitions: Collection[TopicPartition] | None) -> Any:
-    """Requests the committed offsets of these groups on these partitions; None: on all."""
+def request(
+    groups: Iterable[str], partitions: Collection[TopicPartition] | None, *, require_stable: bool = False
+) -> Any:
+    """Requests the committed offsets of these groups on these partitions; None: on all where they have committed.
+
+    `require_stable`: an error in place of an offset that is pending in a transaction (KIP-447).
+    """
     group_type = OffsetFetchRequest.OffsetFetchRequestGroup
     topics = None if partitions is None else _topics(partitions)
     return OffsetFetchRequest(
         groups=[group_type(group_id=group, topics=topics) for group in groups],
-        require_stable=False,
+        require_stable=require_stable,
         min_version=8,
         max_version=9,  # 10 names topics by id
     )
@@ -43,6 +48,17 @@ def decode_one(answer: Any) -> tuple[int, dict[TopicPartition, int]]:
         for row in topic.partitions
         if row.error_code == ErrorCode.NONE and row.committed_offset != _NO_OFFSET
     }
+
+
+def decode_pending(answer: Any) -> tuple[int, list[str]]:
+    """(the Kafka error code of a group, groups with an offset that is pending in a transaction)."""
+    unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    pending = [
+        group.group_id
+        for group in answer.groups
+        if any(row.error_code == unstable for topic in group.topics for row in topic.partitions)
+    ]
+    return next((group.error_code for group in answer.groups if group.error_code), ErrorCode.NONE), pending
 
 
 def decode(partitions: Collection[TopicPartition], answer: Any) -> list[GroupOffset]:

@@ -29,6 +29,7 @@ LIST_OFFSETS = Api(2, "ListOffsets", 6, 6)
 METADATA = Api(3, "Metadata", 11, 11)
 DESCRIBE_PRODUCERS = Api(61, "DescribeProducers", 0, 0)
 LIST_TRANSACTIONS = Api(66, "ListTransactions", 0, 0)
+DESCRIBE_SHARE_GROUP_OFFSETS = Api(90, "DescribeShareGroupOffsets", 1, 1)
 
 
 def api_of(request: Any) -> Api:

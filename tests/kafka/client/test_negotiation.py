@@ -18,7 +18,14 @@ from kafka.protocol.consumer.fetch import FetchRequest
 import exporter.kafka
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.errors import BrokerFault, FaultReason
-from exporter.kafka.messages import describe_producers, list_offsets, list_transactions, metadata, versions
+from exporter.kafka.messages import (
+    describe_producers,
+    describe_share_group_offsets,
+    list_offsets,
+    list_transactions,
+    metadata,
+    versions,
+)
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import Api, api_of
 from tests.kafka.loopback import HOST, Listener
@@ -48,6 +55,7 @@ def requests() -> Iterator[Any]:
     yield describe_producers.request({"t": [0]})
     yield list_offsets.request({"t": [0]}, 0, -1)
     yield list_transactions.request((), ())
+    yield describe_share_group_offsets.request((), None)
     modules = [
         importlib.import_module(module.name)
         for module in pkgutil.walk_packages(exporter.kafka.__path__, f"{exporter.kafka.__name__}.")

@@ -31,6 +31,7 @@ from exporter.snapshot import TransactionState
 from exporter.transaction_log import records
 from exporter.web.config import web_config
 from tests.kafka.messages import test_describe_producers as producers_answers
+from tests.kafka.messages import test_describe_share_group_offsets as share_answers
 from tests.kafka.messages import test_list_offsets as offsets_answers
 from tests.kafka.messages import test_list_transactions as listing_answers
 from tests.kafka.messages import test_metadata as metadata_answers
@@ -178,6 +179,10 @@ TARGETS: Final[dict[str, Target]] = {
     "ListTransactions response": Target(
         _with_tags(lambda tags: listing_answers.by_hand(listing_answers.SMALL, tags)),
         listing_answers.DECODERS.same_or_refused,
+    ),
+    "DescribeShareGroupOffsets response": Target(
+        (share_answers.RECORDED, *_with_tags(lambda tags: share_answers.by_hand(share_answers.SMALL, tags))),
+        share_answers.is_read,
     ),
     "record of the transaction log": Target(
         tuple(_with_length(key_of("app"), value_of(_RECORD, flexible=flexible)) for flexible in (False, True)),
