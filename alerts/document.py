@@ -5,24 +5,34 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from exporter.artifacts.rules import ALERTS, load, rules_of
+from exporter.artifacts.rules import ALERTS, load, page_of, reason_of, rules_of
 
 PROGRAM: Final = "kafka-transaction-exporter"
 
 
 def table() -> str:
-    """One row for each rule, in the order of the file."""
-    lines = ["| alert | severity | waits | stays | fires when |", "|---|---|---|---|---|"]
+    """One row for each rule, in the order of the file, but rules of one name together."""
+    rows: dict[str, list[str]] = {}
+    head = ["| alert | reason | severity | waits | stays | fires when |", "|---|---|---|---|---|---|"]
     above = re.findall(r"(.*)\n *- alert: ", ALERTS.read_text(encoding="utf-8"))
     for rule, comment in zip(rules_of(load(ALERTS)), above, strict=True):
         _, found, condition = comment.partition("# Fires when ")
         assert found, f"{ALERTS.name}: the line above {rule['alert']} must be `# Fires when ...`"
         waits, stays = rule.get("for", "at once"), rule.get("keep_firing_for", "no")
-        lines.append(f"| `{rule['alert']}` | {rule['labels']['severity']} | {waits} | {stays} | {condition} |")
-    return "\n".join(lines) + "\n"
+        name = f"| `{rule['alert']}` | `{reason_of(rule)}` | {rule['labels']['severity']}"
+        rows.setdefault(rule["alert"], []).append(f"{name} | {waits} | {stays} | {condition} |")
+    return "\n".join([*head, *(row for some in rows.values() for row in some)]) + "\n"
 
 
-def first_block() -> str:
+def first_block(page: str) -> str:
+    """The alerts that lead to the page, and `commands_block`."""
+    alerts = [
+        f"`{rule['alert']}` ({rule['labels']['severity']})" for rule in rules_of(load(ALERTS)) if page_of(rule) == page
+    ]
+    return f"Alert {' and '.join(alerts)}, reason `{page.removeprefix('KafkaTransaction')}`.\n\n{commands_block()}"
+
+
+def commands_block() -> str:
     """Where the command is and with which login it runs, so that a page's commands run as they stand; a fence for each way.
 
     The exporter's own login can only read. In a container HOME and working directory are the mounted folder, which has the

@@ -10,7 +10,7 @@ from grafana.page import Json
 from grafana.panels import table
 from grafana.queries import either, labelled, linked, series
 
-OUR_ALERTS: Final = 'alertname=~"KafkaTransaction.*|KafkaPartition.*", severity!="none"'
+OUR_ALERTS: Final = 'alertname=~"KafkaTransaction.*", severity!="none"'
 """Without the watchdog, which always fires."""
 IN_CLUSTER: Final = 'cluster=~"$cluster|", job=~"$job|"'
 """Alerts have no instance: they are about a cluster, not about one replica of its exporter. The alert that there is no
@@ -22,7 +22,7 @@ WATCHDOG: Final = "KafkaTransactionWatchdog"
 NO_RULES: Final = "not firing"
 """In the column of severities, where no rules are loaded."""
 WORST_FIRST: Final = (
-    'alertname=~"KafkaTransactionHanging.*"',
+    'alertname="KafkaTransactionHanging"',
     'severity="critical"',
     'severity="warning"',
     'severity="info"',
@@ -34,7 +34,11 @@ def alerts(
 ) -> Json:
     """The firing alerts that `matchers` select."""
     ours = ", ".join(part for part in (OUR_ALERTS, 'alertstate="firing"', matchers) if part)
-    runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.alertname}.md", "targetBlank": True}
+    runbook = {
+        "title": "Open the runbook",
+        "url": "${runbooks:raw}/KafkaTransaction${__data.fields.reason}.md",
+        "targetBlank": True,
+    }
     rows = [_ranked(rank, f"{ours}, {which}") for rank, which in enumerate(WORST_FIRST)]
     severities = {
         NO_RULES: (NO_RULES, UNKNOWN),
@@ -61,6 +65,7 @@ def alerts(
                 },
             ),
             column("alertname", "Alert", {"links": [runbook], "custom.minWidth": 240}),
+            column("reason", "Reason", {"links": [runbook], "custom.width": 150}),
             column("topic", "Topic", {"links": list(links), "custom.width": 110}),
             column("partition", "Partition", {"links": list(links), "custom.width": 70}),
             column("group", "Group", {"custom.width": 80}),
@@ -74,11 +79,11 @@ def alerts(
 
 def _not_evaluated() -> str:
     """A row for the watchdog where no alert is evaluated: it fires while an exporter is read, and others where none is."""
-    evaluated = series("ALERTS", 'alertname=~"KafkaTransaction.*|KafkaPartition.*"', narrowed_by=IN_CLUSTER)
-    return labelled(f"-1 * absent({evaluated})", alertname=WATCHDOG, severity=NO_RULES)
+    evaluated = series("ALERTS", 'alertname=~"KafkaTransaction.*"', narrowed_by=IN_CLUSTER)
+    return labelled(f"-1 * absent({evaluated})", alertname=WATCHDOG, reason="Watchdog", severity=NO_RULES)
 
 
 def _ranked(rank: int, matchers: str) -> str:
     """The alerts, each with its rank as a value, which sorts them."""
     firing = series("ALERTS", matchers, narrowed_by=IN_CLUSTER)
-    return f"{rank} + 0 * count by (cluster, cluster_id, job, topic, partition, group, alertname, severity) ({firing})"
+    return f"{rank} + 0 * count by (cluster, cluster_id, job, topic, partition, group, alertname, reason, severity) ({firing})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from docs.generators.settings_schema import settings_schema
-from exporter.artifacts.rules import key_of, rule_groups, rules_of, thresholds
+from exporter.artifacts.rules import key_of, page_of, rule_groups, rules_of, thresholds
 from exporter.config.fleet import OF_THE_PROCESS, SECTIONS
 from exporter.config.settings import SETTINGS
 from helm.values import Value
@@ -86,7 +86,9 @@ def _without_secrets(schema: Schema, above: str, secrets: set[str]) -> None:
 
 
 def _alerts() -> Schema:
-    names = sorted({rule["alert"] for rule in rules_of(rule_groups()) if "alert" in rule})
+    names = sorted(
+        {name for rule in rules_of(rule_groups()) if "alert" in rule for name in (rule["alert"], page_of(rule))}
+    )
     return _closed({name: {"type": "boolean"} for name in names})
 
 

@@ -60,9 +60,9 @@ def _of_tables() -> dict[str, str]:
 
 
 def _of_runbooks() -> dict[str, str]:
-    """The same first block in each; the page that is common to all has none."""
+    """The same first block in each, below the names of its alerts; the page that is common to all has none."""
     names = [f"{_below(FOLDER)}/runbooks/{path.name}" for path in sorted((FOLDER / "runbooks").glob("Kafka*.md"))]
-    return {name: _with_table(name, "first", alerts.document.first_block()) for name in names}
+    return {name: _with_table(name, "first", alerts.document.first_block(Path(name).stem)) for name in names}
 
 
 def _with_table(document: str, name: str, table: str) -> str:

@@ -1,11 +1,11 @@
 // Made from recording.yaml and alerts.yaml by `make generate`: change those.
 {
   _config+:: {
-    // A page for each alert, or for the two forms of one.
+    // A page for each reason.
     runbookBase: "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter/blob/main/alerts/runbooks",
     // Where Grafana has the dashboards, for links in alerts; empty: no links.
     grafanaUrl: '',
-    // Names of alerts to leave out.
+    // Names of alerts, or of runbooks for one reason only, to leave out.
     disabledAlerts: [],
     // Text, as it stands in the expressions.
     thresholds: {
@@ -370,7 +370,12 @@
 
   prometheusAlerts+:: {
     groups+: [
-      group { rules: [rule for rule in super.rules if !std.member($._config.disabledAlerts, rule.alert)] }
+      group { rules: [
+        rule
+        for rule in super.rules
+        if !std.member($._config.disabledAlerts, rule.alert)
+           && !std.member($._config.disabledAlerts, 'KafkaTransaction' + rule.labels.reason)
+      ] }
       for group in [
         {
           "name": "kafka-transactions",
@@ -393,6 +398,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "reason": "Hanging",
                 "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
@@ -407,7 +413,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionHangingClusterWide",
+              "alert": "KafkaTransactionHanging",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_hanging_transactions:cluster_wide
@@ -416,6 +422,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "reason": "HangingClusterWide",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -426,7 +433,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaPartitionsWithLateTransactions",
+              "alert": "KafkaTransactionBlocksConsumersLong",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   partition:kafka_partition_max_active_transaction_duration_seconds:lasting
@@ -452,6 +459,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "reason": "Late",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -460,11 +468,11 @@
                 "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster=%q, cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} (lag {{ $it | value | printf \"%.0f\" }} offsets){{ end }}{{ else }}none seen{{ end }}.",
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
-                "runbook_url": $._config.runbookBase + "/KafkaPartitionsWithLateTransactions.md",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionLate.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionPreparedLate",
+              "alert": "KafkaTransactionBlocksConsumers",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   partition:kafka_partition_max_active_transaction_duration_seconds:late_prepared
@@ -473,6 +481,7 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "warning",
+                "reason": "Late",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -481,11 +490,11 @@
                 "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster=%q, cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} (lag {{ $it | value | printf \"%.0f\" }} offsets){{ end }}{{ else }}none seen{{ end }}.",
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ end }}",
-                "runbook_url": $._config.runbookBase + "/KafkaPartitionsWithLateTransactions.md",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionLate.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionReplicaDiverged",
+              "alert": "KafkaTransactionOutcomeContradicted",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
@@ -497,6 +506,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "reason": "ReplicaDiverged",
                 "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
@@ -511,7 +521,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionStuckCompleting",
+              "alert": "KafkaTransactionBlocksConsumers",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
@@ -523,6 +533,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "reason": "StuckCompleting",
                 "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
@@ -537,7 +548,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionStuckCompletingLong",
+              "alert": "KafkaTransactionProducerCannotStart",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
@@ -549,6 +560,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "reason": "StuckCompleting",
                 "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
@@ -575,6 +587,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "reason": "OutcomeContradicted",
                 "component": "kafka-transactions",
                 "transactional_id": "",
                 "coordinator": "",
@@ -607,6 +620,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "reason": "ProducerCannotStart",
                 "component": "kafka-transactions",
                 "transactional_id": "",
                 "coordinator": "",
@@ -621,7 +635,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionOwnerSilent",
+              "alert": "KafkaTransactionBlocksConsumers",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
@@ -638,6 +652,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "reason": "OwnerSilent",
                 "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
@@ -652,7 +667,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionOwnerSilentLong",
+              "alert": "KafkaTransactionBlocksConsumersLong",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
@@ -669,6 +684,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "critical",
+                "reason": "OwnerSilent",
                 "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
@@ -683,7 +699,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionOverdueAtCoordinator",
+              "alert": "KafkaTransactionBlocksConsumers",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
@@ -695,6 +711,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "reason": "OverdueAtCoordinator",
                 "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
@@ -733,6 +750,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "reason": "BlocksConsumers",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -756,6 +774,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "info",
+                "reason": "BlocksGroup",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -767,7 +786,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionInconclusive",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
@@ -795,6 +814,7 @@
               "keep_firing_for": "30s",
               "labels": {
                 "severity": "warning",
+                "reason": "Inconclusive",
                 "component": "kafka-transactions",
                 "verdict": "",
                 "transactional_id": "",
@@ -809,7 +829,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
             },
             {
-              "alert": "KafkaTransactionSuspectsHidden",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_suspect_transactions_hidden:fresh
@@ -822,6 +842,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "SuspectsHidden",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -832,7 +853,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionHangsHidden",
+              "alert": "KafkaTransactionHanging",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_hanging_transactions:fresh
@@ -849,6 +870,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "critical",
+                "reason": "SuspectsHidden",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -859,7 +881,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionTimeouts",
+              "alert": "KafkaTransactionGroupFails",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   group:kafka_transactions_completed_total:increase15m{outcome="timeout"}
@@ -874,6 +896,7 @@
               "keep_firing_for": "15m",
               "labels": {
                 "severity": "warning",
+                "reason": "Timeouts",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -883,7 +906,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionFencingStorm",
+              "alert": "KafkaTransactionGroupFails",
               "expr": |||
                 60 * max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   group:kafka_transactional_id_initializations_total:rate5m
@@ -894,6 +917,7 @@
               "keep_firing_for": "15m",
               "labels": {
                 "severity": "warning",
+                "reason": "FencingStorm",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -903,7 +927,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionMarkersSlow",
+              "alert": "KafkaTransactionGroupFails",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   group:kafka_transaction_marker_seconds:p99_5m
@@ -914,6 +938,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "MarkersSlow",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -929,7 +954,7 @@
           "interval": "10s",
           "rules": [
             {
-              "alert": "KafkaTransactionExporterDown",
+              "alert": "KafkaTransactionExporterBlind",
               "expr": |||
                 (
                   max without (instance, pod, node, container, endpoint, pod_template_hash) (
@@ -949,6 +974,7 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "critical",
+                "reason": "ExporterDown",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -958,7 +984,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterSnapshotStale",
+              "alert": "KafkaTransactionExporterBlind",
               "expr": |||
                 count without (instance, pod, node, container, endpoint, pod_template_hash) (
                   max_over_time(kafka_transaction_exporter_cycle_interval_seconds[2m])
@@ -970,6 +996,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "critical",
+                "reason": "ExporterSnapshotStale",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -979,7 +1006,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterCyclesFailing",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_transaction_exporter_cycles:lost_ratio15m
@@ -990,6 +1017,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterCyclesFailing",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -999,7 +1027,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterCoverageIncomplete",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 min without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_transaction_exporter_coverage_complete_where_authorized:fresh
@@ -1012,6 +1040,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterCoverageIncomplete",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1021,7 +1050,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterNoTopicVisible",
+              "alert": "KafkaTransactionExporterBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_transaction_exporter_visible_topics:fresh
@@ -1032,6 +1061,7 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "critical",
+                "reason": "ExporterNoTopicVisible",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1041,7 +1071,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterReadsLess",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 (
                   max without (instance, pod, node, container, endpoint, pod_template_hash) (
@@ -1068,6 +1098,7 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterReadsLess",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1077,7 +1108,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterPartitionsUnauthorized",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_transaction_exporter_partitions:fresh{answer="unauthorized"}
@@ -1088,6 +1119,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterPartitionsUnauthorized",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1097,12 +1129,15 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterTransactionalIdsHidden",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  instance:kafka_transaction_exporter_inconclusive_transactions:fresh{
-                    reason=~"transactional_ids_hidden|ids_visible_by_name_only|ids_may_be_denied|topics_hidden|transaction_state_hidden"
-                  }
+                  topk without (instance, pod, node, container, endpoint, pod_template_hash, reason) (
+                    1,
+                    instance:kafka_transaction_exporter_inconclusive_transactions:fresh{
+                      reason=~"transactional_ids_hidden|ids_visible_by_name_only|ids_may_be_denied|topics_hidden|transaction_state_hidden"
+                    }
+                  )
                 )
                 > 0
               |||,
@@ -1110,16 +1145,17 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterTransactionalIdsHidden",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
                 "summary": "The transaction exporter lacks a grant to prove hangs.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or has a DENY. No hang can be proved there; only KafkaPartitionsWithLateTransactions fires, twenty minutes later.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or has a DENY. No hang can be proved there; only KafkaTransactionBlocksConsumersLong fires, twenty minutes later.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterTransactionalIdsHidden.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterConfigReloadFailed",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   time() - kafka_transaction_exporter_config_last_reload_success_timestamp_seconds
@@ -1130,6 +1166,7 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterConfigReloadFailed",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1139,7 +1176,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterClockSkew",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   -instance:kafka_transaction_exporter_snapshot_timestamp_seconds:age
@@ -1150,6 +1187,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterClockSkew",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1159,7 +1197,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterLogIncomplete",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 min without (instance, pod, node, container, endpoint, pod_template_hash) (
                   min_over_time(instance:kafka_transaction_exporter_transaction_log_reading:fresh[2m])
@@ -1178,6 +1216,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterLogIncomplete",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1187,7 +1226,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterLogBehind",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   instance:kafka_transaction_exporter_transaction_log_lag_records:fresh
@@ -1204,6 +1243,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterLogBehind",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1213,7 +1253,7 @@
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {
-              "alert": "KafkaTransactionExporterHistoryNotWritten",
+              "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 min without (instance, pod, node, container, endpoint, pod_template_hash) (kafka_transaction_exporter_history_writing)
                 == 0
@@ -1226,6 +1266,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ExporterHistoryNotWritten",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {
@@ -1246,6 +1287,7 @@
               "keep_firing_for": "10m",
               "labels": {
                 "severity": "warning",
+                "reason": "ProtectionMissing",
                 "component": "kafka-transactions",
               },
               "annotations": {
@@ -1264,6 +1306,7 @@
               "keep_firing_for": "5m",
               "labels": {
                 "severity": "none",
+                "reason": "Watchdog",
                 "component": "kafka-transaction-exporter",
               },
               "annotations": {

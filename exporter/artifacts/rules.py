@@ -21,9 +21,9 @@ ALERTS: Final = Path(__file__).parent / "alerts.yaml"
 """Links to the files of `alerts/`."""
 RUNBOOK_BASE: Final = f"{PROJECT}/blob/main/alerts/runbooks"
 
-DOWN: Final = "KafkaTransactionExporterDown"
-WITHOUT_POD: Final = frozenset({DOWN, "KafkaTransactionHangingClusterWide"})
-"""Alerts whose first command does not run in the pod: the pod may be gone, or the command writes a file."""
+DOWN: Final = "ExporterDown"
+WITHOUT_POD: Final = frozenset({DOWN, "HangingClusterWide"})
+"""Reasons of alerts whose first command does not run in the pod: the pod may be gone, or the command writes a file."""
 
 Rule = dict[str, Any]
 Group = dict[str, Any]
@@ -39,13 +39,13 @@ class Choices:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Added to each alert; its own labels stay."""
     disabled: frozenset[str] = frozenset()
-    """Names of alerts to leave out."""
+    """Names of alerts, or of their runbooks for one reason only, to leave out."""
     thresholds: Mapping[str, str] = field(default_factory=dict)
     """Threshold name -> value."""
     durations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """`alert.severity` -> `for` and `keep_firing_for`, or one of them."""
+    """`runbook.severity` -> `for` and `keep_firing_for`, or one of them."""
     runbook_base: str = ""
-    """Address of the runbooks: one page for each alert, or for both forms of one. Empty: at the exporter or the project."""
+    """Address of the runbooks, a page for each reason. Empty: at the exporter or the project."""
     exporter_url: str = ""
     """Address of the status page, which has the runbooks of all alerts but that of its own end; empty: unknown."""
     grafana_url: str = ""
@@ -99,12 +99,17 @@ def rules_of(groups: list[Group]) -> Iterator[Rule]:
 
 
 def key_of(rule: Rule) -> str:
-    """The key by which the durations of an alert are chosen."""
-    return f"{rule['alert']}.{rule['labels']['severity']}"
+    """The key by which the durations of an alert are chosen; two severities for one reason share a runbook."""
+    return f"{page_of(rule)}.{rule['labels']['severity']}"
+
+
+def reason_of(rule: Rule) -> str:
+    """The label of an alert by which several causes share its name."""
+    return str(rule["labels"]["reason"])
 
 
 def page_of(rule: Rule) -> str:
-    """The name of an alert's runbook: its own, or that of the alert whose worse or milder form it is."""
+    """The name of an alert's runbook: KafkaTransaction and its reason."""
     return str(PurePosixPath(rule["annotations"]["runbook_url"]).stem)
 
 
@@ -127,7 +132,7 @@ def prometheus_rule(name: str, groups: list[Group]) -> dict[str, Any]:
 
 
 def _is_disabled(rule: Rule, choices: Choices) -> bool:
-    return rule.get("alert") in choices.disabled
+    return "alert" in rule and bool({rule["alert"], page_of(rule)} & choices.disabled)
 
 
 def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
@@ -137,7 +142,7 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
         changed.update(choices.durations.get(key_of(rule), {}))
         changed["labels"] = {**choices.labels, **rule["labels"]}
         changed["annotations"]["runbook_url"] = f"{_runbooks(rule, choices)}/{page_of(rule)}.md"
-        if choices.function and rule["alert"] not in WITHOUT_POD:
+        if choices.function and reason_of(rule) not in WITHOUT_POD:
             line = changed["annotations"].get("variables")
             changed["annotations"]["variables"] = "; ".join(filter(None, (choices.function, line)))
         if choices.grafana_url:
@@ -146,7 +151,7 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
 
 
 def _runbooks(rule: Rule, choices: Choices) -> str:
-    served = f"{choices.exporter_url.rstrip('/')}/runbooks" if choices.exporter_url and rule["alert"] != DOWN else ""
+    served = f"{choices.exporter_url.rstrip('/')}/runbooks" if choices.exporter_url and reason_of(rule) != DOWN else ""
     return choices.runbook_base.rstrip("/") or served or RUNBOOK_BASE
 
 
@@ -154,9 +159,9 @@ def _refuse_unknown(groups: list[Group], choices: Choices) -> None:
     """A misspelt name would otherwise leave an alert on, or a threshold as it was, without a word."""
     alerts = [rule for rule in rules_of(groups) if "alert" in rule]
     for kind, named, known in (
-        ("alert", choices.disabled, {rule["alert"] for rule in alerts}),
+        ("alert", choices.disabled, {name for rule in alerts for name in (rule["alert"], page_of(rule))}),
         ("threshold", choices.thresholds, thresholds(groups)),
-        ("alert and severity", choices.durations, {key_of(rule) for rule in alerts}),
+        ("runbook and severity", choices.durations, {key_of(rule) for rule in alerts}),
     ):
         if unknown := sorted(set(named) - set(known)):
             raise UnknownChoiceError(f"no rule has this {kind}: {', '.join(unknown)}")

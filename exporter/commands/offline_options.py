@@ -65,7 +65,9 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         help="where the runbooks are. Default: at the exporter, if its settings have publish.external_url",
     )
     parser.add_argument("--grafana-url", type=web_address, metavar="URL", help="where Grafana is, for links in alerts")
-    parser.add_argument("--disable", action="append", default=[], metavar="ALERT", help="leave it out; repeatable")
+    parser.add_argument(
+        "--disable", action="append", default=[], metavar="NAME", help="leave out this alert, or runbook; repeatable"
+    )
     parser.add_argument(
         "--threshold", action="append", default=[], type=threshold, metavar="NAME=VALUE", help="set one; repeatable"
     )

@@ -85,7 +85,7 @@ def fences_for(alert: Alert, *, has_command: bool) -> Sequence[int | None]:
     """The ways of which an operator takes one: where the alert has the command, and needs no own login, none."""
     if not has_command:
         return (ON_HOST, OWN_LOGIN, IN_CONTAINER)
-    return (OWN_LOGIN, IN_CONTAINER) if alert["labels"]["alertname"] in WITHOUT_POD else (None,)
+    return (OWN_LOGIN, IN_CONTAINER) if alert["labels"]["reason"] in WITHOUT_POD else (None,)
 
 
 @dataclass(slots=True)

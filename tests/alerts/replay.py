@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from exporter.artifacts.rules import Group, rule_groups, rules_of
+from exporter.artifacts.rules import Group, key_of, rule_groups, rules_of
 from exporter.publication.metrics.table import METRICS
-from tests.alerts.promtool import TIMELINES, alerts_of, timeline_file
+from tests.alerts.promtool import TIMELINES, timeline_file
 from tests.alerts.timeline import UNITS, Exporter, read_pages, replicas, seconds
 
 HOST: Final = "127.0.0.1"
@@ -89,7 +89,7 @@ class Replay:
 def replays(cluster: str = "") -> list[Replay]:
     """Every case with a page; fails for an alert that no case has."""
     found = [replay for path in sorted(TIMELINES.glob("*.yaml")) for replay in _replays_of(path.stem, cluster)]
-    alerts = {rule["alert"] for rule in rules_of(rule_groups()) if "alert" in rule}
+    alerts = {key_of(rule) for rule in rules_of(rule_groups()) if "alert" in rule}
     missing = alerts - {alert for replay in found for alert in replay.alerts}
     assert not missing, f"no case of tests/alerts/timelines has `page_at` while they fire: {', '.join(sorted(missing))}"
     return found
@@ -97,7 +97,6 @@ def replays(cluster: str = "") -> list[Replay]:
 
 def _replays_of(page: str, cluster: str) -> Iterator[Replay]:
     file = timeline_file(page)
-    names = alerts_of(page)
     for case_name, case in file["cases"].items():
         if "page_at" in case:
             exporters = [
@@ -106,7 +105,7 @@ def _replays_of(page: str, cluster: str) -> Iterator[Replay]:
             yield Replay(
                 job=f"{page}: {case_name}{f' of {cluster}' if cluster else ''}",
                 cluster=cluster,
-                alerts=frozenset(names[severity] for severity in read_pages(file, case)),
+                alerts=frozenset(f"{page}.{severity}" for severity in read_pages(file, case)),
                 exporters=exporters,
                 page_at=seconds(case["page_at"]),
             )

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from alerts import FOLDER
-from exporter.artifacts.rules import ALERTS, load, rules_of
+from exporter.artifacts.rules import ALERTS, key_of, load, rules_of
 from tests.alerts.monitoring import alerting, alerts_at, post_alerts
 from tests.waiting import until
 
@@ -75,9 +75,7 @@ def test_amlint_finds_nothing() -> None:
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize(
-    "rule", [pytest.param(rule, id=f"{rule['alert']}-{rule['labels']['severity']}") for rule in rules_of(load(ALERTS))]
-)
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=key_of(rule)) for rule in rules_of(load(ALERTS))])
 def test_every_alert_reaches_its_receiver(rule: dict[str, dict[str, str]]) -> None:
     """Critical pages, a warning is mail, info notifies no one, and the watchdog goes to the switch and nowhere else."""
     severity = rule["labels"]["severity"]

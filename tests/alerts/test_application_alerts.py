@@ -37,8 +37,8 @@ def monitored(cluster: KafkaCluster, folder: Path) -> Iterator[Monitoring]:
         yield pair
 
 
-def about(alert: str, group: str) -> Callable[[Notification], bool]:
-    return lambda notification: bool(notification.alerts("firing", alertname=alert, group=group))
+def about(reason: str, group: str) -> Callable[[Notification], bool]:
+    return lambda notification: bool(notification.alerts("firing", reason=reason, group=group))
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
@@ -63,16 +63,17 @@ def test_time_outs_and_fights_warn_by_group(version: str, tmp_path: Path) -> Non
             using.start()
             try:
                 found = {}
-                for name, group in (("KafkaTransactionTimeouts", "slow"), ("KafkaTransactionFencingStorm", "twins")):
-                    notification = pair.receiver.until(about(name, group))
+                for reason, group in (("Timeouts", "slow"), ("FencingStorm", "twins")):
+                    notification = pair.receiver.until(about(reason, group))
                     assert notification.receiver == "team"
-                    (found[name],) = notification.alerts("firing", alertname=name, group=group)
+                    (found[reason],) = notification.alerts("firing", reason=reason, group=group)
                 firing = pair.query('ALERTS{alertstate="firing", alertname!="KafkaTransactionWatchdog"}')
             finally:
                 over.set()
                 using.join(30)
 
-    assert found["KafkaTransactionTimeouts"]["labels"]["severity"] == "warning"
-    groups = {(labels["alertname"], labels.get("group")) for labels in firing}
-    assert ("KafkaTransactionTimeouts", "slow") in groups
+    labels = found["Timeouts"]["labels"]
+    assert (labels["alertname"], labels["severity"]) == ("KafkaTransactionGroupFails", "warning")
+    groups = {(labels["reason"], labels.get("group")) for labels in firing}
+    assert ("Timeouts", "slow") in groups
     assert not {group for group in groups if group[1] == "other"}, "the group that is well"

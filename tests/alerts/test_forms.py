@@ -14,6 +14,7 @@ from alerts.mixin_source import MIXIN
 from exporter.artifacts import DASHBOARDS
 from exporter.artifacts.rules import (
     ALERTS,
+    DOWN,
     RECORDING,
     RUNBOOK_BASE,
     WITHOUT_POD,
@@ -21,6 +22,7 @@ from exporter.artifacts.rules import (
     UnknownChoiceError,
     load,
     page_of,
+    reason_of,
     rule_groups,
     rules_of,
     thresholds,
@@ -37,8 +39,8 @@ def jsonnet(program: str) -> Any:
     return json.loads(subprocess.run(["jsonnet", "-e", text], capture_output=True, check=True).stdout)
 
 
-def alert(groups: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    (found,) = (rule for rule in rules_of(groups) if rule.get("alert") == name)
+def alert(groups: list[dict[str, Any]], reason: str) -> dict[str, Any]:
+    (found,) = (rule for rule in rules_of(groups) if "alert" in rule and reason_of(rule) == reason)
     return found
 
 
@@ -71,7 +73,7 @@ def test_the_mixin_takes_its_configuration() -> None:
         )
         if group["name"] != "kafka-transaction-signals"
     ]
-    assert "> 60 # threshold" in alert(made, "KafkaTransactionInconclusive")["expr"]
+    assert "> 60 # threshold" in alert(made, "Inconclusive")["expr"]
 
 
 @pytest.mark.programs
@@ -114,9 +116,10 @@ def test_durations_are_chosen_for_one_severity() -> None:
 
 
 def test_an_alert_that_is_left_out_is_gone() -> None:
-    left = list(rules_of(rule_groups(Choices(disabled=frozenset({"KafkaTransactionStuckCompleting"})))))
-
-    assert len(left) == len(list(rules_of(rule_groups()))) - 1
+    """By its name with all its reasons, or by the runbook of one reason with all its severities."""
+    for name, count in (("KafkaTransactionExporterBlind", 3), ("KafkaTransactionStuckCompleting", 2)):
+        left = list(rules_of(rule_groups(Choices(disabled=frozenset({name})))))
+        assert len(left) == len(list(rules_of(rule_groups()))) - count
 
 
 @pytest.mark.parametrize(
@@ -168,12 +171,12 @@ def test_rules_for_a_host_have_its_files_and_its_address(tmp_path: Path, capsys:
     assert main(["rules", f"--config.file={config}", f"--clusters={tmp_path}/clusters.yaml"]) == 0
 
     alerts = {
-        rule["alert"]: rule["annotations"]
+        reason_of(rule): rule["annotations"]
         for rule in rules_of(yaml.safe_load(capsys.readouterr().out)["groups"])
         if "alert" in rule
     }
     files = f"{CONFIG_FILE}='{config}' {CLUSTERS_FILE}={tmp_path}/clusters.yaml"
-    down = alerts["KafkaTransactionExporterDown"]
+    down = alerts[DOWN]
     for name, shown in alerts.items():
         assert (f"; export {files}" in shown.get("variables", "")) == (name not in WITHOUT_POD)
         assert shown["runbook_url"].startswith("https://ktx.example.org/runbooks/") == (shown is not down)

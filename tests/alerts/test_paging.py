@@ -106,6 +106,7 @@ def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
         **page.payload["groupLabels"],
         "alertname": "KafkaTransactionHanging",
         "severity": "critical",
+        "reason": "Hanging",
         "component": "kafka-transactions",
         "partition": "0",
         "producer_id": str(hang.producer_id),
@@ -225,7 +226,9 @@ def test_an_exporter_that_goes_pages_and_stops_the_dead_mans_switch(exporter: Ex
     exporter.process.kill()
 
     page = hurried.receiver.until(
-        lambda notification: bool(notification.alerts("firing", alertname="KafkaTransactionExporterDown"))
+        lambda notification: bool(
+            notification.alerts("firing", alertname="KafkaTransactionExporterBlind", reason="ExporterDown")
+        )
     )
     assert page.receiver == "pager"
     hurried.receiver.until(

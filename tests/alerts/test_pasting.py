@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from examples.workload.producers import run_transaction
-from exporter.artifacts.rules import Choices, Group, rule_groups, rules_of
+from exporter.artifacts.rules import Choices, Group, key_of, rule_groups, rules_of
 from exporter.commands.arguments import build_parser
 from exporter.commands.rules import function_of
 from tests.alerts.monitoring import Alert, Receiver, monitoring, quick_durations
@@ -33,7 +33,8 @@ from tests.helm.pod_files import PROGRAM, Outside, lay_out, moved, running
 from tests.marks import starts
 from tests.waiting import until
 
-ALERTS: Final = sorted({rule["alert"] for rule in rules_of(rule_groups()) if "alert" in rule})
+ALERTS: Final = sorted({key_of(rule) for rule in rules_of(rule_groups()) if "alert" in rule})
+"""The runbook and the severity of each."""
 HOST, HOST_FLEET, POD, FLEET = "host", "fleet on a host", "pod", "fleet"
 ETC: Final = "/etc/kafka-transaction-exporter"
 CLUSTER: Final = "north"
@@ -144,7 +145,8 @@ def fired(receiver: Receiver) -> dict[tuple[str, str, str], Alert]:
     for notification in list(receiver.notifications):
         for alert in notification.alerts("firing"):
             labels = alert["labels"]
-            found.setdefault((labels["installation"], labels.get("job", ""), labels["alertname"]), alert)
+            name = f"KafkaTransaction{labels['reason']}.{labels['severity']}"
+            found.setdefault((labels["installation"], labels.get("job", ""), name), alert)
     return found
 
 
@@ -184,7 +186,7 @@ def test_the_first_command_runs_as_it_is_pasted(
                 assert ("--command-config" in (pasted.arguments or [])) == (fence != ON_HOST), pasted
 
 
-@pytest.mark.parametrize("name", ["KafkaTransactionHanging", "KafkaTransactionBlocksGroup"])
+@pytest.mark.parametrize("name", ["KafkaTransactionHanging.critical", "KafkaTransactionBlocksGroup.info"])
 def test_a_hostile_name_is_pasted_too(name: str, delivered: Delivered) -> None:
     """One with quotes, blanks and `$(`, of which the rules show a question mark each, is among those of the test above."""
     for alerts in delivered.values():
@@ -314,7 +316,7 @@ def test_every_first_command_reads_what_it_must(delivered: Delivered, installed:
         pasted = installed.shell.paste(lines_for(alert, fence))
 
         assert pasted.errors == "" or "a plan to abort 0 proved hanging transactions" in pasted.errors, pasted
-        if alert["labels"]["alertname"] == "KafkaTransactionExporterSnapshotStale":
+        if alert["labels"]["reason"] == "ExporterSnapshotStale":
             assert (UNREACHABLE in pasted.output) == (installed.where in (FLEET, HOST_FLEET)), pasted
         else:
             assert pasted.status == 0, pasted

@@ -10,7 +10,17 @@ from typing import Final
 
 import pytest
 
-from exporter.artifacts.rules import ALERTS, RECORDING, RUNBOOK_BASE, load, page_of, rules_of, thresholds
+from exporter.artifacts.rules import (
+    ALERTS,
+    RECORDING,
+    RUNBOOK_BASE,
+    key_of,
+    load,
+    page_of,
+    reason_of,
+    rules_of,
+    thresholds,
+)
 from exporter.commands.arguments import PROGRAM
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics.table import METRICS
@@ -26,7 +36,8 @@ DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "alerting.md"
 RECORDED: Final = list(rules_of(load(RECORDING)))
 ALERTING: Final = list(rules_of(load(ALERTS)))
 PAGES: Final = sorted({page_of(rule) for rule in ALERTING})
-every_step: Final = each(ALERTING, name=lambda rule: f"{rule['alert']}-{rule['labels']['severity']}")
+NAMES_MAX: Final = 12
+every_step: Final = each(ALERTING, name=key_of)
 every_page: Final = each(PAGES)
 
 CHANGES_WITH_A_POD: Final = "instance, pod, node, container, endpoint, pod_template_hash"
@@ -214,20 +225,26 @@ def test_every_alert_has_all_cases(name: str) -> None:
 
 @every_page
 def test_every_alert_has_a_runbook(name: str) -> None:
-    """`runbook_url` leads to a page of the name of one of its alerts, and its first lines have the names of all."""
+    """`runbook_url` leads to a page with the name of the reason, and its first lines have the names of its alerts."""
     text = (RUNBOOKS / f"{name}.md").read_text()
-    alerts = {rule["alert"] for rule in ALERTING if page_of(rule) == name}
+    rules = [rule for rule in ALERTING if page_of(rule) == name]
 
     assert text.startswith(f"# {name}\n")
-    assert name in alerts
-    assert all(alert in text.split("<!-- first")[0] for alert in alerts)
+    assert {f"KafkaTransaction{reason_of(rule)}" for rule in rules} == {name}
+    assert all(f"`{rule['alert']}`" in text.split("## ")[0] for rule in rules)
 
 
 def test_no_alert_has_two_severities() -> None:
     """kube-prometheus mutes a warning by a critical alert of the same name and namespace, also about another cluster."""
-    names = [rule["alert"] for rule in ALERTING]
+    severities = {(rule["alert"], rule["labels"]["severity"]) for rule in ALERTING}
 
-    assert sorted(names) == sorted(set(names))
+    assert len(severities) == len({name for name, _ in severities}) <= NAMES_MAX
+
+
+def test_a_reason_has_one_rule_for_each_severity() -> None:
+    keys = [key_of(rule) for rule in ALERTING]
+
+    assert sorted(keys) == sorted(set(keys))
 
 
 def test_every_runbook_has_an_alert() -> None:

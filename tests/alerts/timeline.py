@@ -214,10 +214,10 @@ def _unit_test(
         "input_series": [series for exporter in exporters for series in exporter.series(end, scrape)],
         "promql_expr_test": [
             {
-                "expr": f'ALERTS{{alertname=~"{"|".join(sorted(set(alerts.values())))}", alertstate="firing"}}',
+                "expr": f'ALERTS{{reason="{reason_of(page)}", alertstate="firing"}}',
                 "eval_time": time,
                 "exp_samples": [
-                    {"labels": _firing(alerts[severity], severity, each), "value": 1}
+                    {"labels": _firing(page, alerts[severity], severity, each), "value": 1}
                     for severity in severities(expected)
                     for each in case.get("each", [labels])
                 ],
@@ -253,12 +253,18 @@ def severities(expected: str | list[str]) -> list[str]:
     return [expected] if isinstance(expected, str) else expected
 
 
-def _firing(alert: str, severity: str, labels: Mapping[str, str]) -> str:
+def reason_of(page: str) -> str:
+    """The label by which an alert leads to its runbook."""
+    return page.removeprefix("KafkaTransaction")
+
+
+def _firing(page: str, alert: str, severity: str, labels: Mapping[str, str]) -> str:
     all_labels = {
         "alertname": alert,
         "alertstate": "firing",
         "severity": severity,
-        "component": _component(alert),
+        "reason": reason_of(page),
+        "component": _component(page),
         **labels,
     }
     return "ALERTS{" + ", ".join(f'{name}="{value}"' for name, value in all_labels.items()) + "}"
@@ -269,7 +275,7 @@ def _page(
 ) -> dict[str, Any]:
     """One of the file's pages, each word in `words` replaced by its own."""
     return {
-        "exp_labels": {"severity": severity, "component": _component(page), **labels},
+        "exp_labels": {"severity": severity, "reason": reason_of(page), "component": _component(page), **labels},
         "exp_annotations": {
             **{
                 name: functools.reduce(lambda text, word: text.replace(*word), words.items(), annotation)
@@ -280,9 +286,9 @@ def _page(
     }
 
 
-def _component(alert: str) -> str:
+def _component(page: str) -> str:
     """Which team's business it is: the exporter itself, or transactions."""
-    own = alert.startswith("KafkaTransactionExporter") or alert == "KafkaTransactionWatchdog"
+    own = page.startswith("KafkaTransactionExporter") or page == "KafkaTransactionWatchdog"
     return "kafka-transaction-exporter" if own else "kafka-transactions"
 
 

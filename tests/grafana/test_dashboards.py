@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
+from exporter.artifacts.rules import page_of
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.dashboards import DASHBOARDS, text_of
@@ -315,8 +316,8 @@ def test_every_page_is_linked_from_every_other() -> None:
 
 
 def test_runbooks_are_those_of_alerts() -> None:
-    """A row's runbook has the name of an alert, and the address before it is the one that the alerts use."""
-    names = {rule["alert"] for group in yaml.safe_load(ALERTS)["groups"] for rule in group["rules"]}
+    """A row's runbook is one of an alert, and the address before it is the one that the alerts use."""
+    names = {page_of(rule) for group in yaml.safe_load(ALERTS)["groups"] for rule in group["rules"]}
     texts = json.dumps(COMMITTED)
 
     assert {advice.runbook for advice in ADVICE} <= names

@@ -293,7 +293,7 @@ def test_of_many_clusters_in_one_process_one_is_shown(prometheus: Prometheus) ->
             (of_process,) = ask(prometheus, the("overview", title), "one_process", cluster=cluster)
             assert "cluster" not in of_process["metric"]
         alerts = ask(prometheus, the("overview", "Firing alerts"), "one_process", cluster=cluster)
-        assert "KafkaTransactionExporterHistoryNotWritten" in {row["metric"]["alertname"] for row in alerts}
+        assert "ExporterHistoryNotWritten" in {row["metric"]["reason"] for row in alerts}
     (row,) = ask(prometheus, the("fleet", "Exporters, worst first"), "healthy")
     assert row["metric"]["linked_cluster"] == ".*"
 
@@ -441,22 +441,23 @@ def test_a_partition_that_was_not_read_is_not_zero(prometheus: Prometheus) -> No
 
 
 LOG_ALERTS: Final = {
-    "KafkaTransactionTimeouts": "billing",
-    "KafkaTransactionFencingStorm": "billing",
-    "KafkaTransactionMarkersSlow": "billing",
-    "KafkaTransactionExporterLogIncomplete": None,
-    "KafkaTransactionExporterLogBehind": None,
-    "KafkaTransactionExporterHistoryNotWritten": None,
+    "Timeouts": "billing",
+    "FencingStorm": "billing",
+    "MarkersSlow": "billing",
+    "ExporterLogIncomplete": None,
+    "ExporterLogBehind": None,
+    "ExporterHistoryNotWritten": None,
 }
+"""Reason -> group."""
 
 
 @every_scenario
 def test_alerts_about_the_log_and_the_history_fire_where_these_are_read(prometheus: Prometheus, scenario: str) -> None:
     """Each with the group that it is about; where neither is switched on nothing of it fires, however bad the rest is."""
     rows = [sample["metric"] for sample in ask(prometheus, the("overview", "Firing alerts"), scenario)]
-    found = {row["alertname"]: row.get("group") for row in rows if row["alertname"] in LOG_ALERTS}
+    found = {row["reason"]: row.get("group") for row in rows if row.get("reason") in LOG_ALERTS}
 
-    of_history = {"KafkaTransactionExporterHistoryNotWritten": None}
+    of_history = {"ExporterHistoryNotWritten": None}
     assert found == {"transaction_log": LOG_ALERTS, "one_process": of_history}.get(scenario, {})
 
 

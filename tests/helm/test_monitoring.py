@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from alerts.document import PROGRAM
-from exporter.artifacts.rules import RUNBOOK_BASE, Choices, key_of, rules_of
+from exporter.artifacts.rules import DOWN, RUNBOOK_BASE, Choices, key_of, page_of, reason_of, rules_of
 from exporter.artifacts.rules import rule_groups as groups_of
 from exporter.web.routes import _PATHS
 from helm.made import ROOT
@@ -24,7 +24,10 @@ POD: Final = f"-n {NAMESPACE} deploy/{RELEASE}-{PROGRAM}"
 IN_POD: Final = f'{PROGRAM}() {{ local t=-i; [ -t 1 ] && t=-it; kubectl exec $t {POD} -- {PROGRAM} "$@"; }}'
 """Without a terminal where the output goes to another program: a terminal would end its lines with CR, too."""
 ENABLED: Final = "--set=prometheusRule.enabled=true"
-ALERTS: Final = sorted({rule["alert"] for rule in rules_of(groups_of()) if "alert" in rule})
+OF_ALERTS: Final = [rule for rule in rules_of(groups_of()) if "alert" in rule]
+ALERTS: Final = sorted({name for rule in OF_ALERTS for name in (rule["alert"], page_of(rule))})
+"""The names of alerts, and of runbooks for one reason."""
+REASONS: Final = sorted(set(map(reason_of, OF_ALERTS)))
 DASHBOARDS: Final = {path.stem: path.read_text() for path in (ROOT / "grafana").glob("*.json")}
 
 
@@ -130,12 +133,12 @@ def test_alerts_link_to_the_runbooks_of_the_exporter_where_its_address_is_known(
 
     def links(values: dict[str, Any]) -> dict[str, str]:
         groups = only(render_values(values, tmp_path), "PrometheusRule")["spec"]["groups"]
-        return {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules_of(groups) if "alert" in rule}
+        return {reason_of(rule): rule["annotations"]["runbook_url"] for rule in rules_of(groups) if "alert" in rule}
 
     served, ours = "http://ktx.example.org/runbooks", RUNBOOK_BASE
     found = links({**address, **rules})
-    assert {alert: url.rpartition("/")[0] for alert, url in found.items()} == {
-        alert: ours if alert == "KafkaTransactionExporterDown" else served for alert in ALERTS
+    assert {reason: url.rpartition("/")[0] for reason, url in found.items()} == {
+        reason: ours if reason == DOWN else served for reason in REASONS
     }
     assert {url.rpartition("/")[0] for url in links({**address, **own}).values()} == {"https://wiki"}
     assert {url.rpartition("/")[0] for url in links(rules).values()} == {ours}

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from alerts.document import first_block
-from exporter.artifacts.rules import ALERTS, RECORDING, load, page_of, rules_of, thresholds
+from alerts.document import commands_block
+from exporter.artifacts.rules import ALERTS, RECORDING, load, page_of, reason_of, rules_of, thresholds
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
@@ -28,7 +28,8 @@ from tests.runbooks.desk import KAFKA_TOOLS
 from tests.runbooks.pages import COMMON, FIRST_BLOCK, FOLDER, Page, pages
 
 RULES: Final = [rule for rule in rules_of(load(ALERTS)) if "alert" in rule]
-ALERT_NAMES: Final = {str(rule["alert"]) for rule in RULES}
+ALERT_NAMES: Final = {name for rule in RULES for name in (str(rule["alert"]), page_of(rule))}
+"""Alerts, and the runbooks of their reasons."""
 PAGES: Final = pages()
 RUNBOOKS: Final = {name: page for name, page in PAGES.items() if name != COMMON}
 every_page: Final = each(PAGES.values(), name=lambda page: page.name)
@@ -88,6 +89,7 @@ def vocabulary() -> set[str]:
     }
     return {
         *ALERT_NAMES,
+        *map(reason_of, RULES),
         *options,
         *parsers(),
         *("config check", "find-hanging --format json", "--force VERDICT", "doctor --cluster"),
@@ -176,7 +178,7 @@ def test_the_exporter_s_commands_are_written_in_full(page: Page) -> None:
 @pytest.mark.programs
 @pytest.mark.parametrize(
     "line",
-    re.findall(rf"^{PROGRAM}\(\).*$", first_block(), re.MULTILINE),
+    re.findall(rf"^{PROGRAM}\(\).*$", commands_block(), re.MULTILINE),
     ids=lambda line: line.split()[2],
 )
 def test_a_page_s_commands_run_by_each_function_of_its_first_block(line: str, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_late(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_
     hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("late"), timestamp_ms=an_hour_ago)
     about(desk, hang)
 
-    with desk.reading("KafkaPartitionsWithLateTransactions") as operator:
+    with desk.reading("KafkaTransactionLate") as operator:
         operator.pastes("find-hanging", "--all", shows="\t60 ")
         operator.pastes("describe", "--transactional-id", shows="Empty")
         follow_the_hang(desk)
