@@ -86,4 +86,5 @@ def _not_evaluated() -> str:
 def _ranked(rank: int, matchers: str) -> str:
     """The alerts, each with its rank as a value, which sorts them."""
     firing = series("ALERTS", matchers, narrowed_by=IN_CLUSTER)
-    return f"{rank} + 0 * count by (cluster, cluster_id, job, topic, partition, group, alertname, reason, severity) ({firing})"
+    labels = "cluster, cluster_id, job, topic, partition, group, alertname, reason, severity"
+    return f"{rank} + 0 * count by ({labels}) ({firing})"

@@ -366,6 +366,34 @@
         },
       ],
     },
+    {
+      "name": "kafka-transaction-objectives",
+      "interval": "30s",
+      "rules": [
+        {
+          "record": "instance:kafka_consumer_group_blocked_records:any",
+          "expr": |||
+            group without (group, topic, partition) (group:kafka_consumer_group_blocked_records:fresh > 0)
+            or 0 * instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
+          "record": "partition:kafka_consumer_group_blocked_since_timestamp_seconds:unalerted",
+          "expr": |||
+            clamp_min(
+              time() - min without (group) (
+                kafka_consumer_group_blocked_since_timestamp_seconds
+                * ignoring (group, topic, partition, cluster_id) group_left (cluster_id)
+                  instance:kafka_transaction_exporter_cluster_info:fresh
+              ),
+              0
+            )
+            unless on (cluster_id, topic, partition)
+              ALERTS{alertstate="firing", component="kafka-transactions", severity!="info"}
+          |||,
+        },
+      ],
+    },
   ] },
 
   prometheusAlerts+:: {

@@ -179,6 +179,9 @@ def test_every_signal_is_in_a_panel() -> None:
         "partition:kafka_partition_max_active_transaction_duration_seconds:lasting",
         "group:kafka_consumer_group_blocked_records:lasting",
         "instance:kafka_hanging_transactions:lasting",
+        # for objectives of the user's
+        "instance:kafka_consumer_group_blocked_records:any",
+        "partition:kafka_consumer_group_blocked_since_timestamp_seconds:unalerted",
         "instance:kafka_hanging_transactions:cluster_wide",
         # what these are made of, and panels show by verdict, or without rules
         "instance:kafka_hanging_transactions:fresh",

@@ -76,7 +76,7 @@ def test_all_alerts_can_be_switched_off(tmp_path: Path) -> None:
     """Their groups go with them, and the signals stay: dashboards read them."""
     left = groups({"disabled": dict.fromkeys(ALERTS, True)}, tmp_path)
 
-    assert [group["name"] for group in left] == ["kafka-transaction-signals"]
+    assert [group["name"] for group in left] == ["kafka-transaction-signals", "kafka-transaction-objectives"]
 
 
 @pytest.mark.programs
