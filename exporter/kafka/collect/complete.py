@@ -95,14 +95,14 @@ async def complete(
             verified = Verification(examined, np.zeros(len(examined), dtype=np.bool_))
             visibility = visibility.with_gap(PAST_DEADLINE)
         stopwatch.lap("proof")
-        now_ms_of_cluster = client.cluster_clock.at_ms(client.clock())
-        owners = dict(await unconfirmed_owners(client, verified, coordinators, now_ms_of_cluster))
+        cluster_ms = client.cluster_clock.at_ms(client.clock())
+        owners = dict(await unconfirmed_owners(client, verified, coordinators, cluster_ms))
         ends = await _partition_ends(client, verified.examined)
         stopwatch.lap("offsets")
-        effects = await find_impact(client, verified, coordinators, ends, now_ms_of_cluster, search_logs=search_logs)
-        not_open_at_ms = await read_before_starts(
-            client, verified, limit.timeout_ms, now_ms_of_cluster, earlier.log_facts
+        effects = await find_impact(
+            client, verified, coordinators, ends, cluster_ms, earlier.disk, search_logs=search_logs
         )
+        not_open_at_ms = await read_before_starts(client, verified, limit.timeout_ms, cluster_ms, earlier.log_facts)
         stopwatch.lap("impact")
         visibility = await with_state_topic(client, scan.topology, visibility)
     waiting = NOTHING_COMPLETES
@@ -257,6 +257,7 @@ def _snapshot(
         unclear_producer_ids=coordinators.unclear_producer_ids,
         proof=verified.proof,
         impact=effects.impact,
+        disk=effects.disk,
         end_markers=effects.end_markers,
         brokers=_brokers(topology, scan, exists),
         coordinators=coverage_of(coordinators.listings),
