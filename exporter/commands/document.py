@@ -82,6 +82,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
         ],
         "coordinators": [{"broker": c.broker, "failure": c.failure} for c in snapshot.coordinators],
         "group_failures": None if snapshot.impact is None else list(snapshot.impact.failures),
+        "log_dir_failures": None if snapshot.disk is None else list(snapshot.disk.failures),
         "gaps": list(gaps(snapshot)),
         "hidden_topics": list(snapshot.visibility.hidden_topics),
         "clock_source": snapshot.clock_source.value,

@@ -13,7 +13,7 @@ from exporter.commands.document import stuck_transaction
 from exporter.evaluation.blocked import is_held
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.fields import Output, project
-from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.table import transaction_row
@@ -232,7 +232,7 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     behind = f"behind a transaction of producer {row.producer_id}{named} {opened} (verdict {row.verdict.label})"
     lines = [
         f"{_who(answer, hold)} {behind}. {row.reason}",
-        " ".join(filter(None, (_waiting(hold), _until(row)))),
+        " ".join(filter(None, (_waiting(hold), _on_disk(row), _until(row)))),
         _effect(row),
         f"Next: {_command(row, answer.connection)}",
     ]
@@ -264,6 +264,12 @@ def _waiting(hold: Hold) -> str:
     else:
         offsets += " No group is seen behind it; readers that commit no offsets cannot be seen."
     return offsets.strip()
+
+
+def _on_disk(row: TransactionRow) -> str:
+    if not row.held_bytes:
+        return ""
+    return f"About {humanize_bytes(row.held_bytes)} of its log can be neither compacted nor tiered until it ends."
 
 
 def _until(row: TransactionRow) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from exporter.daemon import kept_file
-from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
+from exporter.evaluation.memory import (
+    GroupKey,
+    LastReading,
+    Memory,
+    RememberedTransaction,
+    RememberedTransactions,
+)
 from exporter.evaluation.verdicts import StartSource
 from exporter.files import MEGABYTE
 from exporter.snapshot import (
@@ -17,6 +23,7 @@ from exporter.snapshot import (
     UNKNOWN_CLUSTER,
     ClusterIdentity,
     CompletingId,
+    SeenBytes,
     SeenCompleting,
     SeenCompletingById,
     TransactionKey,
@@ -32,6 +39,7 @@ _NUMBERED = 4
 """Topic, partition, producer id and start offset; the topic id comes last: files of versions before 0.3 have none."""
 _STARTS = ("start_ms", "start_source", "not_open_at_ms", "clock_offset_ms")
 """Names of fields in a list of their own: older versions do not read it."""
+_SEEN_BYTES = tuple(each.name for each in fields(SeenBytes))
 _NOTHING = -1
 """Value in the file for an unknown instant."""
 _OPTIONAL = frozenset({"coordinator_start_ms", "completing_since_ms", "start_ms", "start_source", "not_open_at_ms"})
@@ -91,6 +99,7 @@ def document_of(state: SavedState) -> dict[str, Any]:
             for identity, seen in memory.completing.items()
             if seen.start_ms is not None
         ],
+        "held": [[*key, *astuple(seen)] for key, seen in memory.held.items()],
         "topics": list(state.cluster.topic_ids),
         "topic_ids": list(state.cluster.topic_ids.values()),
         "bootstrap": state.bootstrap,
@@ -137,6 +146,7 @@ def _memory(document: Mapping[str, Any]) -> Memory:
         transactions=RememberedTransactions.of(transactions),
         blocked=_blocked(document),
         completing=_completing(document),
+        held=_held(document),
     )
 
 
@@ -161,6 +171,18 @@ def _completing(document: Mapping[str, Any]) -> SeenCompletingById:
             raise ValueError("a completing transaction is not an id, a producer and two instants")
         completing[CompletingId(transactional_id, producer_id)] = SeenCompleting(start_ms=start_ms, since_ms=since_ms)
     return MappingProxyType(completing)
+
+
+def _held(document: Mapping[str, Any]) -> Mapping[TransactionKey, SeenBytes]:
+    """Files of earlier versions have none."""
+    held = {}
+    for topic, partition, producer_id, start_offset, topic_id, *numbers in document.get("held", []):
+        names = isinstance(topic, str) and isinstance(topic_id, str)
+        if not names or {*map(type, (partition, producer_id, start_offset, *numbers))} != {int}:
+            raise ValueError("the bytes behind a transaction are not a topic and numbers")
+        key = TransactionKey(topic, partition, producer_id, start_offset, topic_id)
+        held[key] = SeenBytes(**dict(zip(_SEEN_BYTES, numbers, strict=True)))
+    return MappingProxyType(held)
 
 
 def _reading_in(state: SavedState) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
 from exporter.evaluation.blocked import blocked_groups, remembered_groups
+from exporter.evaluation.disk import held_bytes, seen_bytes
 from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
 from exporter.evaluation.owner import silent_ms
@@ -61,6 +62,7 @@ def evaluate(
     suspect_rows = _suspect_rows(transactions, len(evidence))
     holding_rows = _holding_rows(snapshot, transactions, policy)
     blocked = blocked_groups(snapshot, [*suspect_rows, *holding_rows], memory)
+    seen = seen_bytes(snapshot, memory)
     evaluation = Evaluation(
         snapshot=snapshot,
         transactions=transactions,
@@ -69,6 +71,7 @@ def evaluate(
         suspects=(),
         blocked_groups=blocked,
         stuck=stuck_transactions(snapshot, memory, policy),
+        held=held_bytes(snapshot, seen),
         max_timeout_ms=max_timeout_ms,
         max_timeout_is_fallback=timeout_ms is None,
         has_baseline=snapshot.cluster_id in baseline.cluster_ids,
@@ -78,6 +81,7 @@ def evaluate(
             remember(snapshot, memory, join.keys, zip(evidence, verdicts, starts, strict=True), others),
             blocked=remembered_groups(snapshot, [*suspect_rows, *holding_rows], memory, blocked),
             completing=remembered_completing(snapshot, memory),
+            held=seen,
         ),
     )
     stand_still = {(group.topic, group.partition) for group in blocked}

@@ -315,6 +315,13 @@ FIELDS: Final = (
         greatest=Greatest.OF_PARTITION,
     ),
     Field(
+        name="held_bytes",
+        kind=ColumnType.LONG,
+        meaning="bytes on disk that Kafka can neither compact nor tier because of it, an estimate (docs/verdicts.md)",
+        null="where it does not hold the last stable offset, and where the size is unknown",
+        left_out={**_BY_EVALUATION, Output.HISTORY: "an estimate; the metric of the partition has its course"},
+    ),
+    Field(
         name="groups",
         kind=ColumnType.TEXTS,
         meaning="visible consumer groups behind it, most waiting records first; only of suspects, and of what holds the "

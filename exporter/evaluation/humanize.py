@@ -8,6 +8,7 @@ from collections.abc import Sequence
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>|#]")
 _QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 """Texts as repr() quotes them. An apostrophe after a letter begins none."""
+_UNITS_BYTES = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 
@@ -26,6 +27,16 @@ def humanize_duration(duration_ms: int) -> str:
 def humanize_count(count: int, noun: str, plural: str | None = None) -> str:
     """`1 broker`, `2 brokers`, `2,500 partitions`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def humanize_bytes(count: int) -> str:
+    """`1.2 GB`, `640 MB`, `17 kB`, `3 bytes`: units of a thousand."""
+    for name, unit in _UNITS_BYTES:
+        if count >= unit:
+            return (
+                f"{count / unit:.1f} {name}" if count < 10 * unit else f"{count // unit:,} {name}"
+            )  # two digits or more
+    return humanize_count(count, "byte")
 
 
 def humanize_names(names: Sequence[str], *, shown_max: int) -> str:

@@ -17,6 +17,7 @@ from exporter.snapshot import (
     NULL,
     BoolColumn,
     Int64Column,
+    SeenBytes,
     SeenCompletingById,
     Snapshot,
     TopicPartition,
@@ -233,7 +234,8 @@ class Memory:
     """Start of each group's block, by the cluster's clock."""
     completing: SeenCompletingById = field(default_factory=lambda: NOTHING_SEEN)
     """Transactions that a coordinator listed as completing in the last cycle."""
-
+    held: Mapping[TransactionKey, SeenBytes] = field(default_factory=lambda: MappingProxyType({}))
+    """Bytes behind each transaction that holds the last stable offset, as far as they were measured."""
     last_reading: LastReading | None = None
     """Latest reading; None before the first complete view of the cluster's topics."""
 

@@ -51,6 +51,11 @@ def _lag(evaluation: Evaluation, row: int) -> int | None:
     return None if lag < 0 else lag
 
 
+def _held_bytes(evaluation: Evaluation, row: int) -> int | None:
+    held = evaluation.held.get(evaluation.evidence[row].key[:2])
+    return None if held is None or not evaluation.snapshot.open_transactions.holds_back[row] else held.bytes
+
+
 def _groups(evaluation: Evaluation, row: int) -> Any:
     high_watermark = int(evaluation.snapshot.open_transactions.high_watermark[row])
     return waiting_groups(evaluation.snapshot, evaluation.evidence[row], high_watermark, evaluation.memory)
@@ -110,6 +115,7 @@ _OF_ROW: Final[Mapping[str, Value]] = {
         evaluation.usual[row] if evaluation.transactions.is_unusually_long[row] else None
     ),
     "last_stable_offset_lag": _lag,
+    "held_bytes": _held_bytes,
     "groups": _groups,
     "verdict": _verdict,
     "inconclusive_reason": _missing,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 import numpy as np
 
 from exporter.baseline import UsualDuration
+from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Memory
 from exporter.snapshot import (
@@ -270,6 +272,8 @@ class TransactionRow:
     timeout_ms: int | None
     """The transaction's own timeout, None where it was not described."""
     last_stable_offset_lag: int | None
+    held_bytes: int | None = None
+    """Bytes on disk that are held back, an estimate; None if they were not measured."""
     groups: tuple[WaitingGroup, ...] = ()
     """Visible groups behind it, most waiting records first: of suspects, and of those that hold the last stable offset."""
     outcome_evidence: OutcomeEvidence = OutcomeEvidence.NONE
@@ -357,16 +361,16 @@ class Evaluation:
     """The visible groups that a transaction blocks, whatever its verdict; most waiting records first."""
     stuck: tuple[StuckTransaction, ...] = ()
     """Transactions that their coordinators cannot complete, worst first; they may be open on no partition."""
+    held: Mapping[tuple[str, int], HeldBytes] = field(default_factory=dict)
+    """Bytes on disk behind the transactions that hold a last stable offset, by partition, as far as they are known."""
     max_timeout_ms: int
     """The limit used for *late*, without padding."""
     max_timeout_is_fallback: bool
     """True if it could not be read from any broker, and the policy's value is used."""
     has_baseline: bool
-    """False without a baseline."""
     memory: Memory
     """Memory for the next cycle, and for the state file."""
     policy: Policy = Policy()
-    """The settings of this evaluation."""
 
     @property
     def examined_count(self) -> int:
@@ -375,12 +379,10 @@ class Evaluation:
 
     @property
     def open_count(self) -> int:
-        """Open transactions, examined or not."""
         return len(self.transactions.verdict)
 
     @property
     def late_count(self) -> int:
-        """Late ones, examined or not."""
         return int(np.count_nonzero(self.transactions.is_late))
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from exporter.evaluation.humanize import humanize_bytes
 from exporter.evaluation.reasons import outcome_in_words, until_in_words
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
 from exporter.kafka.collect.held_back import HeldBack
@@ -223,11 +224,12 @@ def in_words(plan: Plan, records: HeldBack | None = None) -> str:
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
     seen = outcome_in_words(row) if row.outcome_seen else "unknown, no trace of it was found"
+    on_disk = "" if not row.held_bytes else f"\n  bytes held on disk: about {humanize_bytes(row.held_bytes)}"
     return (
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
         f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "
         f"offset {row.start_offset}.\n"
-        f"  {_of_records(plan, records)}\n"
+        f"  {_of_records(plan, records)}{on_disk}\n"
         f"  transactional id {'unknown' if row.transactional_id is None else repr(row.transactional_id)}, "
         f"verdict {row.verdict.label}\n"
         f"  outcome elsewhere: {seen}\n"

@@ -27,6 +27,7 @@ from exporter.snapshot.coverage import (
     MaxTimeout,
     Visibility,
 )
+from exporter.snapshot.disk import DiskSpace, LogDir, ReplicaSize, SeenBytes
 from exporter.snapshot.identity import UNKNOWN_CLUSTER, ClusterIdentity
 from exporter.snapshot.keys import NO_KEYS, TransactionKey, TransactionKeys, keys_of
 from exporter.snapshot.outcome import EndMarker, EndMarkers

@@ -16,6 +16,7 @@ from exporter.snapshot.coverage import (
     MaxTimeout,
     Visibility,
 )
+from exporter.snapshot.disk import DiskSpace
 from exporter.snapshot.identity import ClusterIdentity
 from exporter.snapshot.outcome import EndMarkers
 from exporter.snapshot.partitions import OpenTransactions, PartitionResult, Partitions, SecondRead
@@ -51,6 +52,8 @@ class Snapshot:
     """Proof by the coordinators; None if no transaction was unverified."""
     impact: Impact | None = None
     """Blocked groups; None if no query was needed."""
+    disk: DiskSpace | None = None
+    """Space on disk behind transactions that hold records back; None if there are none that an earlier cycle has seen."""
     end_markers: EndMarkers | None = None
     """Markers in the logs; None if no log was searched: only an operator's command does it."""
     brokers: tuple[BrokerCoverage, ...]

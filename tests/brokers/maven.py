@@ -28,6 +28,17 @@ POM: Final = """\
   </dependencies>
 </project>
 """
+TIERED_POM: Final = """\
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tiered</groupId><artifactId>tiered</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-storage</artifactId><version>{version}</version>
+      <classifier>test</classifier>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
+  </dependencies>
+</project>
+"""
 DELTA_POM: Final = """\
 <project>
   <modelVersion>4.0.0</modelVersion>
@@ -60,6 +71,11 @@ class BrokersUnavailable(Exception):
 def kafka_jars(version: str) -> Path:
     """The folder with all jars of this Kafka version; the first call on a machine lets Maven fetch them."""
     return _jars(f"kafka-{version}", f"Apache Kafka {version}", POM.format(version=version))
+
+
+def tiered_storage_jars(version: str) -> Path:
+    """The folder with Kafka's own LocalTieredStorage: a remote storage that is a folder."""
+    return _jars(f"tiered-{version}", f"the tests of Kafka's storage {version}", TIERED_POM.format(version=version))
 
 
 def spark_kafka_jars() -> Path:

@@ -24,6 +24,7 @@ from exporter.commands.standstill import (
     in_words,
 )
 from exporter.commands.why import connection_of
+from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
@@ -128,6 +129,14 @@ def test_a_hang_has_its_own_way_out() -> None:
     assert text.endswith(
         "Next: kafka-transaction-exporter abort --topic orders --partition 0 --start-offset 100 --dry-run"
     )
+
+
+def test_bytes_on_disk_are_said_where_they_are_known() -> None:
+    held = HeldBytes(bytes=1_200_000_000, bytes_per_second=None, log_dir_full_ms=None)
+    text = in_words(about_topic(replace(live(), held={ORDERS_0: held}), "orders", 0))
+
+    assert "About 1.2 GB of its log can be neither compacted nor tiered until it ends. Its producer has" in text
+    assert "compacted" not in in_words(about_topic(live(), "orders", 0))
 
 
 def test_a_topic_without_a_transaction() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -17,18 +17,19 @@ from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_a
 from exporter.daemon.state_file import SavedState
 from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
-from exporter.snapshot import ClusterIdentity, CompletingId, SeenCompleting, TransactionKey
+from exporter.snapshot import ClusterIdentity, CompletingId, SeenBytes, SeenCompleting, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 INTEGERS = st.integers(min_value=-1, max_value=2**63 - 1)
 INSTANTS = st.none() | st.integers(min_value=0, max_value=2**63 - 1)
 MEMORIES = st.builds(
-    lambda cluster_id, transactions, blocked, completing: Memory(
+    lambda cluster_id, transactions, blocked, completing, held: Memory(
         cluster_id=cluster_id,
         transactions=RememberedTransactions.of(transactions),
         blocked=MappingProxyType(blocked),
         completing=MappingProxyType(completing),
+        held=MappingProxyType(held),
     ),
     TEXTS,
     st.dictionaries(
@@ -51,6 +52,11 @@ MEMORIES = st.builds(
     st.dictionaries(
         st.builds(CompletingId, TEXTS, INTEGERS),
         st.builds(SeenCompleting, start_ms=INTEGERS, since_ms=INTEGERS),
+        max_size=5,
+    ),
+    st.dictionaries(
+        st.builds(TransactionKey, TEXTS, INTEGERS, INTEGERS, INTEGERS, TEXTS),
+        st.builds(SeenBytes, **{each.name: INTEGERS for each in fields(SeenBytes)}),
         max_size=5,
     ),
 )
@@ -145,6 +151,15 @@ def test_saving_makes_the_folder_and_leaves_no_other_file(tmp_path: Path) -> Non
                 "cluster_id": "",
                 "transactions": [],
                 "blocked": [["g", "t", 0, "1"]],
+            }
+        ).encode(),
+        json.dumps(
+            {
+                "format": state_file.FORMAT,
+                "version": 1,
+                "cluster_id": "",
+                "transactions": [],
+                "held": [["t", 0, 7, 9, "", 1, 2, 3, 4, "5"]],
             }
         ).encode(),
         json.dumps(

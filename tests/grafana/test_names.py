@@ -43,6 +43,10 @@ UNUSED: Final = {
     "kafka_transaction_exporter_transaction_log_records_total": "how many are left says whether it keeps up",
     "kafka_transaction_exporter_transaction_log_transactional_ids": "what they cost is in the graph of the memory",
     "kafka_transaction_exporter_history_newest_timestamp_seconds": "what waits in memory says how much is not on disk",
+    **dict.fromkeys(
+        ("kafka_partition_held_back_bytes", "kafka_log_dir_usable_bytes", "kafka_log_dir_total_bytes"),
+        "of the disk; its alert and panel come next",
+    ),
     "process_virtual_memory_bytes": "an address space that nobody pays for",
     "process_start_time_seconds": "for whoever asks whether it was restarted: no panel is worth it",
     "process_open_fds": "as good as constant: a connection for each broker and scraper",

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from prometheus_client import ProcessCollector
 
+from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.verdicts import InconclusiveReason, OwnerState, Verdict, WaitingGroup
 from exporter.publication.exposition import Exposition, Renderer
 from exporter.publication.publication import Publication, PublishOptions
-from exporter.snapshot import CoordinatorCoverage, MaxTimeout, PartitionResult
+from exporter.snapshot import CoordinatorCoverage, DiskSpace, LogDir, MaxTimeout, PartitionResult
 from exporter.snapshot.origin import Protection
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening, Outcome
@@ -163,6 +164,25 @@ def groups_behind_live_transactions() -> Publication:
     return published(evaluation([Partition(), Partition(partition=1)], [silent, prepared]))
 
 
+def bytes_behind_transactions() -> Publication:
+    """Three partitions hold bytes where two may have a series; one of two brokers is too old to return free space."""
+    rows = [hanging(partition=number, held_bytes=10**number) for number in range(3)]
+    held = {
+        (row.topic, row.partition): HeldBytes(
+            bytes=row.held_bytes or 0, bytes_per_second=50.0, log_dir_full_ms=7_200_000
+        )
+        for row in rows
+    }
+    log_dirs = (
+        LogDir(broker=1, path="/data/kafka", total_bytes=1_000_000, usable_bytes=360_000),
+        LogDir(broker=2, path="/data/kafka", total_bytes=None, usable_bytes=None),
+    )
+    disk = DiskSpace(at_ms=TAKEN_AT_MS, requested=frozenset(held), sizes={}, log_dirs=log_dirs, failures=())
+    full = evaluation([Partition(partition=number) for number in range(3)], rows)
+    full = replace(full, held=held, snapshot=replace(full.snapshot, disk=disk))
+    return published(full, options=PublishOptions(suspects_limit=2))
+
+
 def more_partitions_than_series() -> Publication:
     """Three partitions where two may have a series: only the one with an open transaction has one."""
     partitions = [Partition(partition=number) for number in range(3)]
@@ -216,6 +236,7 @@ SCENARIOS = {
         before_first_cycle,
         more_suspects_than_series,
         groups_behind_live_transactions,
+        bytes_behind_transactions,
         more_partitions_than_series,
         with_transaction_log,
     )

@@ -59,6 +59,7 @@ from tests.publication.builders import (
 from tests.publication.scenarios import (
     SCENARIOS,
     before_first_cycle,
+    bytes_behind_transactions,
     groups_behind_live_transactions,
     healthy,
     partial_coverage,
@@ -417,6 +418,22 @@ def test_only_verdicts_with_a_transaction_are_counted() -> None:
         "inconclusive",
         "open_within_timeout",
     ]
+
+
+def test_bytes_on_disk_are_next_to_the_offsets() -> None:
+    """With their growth and the end of it where they are known; a row that holds no bytes back says nothing of them."""
+    publication = bytes_behind_transactions()
+    assert "bytes held about 100 bytes, 3.0 kB more each minute: its log directory is full in 2 h 0 min" in _text(
+        publication
+    )
+
+    evaluated = publication.evaluation
+    assert evaluated is not None
+    once = {key: replace(each, bytes_per_second=None, log_dir_full_ms=None) for key, each in evaluated.held.items()}
+    assert "bytes held about 10 bytes transactional id" in _text(
+        replace(publication, evaluation=replace(evaluated, held=once))
+    )
+    assert "bytes held" not in _text(three_hangs())
 
 
 def test_a_suspect_shows_all_that_an_operator_needs() -> None:

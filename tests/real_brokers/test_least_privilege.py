@@ -77,6 +77,7 @@ def test_each_missing_grant_costs_what_the_document_says(cluster: GuardedCluster
         "a live transaction": "open_within_timeout",
         "`transaction.max.timeout.ms`": "read",
         "groups that wait": "named",
+        "bytes held on disk": "known",
     }
     assert all(losses(views).values()), "a grant that nothing is lost without is not among the least"
     assert DOCUMENT.read_text().split(BEGINNING)[1].strip() == table(views).strip()

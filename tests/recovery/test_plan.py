@@ -156,6 +156,8 @@ def test_an_operator_reads_what_will_be_written() -> None:
     assert "  outcome elsewhere: aborted. ABORT marker on orders-1. orders-2 was not." in in_words(
         plan_for(Action.ABORT, aborted)
     )
+    on_disk = plan_for(Action.ABORT, row(held_bytes=1_200_000_000))
+    assert "offsets that wait: 42 in all\n  bytes held on disk: about 1.2 GB\n  transactional id" in in_words(on_disk)
     unknown = plan_for(Action.COMPLETE, row(transactional_id=None, last_stable_offset_lag=None))
     assert "transactional id unknown" in in_words(unknown)
     assert "records that are dropped: not counted; offsets that wait: unknown" in in_words(unknown)

@@ -142,7 +142,13 @@ def _view(evaluation: Evaluation) -> View:
         "a live transaction": of(LIVE),
         "`transaction.max.timeout.ms`": "taken to be the fallback" if evaluation.max_timeout_is_fallback else "read",
         "groups that wait": "named" if groups else "not known",
+        "bytes held on disk": "known" if any(row.held_bytes for row in rows.values()) else _unknown(evaluation),
     }
+
+
+def _unknown(evaluation: Evaluation) -> str:
+    disk = evaluation.snapshot.disk
+    return "not known" if disk is None else f"not known ({'; '.join(disk.failures)})"
 
 
 def losses(views: Mapping[str, View]) -> dict[str, dict[str, str]]:

@@ -43,6 +43,7 @@ from exporter.snapshot import (
     UNKNOWN_CLUSTER,
     ClockSource,
     ClusterIdentity,
+    DiskSpace,
     Int32Column,
     MaxTimeout,
     SeenCompletingById,
@@ -104,6 +105,7 @@ class Collector:
         self._metadata = LatestMetadata()
         self._topics = TopicWatch()
         self._log_facts: LogFacts = {}
+        self._disk: DiskSpace | None = None
         self._cluster_clock = ClusterClock(wall_clock, clock)
         self._out_of_touch: set[Address] = set()
         self._source: Address | None = None
@@ -150,6 +152,7 @@ class Collector:
             keys=seen_before,
             completing=completing if scope == EVERYTHING else None,
             log_facts=self._log_facts,
+            disk=self._disk,
         )
         snapshot: Snapshot = self._connections.run(self._collect, client, earlier, scope, progress, search_logs)
         return snapshot
@@ -167,7 +170,7 @@ class Collector:
             self._bootstrap = _bootstrap(kafka)
             self._metadata.cluster = UNKNOWN_CLUSTER
         if reconnect:
-            self._topology = self._producers = None
+            self._topology = self._producers = self._disk = None
             self._out_of_touch.clear()
             self._cycles, self._source, self._out_of_date = 0, None, None
             self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
@@ -271,6 +274,7 @@ class Collector:
         is_doubted = snapshot.proof is not None and snapshot.proof.unconfirmed
         self._cycles = 0 if is_doubted or any(snapshot.open_transactions.unconfirmed) else self._cycles + 1
         self._topology, self._producers = scan.topology, scan.producers
+        self._disk = snapshot.disk
         self.phases = stopwatch.laps()
         return snapshot
 

@@ -80,14 +80,18 @@ async def complete(
     effects, owners = Effects(), dict[int, str]()
     not_open_at_ms: dict[int, int | None] = {}
     ends: Int64Column = np.empty((0, 2), dtype=np.int64)
+    waiting = NOTHING_COMPLETES
     if not len(examined):
         verified = Verification(examined, np.zeros(0, dtype=np.bool_))
         if earlier.completing is not None:
             listings = await list_transactions(client, coordinators_of(scan.topology), states=COMPLETING_STATES)
             coordinators = CoordinatorView(listings)
+            waiting = await completing(client, scan.topology, coordinators.listings, earlier)
             stopwatch.lap("transactions")
     else:
         coordinators, examined, others = await _ask_coordinators(client, examined, earlier)
+        # Before the proof, whose last requests must be the reads of the partitions.
+        waiting = await completing(client, scan.topology, coordinators.listings, earlier)
         stopwatch.lap("transactions")
         if client.remaining_s() > 0:
             verified = await reread_unexplained(client, examined, coordinators)
@@ -95,21 +99,16 @@ async def complete(
             verified = Verification(examined, np.zeros(len(examined), dtype=np.bool_))
             visibility = visibility.with_gap(PAST_DEADLINE)
         stopwatch.lap("proof")
-        now_ms_of_cluster = client.cluster_clock.at_ms(client.clock())
-        owners = dict(await unconfirmed_owners(client, verified, coordinators, now_ms_of_cluster))
+        cluster_ms = client.cluster_clock.at_ms(client.clock())
+        owners = dict(await unconfirmed_owners(client, verified, coordinators, cluster_ms))
         ends = await _partition_ends(client, verified.examined)
         stopwatch.lap("offsets")
-        effects = await find_impact(client, verified, coordinators, ends, now_ms_of_cluster, search_logs=search_logs)
-        not_open_at_ms = await read_before_starts(
-            client, verified, limit.timeout_ms, now_ms_of_cluster, earlier.log_facts
+        effects = await find_impact(
+            client, verified, coordinators, ends, cluster_ms, earlier.disk, search_logs=search_logs
         )
+        not_open_at_ms = await read_before_starts(client, verified, limit.timeout_ms, cluster_ms, earlier.log_facts)
         stopwatch.lap("impact")
         visibility = await with_state_topic(client, scan.topology, visibility)
-    waiting = NOTHING_COMPLETES
-    if earlier.completing is not None:
-        waiting = await completing(
-            client, scan.topology, coordinators.listings, earlier.completing, describes_all=earlier.keys is None
-        )
     open_transactions = _open_transactions(verified, others, ends, owners, not_open_at_ms)
     for gap in client.connections.too_new():
         visibility = visibility.with_gap(gap)
@@ -257,6 +256,7 @@ def _snapshot(
         unclear_producer_ids=coordinators.unclear_producer_ids,
         proof=verified.proof,
         impact=effects.impact,
+        disk=effects.disk,
         end_markers=effects.end_markers,
         brokers=_brokers(topology, scan, exists),
         coordinators=coverage_of(coordinators.listings),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.examined import EarlierCycles
 from exporter.kafka.collect.log_reader import LogBudget, LogReader
 from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.coordinators import Listing, describe
@@ -49,6 +50,8 @@ PARTITIONS_MAX = 200
 """Partitions whose markers a cycle compares."""
 LOG_BYTES_MAX = 16 * MEGABYTE
 """Limit for all logs of a cycle. Usually a marker is in the first piece."""
+SHARE_OF_CYCLE = 0.25
+"""Part of the remaining time of a cycle in which logs are read here."""
 CLOCKS_APART_MS = 1000
 """A marker that is newer than the start by more is of this transaction: brokers' clocks differ by less."""
 
@@ -57,15 +60,16 @@ async def completing(
     client: ClusterClient,
     topology: Topology,
     listings: Iterable[Listing],
-    seen: SeenCompletingById,
-    *,
-    describes_all: bool,
+    earlier: EarlierCycles,
 ) -> Completing:
     """The completing transactions of `listings`.
 
-    Those in `seen` are described, or all; those that were described before have their markers compared. Without a lasting
-    one no request is sent.
+    Those that an earlier cycle has seen are described, or all; those described before have their markers compared.
+    Without a lasting one no request is sent, nor where only some partitions are read.
     """
+    seen = earlier.completing
+    if seen is None:
+        return NOTHING_COMPLETES
     listed = {
         CompletingId(transaction.transactional_id, transaction.producer_id): transaction
         for listing in listings
@@ -73,7 +77,7 @@ async def completing(
     }
     if not listed:
         return NOTHING_COMPLETES
-    lasting = sorted(listed if describes_all else listed.keys() & seen.keys())
+    lasting = sorted(listed if earlier.keys is None else listed.keys() & seen.keys())
     chosen = lasting[:DESCRIBED_MAX]
     described, _ = await describe(client, [listed[identity] for identity in chosen])
     found = [
@@ -99,7 +103,7 @@ async def _compared(
     client: ClusterClient, topology: Topology, lasting: Sequence[CompletingTransaction], seen: SeenCompletingById
 ) -> Sequence[CompletingTransaction]:
     """Compares the markers of those that an earlier cycle has described, and confirms their coordinators afterwards."""
-    limits = _CycleLimits(client, topology)
+    limits = _CycleLimits(client, topology, client.clock() + client.remaining_s() * SHARE_OF_CYCLE)
     old = [each for each in lasting if _was_described(each, seen)]
     if not old:
         return lasting
@@ -140,6 +144,8 @@ class _CycleLimits:
 
     client: ClusterClient
     topology: Topology
+    deadline: float
+    """Instant by the clock of `client`; the proof of hangs comes after it."""
     budget: LogBudget = field(default_factory=lambda: LogBudget(LOG_BYTES_MAX))
     partitions_left: int = PARTITIONS_MAX
 
@@ -194,8 +200,8 @@ async def _marker(
     if known is not None and known.offset is not None and known.finding is not MarkerFinding.MISSING:
         return replace(known, coordinator_epoch=entry.coordinator_epoch)
     limits.partitions_left -= 1
-    if limits.partitions_left < 0:
-        return _unknown(partition, f"{PARTITIONS_MAX} partitions were read in this cycle")
+    if limits.partitions_left < 0 or limits.client.clock() >= limits.deadline:
+        return _unknown(partition, "the limit of this cycle was reached")
     if not _is_of(entry, transaction):
         return _unknown(partition, "its newest marker there may be of an earlier transaction")
     try:
@@ -228,7 +234,7 @@ async def _newest_marker(limits: _CycleLimits, partition: TopicPartition, entry:
         return markers[-1] if markers else None
 
     await reader.read_to_end(
-        lambda: "the limit of the cycle was reached" if limits.budget.bytes_left <= 0 else "",
+        lambda: "the limit" if limits.budget.bytes_left <= 0 or limits.client.clock() >= limits.deadline else "",
         lambda: newest() is not None,
     )
     return newest()

@@ -20,6 +20,7 @@ from exporter.snapshot import (
     COMPLETING_STATES,
     NO_KEYS,
     BoolColumn,
+    DiskSpace,
     SeenCompletingById,
     TransactionKeys,
     TransactionState,
@@ -37,6 +38,8 @@ class EarlierCycles:
     """Transactions that coordinators listed as completing; None where only some partitions are read."""
     log_facts: LogFacts = field(default_factory=dict)
     """Facts from the logs of suspects that were read."""
+    disk: DiskSpace | None = None
+    """The last reading of log directories."""
 
 
 def set_aside(

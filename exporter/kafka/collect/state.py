@@ -14,6 +14,7 @@ from exporter.snapshot import (
     BoolColumn,
     CoordinatorProof,
     CoordinatorTransaction,
+    DiskSpace,
     EndMarkers,
     Impact,
     Int8Column,
@@ -109,9 +110,11 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The consumer groups behind suspects, and the outcome of suspects on other partitions."""
+    """The consumer groups and the space on disk behind transactions, and the outcome of suspects on other partitions."""
 
     impact: Impact | None = None
     """Blocked groups; None if no query was needed."""
+    disk: DiskSpace | None = None
+    """Space on disk; None if nothing is held back."""
     end_markers: EndMarkers | None = None
     """Markers in the logs; None if no log was searched."""

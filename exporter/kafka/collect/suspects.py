@@ -8,13 +8,15 @@ import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.consumer_groups import impact_on
+from exporter.kafka.collect.disk import disk_space
 from exporter.kafka.collect.end_markers import end_markers
 from exporter.kafka.collect.state import CoordinatorView, Effects, ExaminedEntries, Verification
 from exporter.kafka.coordinators import by_producer_id
-from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, Int64Column, holds_back
+from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, DiskSpace, Int64Column, holds_back
 
 HOLDING_MAX = 1000
-"""Live transactions behind which a cycle looks for groups; more partitions make each response of a broker larger."""
+"""Live transactions behind which a cycle looks for groups, and partitions whose size it reads; more partitions make each
+response of a broker larger."""
 OPEN_MAX = 1000
 """Number of open transactions above which a command queries the groups behind suspects only."""
 
@@ -25,10 +27,11 @@ async def find_impact(
     coordinators: CoordinatorView,
     ends: Int64Column,
     now_ms: int,
+    last_disk: DiskSpace | None = None,
     *,
     search_logs: bool,
 ) -> Effects:
-    """Finds the groups behind transactions that are unverified, may be overdue or stuck, or hold records back.
+    """Finds groups and bytes behind transactions that are unverified, may be overdue or stuck, or hold records back.
 
     `ends` (K, 2) are last stable offset and high watermark of each one's partition. `search_logs`: an operator's command,
     which also shows the groups behind all live transactions, and reads the logs of other partitions for the outcome of
@@ -38,17 +41,20 @@ async def find_impact(
     suspected = [examined.at_leader(i) for i in unverified]
     markers = await end_markers(client, examined.topology, suspected) if suspected and search_logs else None
     described = by_producer_id(coordinators.transactions)
-    kept_too_long = (
+    kept_too_long = [
         i
         for i, producer_id in enumerate(examined.entries.producer_id.tolist())
         if is_kept_too_long(described.get(producer_id), now_ms)
-    )
-    holding_back = _holding_back(examined, described, ends)
-    partitions = {examined.partition(i) for i in [*unverified, *kept_too_long, *holding_back]}
+    ]
+    in_doubt = [*unverified, *kept_too_long, *_holding_back(examined, described, ends)]
+    partitions = {examined.partition(i) for i in in_doubt}
+    holds = holds_back(examined.entries.current_txn_start_offset, *ends.T)
+    held = list(dict.fromkeys(examined.partition(i) for i in in_doubt if holds[i]))[:HOLDING_MAX]
     if search_logs and len(examined) <= OPEN_MAX:
         partitions |= {examined.partition(i) for i in range(len(examined))}
     impact = await impact_on(client, examined.topology, sorted(partitions)) if partitions else None
-    return Effects(impact=impact, end_markers=markers)
+    disk = await disk_space(client, examined.topology, held, now_ms, last_disk)
+    return Effects(impact=impact, disk=disk, end_markers=markers)
 
 
 def _holding_back(

@@ -12,6 +12,7 @@ from exporter.publication.page.suspects import (
     GROUPS_SHOWN_MAX,
     SUSPECTS_SHOWN_MAX,
     article,
+    held_back,
     next_step,
     pairs_of,
 )
@@ -46,7 +47,7 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
         ("age", humanize_duration(row.duration_ms)),
     )
     evidence = (
-        ("offsets held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
+        *held_back(row, publication),
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
         ("start offset", str(row.start_offset)),

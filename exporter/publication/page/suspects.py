@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape as _e
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
 from exporter.publication.page.advice import Suspected, advice_of, next_command, plan_commands, runbook_url
 from exporter.publication.page.humanize import humanize_group, humanize_instant
@@ -67,7 +67,7 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     first.append(("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX) or "none seen"))
     evidence = (
         ("idle", humanize_duration(row.idle_ms)),
-        ("offsets held back", "unknown" if row.last_stable_offset_lag is None else f"{row.last_stable_offset_lag:,}"),
+        *held_back(row, publication),
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
         ("start offset", str(row.start_offset)),
@@ -81,6 +81,21 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
 def article(row: TransactionRow, tag: str, content: str) -> str:
     """One transaction of the page; `tag` and `content` are HTML."""
     return f'<article class="suspect"><h3><code>{_e(row.topic)}-{row.partition}</code>{tag}</h3>{content}</article>'
+
+
+def held_back(row: TransactionRow, publication: Publication) -> tuple[tuple[str, str], ...]:
+    """The offsets and bytes that a transaction holds back, with the growth of the bytes where it is known."""
+    lag = row.last_stable_offset_lag
+    offsets = ("offsets held back", "unknown" if lag is None else f"{lag:,}")
+    held = None if publication.evaluation is None else publication.evaluation.held.get(row.key[:2])
+    if row.held_bytes is None:
+        return (offsets,)
+    words = f"about {humanize_bytes(row.held_bytes)}"
+    if held is not None and held.bytes_per_second:
+        words += f", {humanize_bytes(int(held.bytes_per_second * 60))} more each minute"
+    if held is not None and held.log_dir_full_ms is not None:
+        words += f": its log directory is full in {humanize_duration(held.log_dir_full_ms)}"
+    return offsets, ("bytes held", words)
 
 
 def pairs_of(pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
