@@ -15,7 +15,7 @@ from exporter.evaluation.verdicts import Verdict
 from exporter.incidents.incident import EventKind, IncidentEvent, by_time
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.incidents import IncidentPages
-from exporter.publication.page.page import Page, render_page
+from exporter.publication.page.page import NONE_NAMED, Page, render_page
 from exporter.publication.paths import INCIDENTS, path_of
 from exporter.publication.publication import Publication
 from exporter.snapshot import StatePartitionProof
@@ -52,6 +52,26 @@ def _site(publication: Publication) -> Routes:
     routes = Routes(lambda: None)
     routes.publish(Renderer().render(publication), render_page(publication), is_ready=True)
     return routes
+
+
+def test_the_search_shows_only_what_names_the_text(browser: Browser) -> None:
+    """By topic, group or id; a reload keeps it, no request contains it, and a name that is not there gets an answer."""
+    with WebServer("127.0.0.1:0", _site(three_hangs())) as web:
+
+        def searched(text: str) -> str:
+            browser.elements("about:blank")  # another fragment alone loads nothing
+            return browser.elements(f"{web.url}/#search={text}")
+
+        everything, one, nothing, broken = map(searched, ("", "STOCK-7", "nobody", "%"))
+
+    def shown(document: str) -> list[str]:
+        return [card for card in re.findall(r'<article class="suspect"[^>]*>', document) if "hidden" not in card]
+
+    assert (len(shown(everything)), len(shown(one)), len(shown(nothing))) == (3, 1, 0)
+    assert 'id="search">' in everything
+    assert ">1 of 3</output>" in one
+    assert f">{NONE_NAMED}</output>" in nothing
+    assert "<output" in broken
 
 
 def test_a_healthy_cluster_is_green_and_says_what_was_read(browser: Browser) -> None:

@@ -25,6 +25,13 @@ from exporter.publication.publication import Publication
 _REFRESH_SECONDS_MIN = 10
 
 
+NONE_NAMED: Final = "No transaction on this page names it. The command why --group NAME asks Kafka itself."
+SEARCH: Final = (
+    '<p id="search" hidden><label>Who stands still? <input type="search" size="40" '
+    'placeholder="group, topic, transactional id, producer id"></label> '
+    f'<output data-none="{_e(NONE_NAMED)}"></output></p>'
+)
+"""Filters the transactions of the page; hidden where no script runs."""
 HTML: Final = "text/html; charset=utf-8"
 MARKDOWN: Final = "text/markdown; charset=utf-8"
 JSON: Final = "application/json"
@@ -49,7 +56,7 @@ class Page:
 
 def render_page(publication: Publication) -> Page:
     evaluation = publication.evaluation
-    rest = [banner(summarize(evaluation, publication.status))]
+    rest = [banner(summarize(evaluation, publication.status)), SEARCH]
     rest += [suspects_section(publication), stuck_section(publication), blocking_section(publication)]
     if evaluation is not None:
         rest.append(coverage_section(evaluation))

@@ -1,6 +1,7 @@
-"""The only script of the pages: a button that copies a command. The web server's policy allows exactly this text.
+"""The only script of the pages: buttons that copy commands, and a search. The web server's policy allows exactly this text.
 
-A page whose script does not run has no buttons; a click selects a whole command there.
+A page whose script does not run has neither; a click selects a whole command there. The text of the search is in the
+fragment of the address, which no request contains and a reload keeps.
 """
 
 from __future__ import annotations
@@ -18,6 +19,28 @@ for (const command of document.querySelectorAll("code.command")) {
     button.textContent = document.execCommand("copy") ? "copied" : "selected";
   };
   command.before(button);
+}
+const search = document.getElementById("search");
+if (search) {
+  const [input, result] = search.querySelectorAll("input, output");
+  const cards = [...document.querySelectorAll("article.suspect")];
+  const show = () => {
+    const text = input.value.trim().toLowerCase();
+    for (const card of cards) card.hidden = !card.textContent.toLowerCase().includes(text);
+    const count = cards.filter(card => !card.hidden).length;
+    result.textContent = text === "" ? "" : count ? `${count} of ${cards.length}` : result.dataset.none;
+  };
+  window.onhashchange = () => {
+    const given = location.hash.startsWith("#search=") ? location.hash.slice(8) : "";
+    try { input.value = decodeURIComponent(given); } catch { input.value = given; }
+    show();
+  };
+  input.oninput = () => {
+    show();
+    history.replaceState(null, "", input.value ? `#search=${encodeURIComponent(input.value)}` : " ");
+  };
+  search.hidden = false;
+  window.onhashchange();
 }
 """
 SCRIPT_SOURCE = f"'sha256-{base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()}'"

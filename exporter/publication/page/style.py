@@ -71,6 +71,7 @@ dd small{display:block;font-weight:400;color:var(--quiet)}
 .suspect .age dd{font-weight:700}.suspect dt{flex:none;font-size:inherit}
 .command{user-select:all;-webkit-user-select:all;display:block;margin-top:.2rem;background:var(--panel);
  padding:.15rem .5rem;border-radius:.25rem}.command span{white-space:nowrap}
+input{font:inherit;max-width:100%;color:inherit;background:var(--page);border:1px solid var(--line);border-radius:.25rem}
 button{font:inherit;font-size:.85rem;margin-left:.4rem;padding:.05rem .6rem;cursor:pointer;color:var(--link);
  background:var(--page);border:1px solid var(--line);border-radius:.25rem}
 table{border-collapse:collapse;min-width:min(32rem,100%)}
