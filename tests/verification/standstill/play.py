@@ -320,4 +320,4 @@ def _watch(exporter: Exporter, acts: Sequence[Act], pool: ThreadPoolExecutor) ->
                 act.ask()
         time.sleep(PAUSE_S)
     for act in acts:
-        act.scene.each_cycle = None
+        act.scene.stack.close()  # its clients must not meet the restart of the broker
