@@ -33,7 +33,10 @@ LONGEST: Final = (
     *(f"tests/runbooks/test_{name}.py" for name in ("exporter", "transactions", "brokers", "transaction_log")),
     "tests/alerts/test_pasting.py",
     *(f"tests/kafka/collect/test_{name}.py" for name in ("faults",)),
-    *(f"tests/verification/{name}.py" for name in ("hostile/test_hostile", "hostile/test_web", "causes/test_causes")),
+    *(
+        f"tests/verification/{name}.py"
+        for name in ("standstill/test_standstill", "hostile/test_hostile", "hostile/test_web", "causes/test_causes")
+    ),
     *("tests/grafana/test_recorded.py", "tests/publication/test_page_in_browser.py", "tests/alerts/test_timelines.py"),
     *("broker 3.9.1", "tests/test_demo.py", "tests/storage/test_pipeline.py", "tests/storage/test_history.py"),
     *("tests/real_brokers/test_log_reader.py", "tests/test_isolation.py", "tests/helm/test_rendering.py"),

@@ -79,8 +79,16 @@ class Answer:
 
 
 def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
-    """Partition -> the examined transaction at which its last stable offset stands, with something behind it."""
-    held = np.flatnonzero(evaluation.snapshot.open_transactions.holds_back).tolist()
+    """Partition -> the examined transaction at which its last stable offset stands, with something behind it.
+
+    The last stable offset is beyond the start of a transaction whose first records are deleted. It is also beyond one that
+    has just ended; so only a proved hang, which nothing ends, is taken for the former.
+    """
+    open_, count = evaluation.snapshot.open_transactions, evaluation.examined_count
+    starts, stable = open_.current_txn_start_offset[:count], open_.last_stable_offset
+    hangs = np.array([Verdict.ranked(rank).is_hanging for rank in evaluation.transactions.verdict[:count].tolist()])
+    is_cut = (starts < stable) & (stable < open_.high_watermark) & hangs.astype(np.bool_)
+    held = [*np.flatnonzero(is_cut).tolist(), *np.flatnonzero(open_.holds_back).tolist()]
     return {(row.topic, row.partition): row for row in (transaction_row(evaluation, place) for place in held)}
 
 
@@ -286,7 +294,8 @@ _UNTIL: Final[Mapping[Verdict, str]] = {
     Verdict.STUCK_COMPLETING: "Its outcome is decided, and the marker does not come.",
     Verdict.OVERDUE_AT_COORDINATOR: "Its coordinator should have aborted it, and may still do so.",
     Verdict.INCONCLUSIVE: "Whether it will end is not known.",
-    Verdict.COMPLETING: "Its outcome is decided, and its coordinator is writing the marker: wait.",
+    Verdict.COMPLETING: "Its outcome is decided, and its coordinator is writing the marker. If it is so after a minute, it "
+    "is stuck.",
     Verdict.PREPARED_TWO_PHASE_COMMIT: "No time-out ends it: the transaction manager of its application decides.",
 }
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.verdicts import BlockedGroup, TransactionRow
-from exporter.snapshot import UNKNOWN_OFFSET, Snapshot, TopicPartition
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, Snapshot, TopicPartition
 
 MARKER: Final = 1
 """Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too."""
@@ -45,9 +45,20 @@ def is_held(committed_offset: int, last_stable_offset: int, high_watermark: int)
     return stands and last_stable_offset != UNKNOWN_OFFSET
 
 
+def pending_at(snapshot: Snapshot) -> set[TopicPartition]:
+    """Returns the partitions of `__consumer_offsets` on which an offset of a visible group is pending."""
+    residents = () if snapshot.impact is None else snapshot.impact.residents
+    return {(OFFSETS_TOPIC, partition) for partition, _ in residents}
+
+
 def names_of_blocked(rows: Iterable[TransactionRow]) -> set[str]:
-    """The groups that stand still behind these transactions."""
-    return {group.group for row in rows for group in row.groups if group.blocked_since_ms is not None}
+    """The groups that stand still behind these transactions, also those that cannot read their own pending offset."""
+    return {
+        group.group
+        for row in rows
+        for group in row.groups
+        if group.blocked_since_ms is not None or group.committed_offset is None
+    }
 
 
 def remembered_groups(

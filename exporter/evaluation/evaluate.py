@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
-from exporter.evaluation.blocked import blocked_groups, remembered_groups
+from exporter.evaluation.blocked import blocked_groups, pending_at, remembered_groups
 from exporter.evaluation.disk import held_bytes, seen_bytes
 from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
@@ -84,7 +84,7 @@ def evaluate(
             held=seen,
         ),
     )
-    stand_still = {(group.topic, group.partition) for group in blocked}
+    stand_still = {(group.topic, group.partition) for group in blocked} | pending_at(snapshot)
     blocking = (transaction_row(evaluation, row) for row in holding_rows)
     return replace(
         evaluation,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from exporter.evaluation.evidence import Evidence
@@ -11,7 +12,7 @@ from exporter.evaluation.owner import ends_at_ms, owner_state
 from exporter.evaluation.reasons import outcome_seen, sentence, waiting_groups
 from exporter.evaluation.rules import missing_proof
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, StartSource, TransactionRow, Verdict
-from exporter.snapshot import NULL, CoordinatorTransaction
+from exporter.snapshot import NULL, UNKNOWN_OFFSET, CoordinatorTransaction
 
 Value = Callable[[Evaluation, int], Any]
 
@@ -57,8 +58,13 @@ def _held_bytes(evaluation: Evaluation, row: int) -> int | None:
 
 
 def _groups(evaluation: Evaluation, row: int) -> Any:
-    high_watermark = int(evaluation.snapshot.open_transactions.high_watermark[row])
-    return waiting_groups(evaluation.snapshot, evaluation.evidence[row], high_watermark, evaluation.memory)
+    """Returns the groups behind a transaction; it blocks none of them while another one holds the last stable offset."""
+    open_ = evaluation.snapshot.open_transactions
+    stable, high_watermark = int(open_.last_stable_offset[row]), int(open_.high_watermark[row])
+    groups = waiting_groups(evaluation.snapshot, evaluation.evidence[row], high_watermark, evaluation.memory)
+    # The first records of a long one may be deleted: it holds the last stable offset behind its start.
+    is_behind_another = UNKNOWN_OFFSET < stable < int(open_.current_txn_start_offset[row])
+    return tuple(replace(group, blocked_since_ms=None) for group in groups) if is_behind_another else groups
 
 
 def _reason(evaluation: Evaluation, row: int) -> str:

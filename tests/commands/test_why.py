@@ -91,6 +91,17 @@ def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: G
     )
 
 
+def test_a_hang_whose_first_records_are_deleted_holds_its_readers() -> None:
+    """The last stable offset is beyond its start then; a live one that looks so has ended between two reads."""
+    entry = Entry(start_offset=90, last_stable_offset=100, high_watermark=150, second_read=SecondRead.UNCHANGED)
+    hang = evaluate(snapshot([entry], proof=proof()), Memory(), Policy())
+    alive = evaluate(snapshot([entry], transactions=(transaction(),)), Memory(), Policy())
+
+    assert [hold.row.start_offset for hold in about_group(hang, "readers", {ORDERS_0: AT_LSO}).holds] == [90]
+    assert [hold.row.verdict.is_hanging for hold in about_topic(hang, "orders", None).holds] == [True]
+    assert about_topic(alive, "orders", None).holds == ()
+
+
 def test_a_group_without_offsets_cannot_be_seen() -> None:
     assert in_words(about_group(live(), "flink", {})) == (
         "No open transaction holds group flink. It has committed no offset to Kafka: where it stands cannot be seen."

@@ -66,7 +66,8 @@ def test_a_transaction_that_is_not_a_suspect_blocks_no_group() -> None:
     assert result.blocked_groups == ()
 
 
-def test_two_suspects_on_a_partition_block_a_group_once() -> None:
+def test_of_two_suspects_on_a_partition_the_first_one_blocks_a_group() -> None:
+    """An abort of the second one would let nobody read on."""
     entries = [
         HANG,
         Entry(
@@ -79,8 +80,19 @@ def test_two_suspects_on_a_partition_block_a_group_once() -> None:
     ]
     result = evaluate(snapshot(entries, proof=proof(), impact=at(100)), Memory(), Policy())
 
-    assert len(result.suspects) == 2
     assert result.blocked_groups == (READERS,)
+    assert {row.start_offset: [group.blocked_since_ms for group in row.groups] for row in result.suspects} == {
+        100: [NOW_MS],
+        120: [None],
+    }
+
+
+def test_a_hang_whose_first_records_are_deleted_blocks_where_the_log_begins() -> None:
+    """The last stable offset is never before the log: it is behind the start of the transaction that holds it."""
+    result = evaluate(hang(at(100), entry=replace(HANG, start_offset=90)), Memory(), Policy())
+
+    assert result.blocked_groups == (READERS,)
+    assert [group.blocked_since_ms for group in result.suspects[0].groups] == [NOW_MS]
 
 
 def test_the_first_cycle_is_remembered_and_forgotten_with_the_block() -> None:

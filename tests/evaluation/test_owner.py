@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.owner import owner_state, silent_ms
 from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, TransactionRow, Verdict
-from exporter.snapshot import NULL, TIMEOUT_MS_TWO_PHASE_COMMIT, GroupOffset, Impact
+from exporter.snapshot import NULL, OFFSETS_TOPIC, TIMEOUT_MS_TWO_PHASE_COMMIT, GroupOffset, Impact
 from tests.evaluation.builders import (
     MINUTE_MS,
     MONOTONIC_MS,
@@ -20,6 +21,7 @@ from tests.evaluation.builders import (
     Entry,
     evidence,
     listed,
+    partitions_of,
     snapshot,
     transaction,
 )
@@ -76,6 +78,26 @@ def test_nobody_is_blocked(sentence: str, entry: Entry, policy: Policy, owned: d
     evaluation = look(entry, policy=policy, **owned)
 
     assert (evaluation.blocking, evaluation.blocked_groups) == ((), ()), sentence
+
+
+@pytest.mark.parametrize(
+    ("residents", "names"), [(((0, "readers"),), {"readers"}), (((1, "others"),), set()), ((), set())]
+)
+def test_a_group_with_an_offset_pending_in_a_live_transaction_stands_still(
+    residents: tuple[tuple[int, str], ...], names: set[str]
+) -> None:
+    """Its consumers cannot read where they were. No position of a group on the partition itself is needed for that."""
+    offsets = (OFFSETS_TOPIC, 0)
+    live = transaction(start_ms=BEGAN_MS, timeout_ms=TIMEOUT_MS, partitions=frozenset({offsets}))
+    taken = replace(
+        snapshot([Entry()], transactions=(live,), impact=Impact(offsets=(), residents=residents, failures=())),
+        partitions=partitions_of([offsets]),
+    )
+    evaluation = evaluate(taken, Memory(), Policy())
+
+    assert names_of_blocked(evaluation.blocking) == names
+    assert len(evaluation.blocking) == len(names)
+    assert evaluation.suspects == ()
 
 
 @pytest.mark.parametrize(
