@@ -51,6 +51,7 @@ def _now_try(bootstrap: str, url: str, start_offset: int) -> str:
         f"    {program} find-hanging --bootstrap-server {bootstrap}\n"
         f"    {program} abort {place} --start-offset {start_offset} --dry-run\n"
         f"    {program} abort {place} --start-offset {start_offset}\n"
+        f"    before the page's own commands: export PATH={program.parent}:$PATH\n"
         f"    status page: {url}/   incidents: {url}/incidents   metrics: {url}/metrics\n"
     )
 

@@ -17,7 +17,7 @@ from exporter.evaluation.humanize import humanize_bytes, humanize_count, humaniz
 from exporter.evaluation.reasons import until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.table import transaction_row
-from exporter.evaluation.verdicts import Evaluation, StuckTransaction, TransactionRow, Verdict
+from exporter.evaluation.verdicts import Evaluation, StartSource, StuckTransaction, TransactionRow, Verdict
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 
@@ -73,9 +73,16 @@ class Answer:
     connection: tuple[str, ...] = ()
     """Options by which the next command finds the cluster, as they were given."""
 
+    blocked_after_ms: int = 0
+    """A live transaction that is open for less holds nobody up yet (`blocked.after`)."""
+
     @property
     def is_held(self) -> bool:
-        return bool(self.holds or self.stuck)
+        return bool(self.stuck) or not all(self.is_young(hold.row) for hold in self.holds)
+
+    def is_young(self, row: TransactionRow) -> bool:
+        is_live = row.verdict in {Verdict.OPEN_WITHIN_TIMEOUT, Verdict.COMPLETING}
+        return is_live and row.start_source is StartSource.COORDINATOR and row.duration_ms < self.blocked_after_ms
 
 
 def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
@@ -236,15 +243,24 @@ def _nothing(answer: Answer) -> str:
 def _paragraph(answer: Answer, hold: Hold) -> str:
     row = hold.row
     named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
-    opened = f"open from offset {row.start_offset} on for {humanize_duration(row.duration_ms)}"
+    opened = f"open from offset {row.start_offset} on for {_age(row)}"
     behind = f"behind a transaction of producer {row.producer_id}{named} {opened} (verdict {row.verdict.label})"
     lines = [
         f"{_who(answer, hold)} {behind}. {row.reason}",
         " ".join(filter(None, (_waiting(hold), _on_disk(row), _until(row)))),
-        _effect(row),
-        f"Next: {_command(row, answer.connection)}",
+        *([_YOUNG] if answer.is_young(row) else [_effect(row), f"Next: {_command(row, answer.connection)}"]),
     ]
     return "\n".join(filter(None, lines))
+
+
+_YOUNG: Final = "It is young, which is normal. If it is still open in a minute, run this again."
+
+
+def _age(row: TransactionRow) -> str:
+    """A command has just seen it first, where its start is not visible."""
+    if row.start_source is StartSource.FIRST_SEEN and row.idle_ms > row.duration_ms:
+        return f"at least {humanize_duration(row.idle_ms)}, by its last write"
+    return humanize_duration(row.duration_ms)
 
 
 def _who(answer: Answer, hold: Hold) -> str:
@@ -304,7 +320,12 @@ def _effect(row: TransactionRow) -> str:
     """Says what they will read next."""
     if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
         return ""
-    return "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
+    effect = "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
+    if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT:
+        return effect
+    return (
+        f"{effect} A restart of its application with the same id ends it; terminate it only if that does not come back."
+    )
 
 
 def _command(row: TransactionRow, connection: tuple[str, ...]) -> str:

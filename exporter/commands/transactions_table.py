@@ -49,7 +49,8 @@ def render_tables(
         for row in rows
     ]
     read = "\n".join(
-        f"{'' if name is None else f'{printable(name)}: '}{summary(evaluation)}" for name, evaluation, _ in found
+        f"{'' if name is None else f'{printable(name)}: '}{summary(evaluation, rows)}"
+        for name, evaluation, rows in found
     )
     stuck = [each for _, evaluation, _ in found for each in evaluation.stuck]
     read = "\n\n".join([*(printable(f"Stuck at its coordinator: {stuck_in_words(each)}") for each in stuck), read])
@@ -73,7 +74,7 @@ def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> s
     return table_for_people(headings, shown, with_evidence)
 
 
-def summary(evaluation: Evaluation) -> str:
+def summary(evaluation: Evaluation, rows: Sequence[TransactionRow] = ()) -> str:
     """Returns a sentence about the partitions read, and the open transactions."""
     snapshot = evaluation.snapshot
     partitions = snapshot.partitions
@@ -85,13 +86,13 @@ def summary(evaluation: Evaluation) -> str:
     return (
         f"Cluster {snapshot.cluster_id}: {read} of {wanted} read{aside} in {took}, "
         f"{humanize_count(evaluation.open_count, 'open transaction')}, {evaluation.late_count} late, "
-        f"{humanize_count(evaluation.suspect_count, 'suspect')}.{_behind_live(evaluation)}"
+        f"{humanize_count(evaluation.suspect_count, 'suspect')}.{_behind_live(evaluation, rows)}"
     )
 
 
-def _behind_live(evaluation: Evaluation) -> str:
-    """Says that groups are blocked although no suspect is there to name them."""
-    if not evaluation.blocking:
+def _behind_live(evaluation: Evaluation, rows: Sequence[TransactionRow]) -> str:
+    """Says that groups are blocked although none of the printed rows names them."""
+    if {row.key for row in evaluation.blocking} <= {row.key for row in rows}:
         return ""
     behind = humanize_count(len(evaluation.blocking), "live transaction")
     groups = humanize_count(len(names_of_blocked(evaluation.blocking)), "consumer group")

@@ -51,7 +51,7 @@ def run(context: Context, settings: Settings) -> int:
 def _explain(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
     examiner = Examiner(collector, policy(settings), search_logs=False)
     evaluation, answer = _answer(options, collector, examiner)
-    answer = replace(answer, connection=connection_of(options))
+    answer = replace(answer, connection=connection_of(options), blocked_after_ms=evaluation.policy.blocked_after_ms)
     if options.format == "json":
         print(as_json(document(evaluation, answer)))
     else:

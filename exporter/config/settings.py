@@ -114,7 +114,7 @@ class BlockedSettings:
         "blocked.owner_silent_after",
         values.POSITIVE_DURATION,
         "An owner that has written nothing for longer is silent, if its transaction is open for longer than is usual. "
-        "Where that is unknown, a quarter of its time-out must have passed, too.",
+        "Where that is unknown, it must have been silent for a quarter of its time-out.",
         default="1m",
     )
 

@@ -223,7 +223,7 @@ def in_words(plan: Plan, records: HeldBack | None = None) -> str:
     """The question to the operator; with the numbers of records where they were counted."""
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
-    seen = outcome_in_words(row) if row.outcome_seen else "unknown, no trace of it was found"
+    seen = outcome_in_words(row) if row.outcome_seen else "none: no trace of it was found"
     on_disk = "" if not row.held_bytes else f"\n  bytes held on disk: about {humanize_bytes(row.held_bytes)}"
     return (
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "

@@ -65,9 +65,10 @@ def test_a_group_is_told_behind_whom_it_stands_and_until_when() -> None:
         "Group readers stands at offset 100 of orders-0, behind a transaction of producer 7, transactional id 'app-1', "
         "open from offset 100 on for 2 min 0 s (verdict open_within_timeout). Coordinator 1 has transactional id 'app-1' "
         "Ongoing at epoch 3 with orders-0 among its partitions, 120 s old, time-out 900 s.\n"
-        "50 offsets wait for it. Its producer has written nothing for 1 min 30 s, by its own clock. "
+        "50 offsets wait for it. The last write of its producer is 1 min 30 s old, by the producer's clock. "
         "Its coordinator aborts it in 13 min 10 s unless its producer ends it before.\n"
-        "After an abort its own records are skipped, after a commit they are read; those behind it are read then.\n"
+        "After an abort its own records are skipped, after a commit they are read; those behind it are read then. "
+        "A restart of its application with the same id ends it; terminate it only if that does not come back.\n"
         "Next: kafka-transaction-exporter force-terminate --transactional-id app-1 --dry-run"
     )
 
@@ -89,6 +90,16 @@ def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: G
         f"No open transaction holds group readers on its partition; its lag of {position.lag} offset"
         f"{'' if position.lag == 1 else 's'} is its own."
     )
+
+
+def test_a_young_transaction_holds_nobody_yet() -> None:
+    """Every busy group stands in one now and then: nobody is to terminate its owner."""
+    answer = replace(about_group(live(start_ms=NOW_MS - 5000), "readers", {ORDERS_0: AT_LSO}), blocked_after_ms=30_000)
+    lasting = replace(about_group(live(), "readers", {ORDERS_0: AT_LSO}), blocked_after_ms=30_000)
+
+    assert (answer.is_held, lasting.is_held) == (False, True)
+    assert "It is young, which is normal." in in_words(answer)
+    assert "Next:" not in in_words(answer)
 
 
 def test_a_hang_whose_first_records_are_deleted_holds_its_readers() -> None:
@@ -146,7 +157,7 @@ def test_bytes_on_disk_are_said_where_they_are_known() -> None:
     held = HeldBytes(bytes=1_200_000_000, bytes_per_second=None, log_dir_full_ms=None)
     text = in_words(about_topic(replace(live(), held={ORDERS_0: held}), "orders", 0))
 
-    assert "About 1.2 GB of its log can be neither compacted nor tiered until it ends. Its producer has" in text
+    assert "About 1.2 GB of its log can be neither compacted nor tiered until it ends. The last write of its" in text
     assert "compacted" not in in_words(about_topic(live(), "orders", 0))
 
 

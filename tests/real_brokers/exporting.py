@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from unittest.mock import patch
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -171,9 +171,13 @@ def metrics(url: str) -> str:
         return ""
 
 
+AT_ONCE: Final = {"KAFKA_TRANSACTION_EXPORTER__BLOCKED__AFTER": "1ms"}
+"""Transactions of tests are young, and a young one holds nobody yet."""
+
+
 def ask_why(cluster: KafkaCluster, folder: Path, *question: str) -> dict[str, Any]:
     """The answer of `why` to this question."""
-    done = called(folder, "why", "--bootstrap-server", cluster.bootstrap, *question, "--format", "json")
+    done = called(folder, "why", "--bootstrap-server", cluster.bootstrap, *question, "--format", "json", **AT_ONCE)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer

@@ -9,7 +9,7 @@ from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.groups import commit, read_to_the_end
 from tests.conftest import FreshName, MakeTopic
-from tests.real_brokers.exporting import ask_why, called
+from tests.real_brokers.exporting import AT_ONCE, ask_why, called
 
 
 def test_a_group_behind_a_live_transaction(
@@ -32,7 +32,9 @@ def test_a_group_behind_a_live_transaction(
                 ("--producer-id", str(transaction["producer_id"])),
             )
         ]
-        status = called(tmp_path, "why", "--bootstrap-server", broker.bootstrap, "--group", group, "--exit-code")
+        status = called(
+            tmp_path, "why", "--bootstrap-server", broker.bootstrap, "--group", group, "--exit-code", **AT_ONCE
+        )
     after = ask_why(broker, tmp_path, "--group", group)
     of_id = ask_why(broker, tmp_path, "--transactional-id", owner)
 

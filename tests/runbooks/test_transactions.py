@@ -233,8 +233,12 @@ def test_blocks_consumers(guarded: GuardedCluster, desk: Desk, make_topic: MakeT
 def test_blocks_group(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
     """The same, seen by the group's owner."""
     hang = blocking(guarded, desk, make_topic, fresh_name)
+    group = desk.variables["GROUP"]
     with desk.reading("KafkaTransactionBlocksGroup") as operator:
-        until_it_is_free(operator, hang)
+        operator.pastes("why", shows="hanging_not_in_transaction")
+        operator.pastes("kafka-consumer-groups.sh", shows=group)
+        follow_the_hang(desk)
+        operator.pastes("why", shows=f"No open transaction holds group {group}")
     assert committed_records(guarded, hang.topic, 5) == [1, 2, 3, 4, 5]
 
 

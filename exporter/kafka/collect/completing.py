@@ -203,7 +203,8 @@ async def _marker(
     if limits.partitions_left < 0 or limits.client.clock() >= limits.deadline:
         return _unknown(partition, "the limit of this cycle was reached")
     if not _is_of(entry, transaction):
-        return _unknown(partition, "its newest marker there may be of an earlier transaction")
+        why = "its newest marker there may be of an earlier transaction"
+        return replace(_unknown(partition, why), coordinator_epoch=entry.coordinator_epoch)
     try:
         marker = await _newest_marker(limits, partition, entry)
     except BrokerFault as fault:
