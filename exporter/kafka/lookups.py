@@ -121,6 +121,12 @@ async def _describe_at_any(client: ClusterClient, transactional_id: str) -> Coor
     )
 
 
+_NO_COORDINATOR = (
+    "no broker is the coordinator of group {} now: it moves, run it again; or no group has ever committed offsets here, "
+    "and __consumer_offsets does not exist"
+)
+
+
 async def committed_by(client: ClusterClient, group: str) -> tuple[int, dict[TopicPartition, int]]:
     """The coordinator of a group, and the committed offsets there. Raises BrokerFault and KafkaRequestError.
 
@@ -148,7 +154,7 @@ async def committed_by(client: ClusterClient, group: str) -> tuple[int, dict[Top
     for answer in answers:
         if isinstance(answer, BrokerFault):
             raise answer
-    raise KafkaRequestError("NOT_COORDINATOR", f"no broker is the coordinator of group {group} now: run it again")
+    raise KafkaRequestError("NOT_COORDINATOR", _NO_COORDINATOR.format(group))
 
 
 async def describe_at(client: ClusterClient, coordinator: int, transactional_id: str) -> CoordinatorTransaction:

@@ -27,6 +27,7 @@ from tests.alerts.monitoring import Alert, Receiver, monitoring, quick_durations
 from tests.alerts.pasting import IN_POD, ON_HOST, Pasted, Shell, fences_for, first_command, lines_for, variables_in
 from tests.alerts.replay import hurried, replaying, replays
 from tests.brokers.cluster import KafkaCluster
+from tests.brokers.groups import commit
 from tests.brokers.ports import free_ports
 from tests.helm.chart import render_values
 from tests.helm.manifests import Manifest, only
@@ -226,10 +227,11 @@ class Installed:
 @pytest.fixture(scope="module")
 @starts("broker")
 def orders() -> Iterator[KafkaCluster]:
-    """A cluster with the topic of the time lines, and with a transaction in its log."""
+    """A cluster with the topic of the time lines, a transaction in its log, and a group."""
     with KafkaCluster("4.3.1") as cluster:
         cluster.topics.create("orders", partitions=4)
         run_transaction(cluster.bootstrap, "billing-1", [("orders", 3)])
+        commit(cluster, "payments", "orders", 3)
         yield cluster
 
 

@@ -64,11 +64,11 @@ def planted(cluster: KafkaCluster) -> Iterator[None]:
 
 
 def comparable(exposition: str) -> list[str]:
-    """Without what a clock or this process has a part in, and the check of the controller that new connections begin with:
+    """Without what clock, disk and process have a part in, and the check of the controller that connections begin with:
     an executor may have several processes of Python, each with connections of its own.
     """
     lines = [line for line in exposition.splitlines() if "process_" not in line and "DescribeQuorum" not in line]
-    return [line.rpartition(" ")[0] if "_seconds" in line else line for line in lines]
+    return [line.rpartition(" ")[0] if "_seconds" in line or "_usable_bytes" in line else line for line in lines]
 
 
 def cycles(daemon: Daemon, count: int) -> None:
