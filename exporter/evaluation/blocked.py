@@ -81,5 +81,5 @@ def _ends(snapshot: Snapshot, rows: Iterable[int]) -> Mapping[TopicPartition, tu
         stable, high_watermark = int(open_.last_stable_offset[row]), int(open_.high_watermark[row])
         at = int(open_.partition_row[row])
         if UNKNOWN_OFFSET not in {stable, high_watermark}:
-            ends[partitions.topics[partitions.topic[at]], int(partitions.partition[at])] = (stable, high_watermark)
+            ends[partitions.name(at)] = stable, high_watermark
     return ends

@@ -9,7 +9,7 @@ and on a tiered topic, whose first offsets are in remote storage; a command has 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,24 +29,28 @@ class HeldBytes:
     """Time until the log directory is full at the growth of all its held partitions; None if unknown or not growing."""
 
 
-def seen_bytes(snapshot: Snapshot, memory: Memory) -> Mapping[TransactionKey, SeenBytes]:
-    """Returns the estimates for the next cycle; earlier ones where this cycle has read no size."""
+def seen_bytes(
+    snapshot: Snapshot, memory: Memory, keys: Sequence[TransactionKey]
+) -> Mapping[TransactionKey, SeenBytes]:
+    """Returns the estimates for the next cycle; earlier ones where this cycle has read no size.
+
+    `keys` has one for each examined transaction (K).
+    """
     open_, partitions, disk = snapshot.open_transactions, snapshot.partitions, snapshot.disk
     known = memory.held if memory.cluster_id == snapshot.cluster_id else {}
-    seen = {
-        key: before
-        for key, before in known.items()
-        if (at := partitions.row(key.topic, key.partition)) is not None and not partitions.was_read[at]
-    }
+    seen = {}
     for row in np.flatnonzero(open_.holds_back).tolist():
-        at = int(open_.partition_row[row])
-        start, high_watermark = int(open_.current_txn_start_offset[row]), int(open_.high_watermark[row])
-        key = TransactionKey(*partitions.name(at), int(open_.producer_id[row]), start, partitions.topic_id(at))
+        key = keys[row]
         replica = None if disk is None else disk.sizes.get(key[:2])
         if disk is not None and replica is not None:
-            seen[key] = estimate(known.get(key), replica, disk.at_ms, start, high_watermark)
+            high_watermark = int(open_.high_watermark[row])
+            seen[key] = estimate(known.get(key), replica, disk.at_ms, key.start_offset, high_watermark)
         elif key in known:
             seen[key] = known[key]
+    was_read = partitions.was_read
+    for key, before in known.items():
+        if key not in seen and (at := partitions.row(key.topic, key.partition)) is not None and not was_read[at]:
+            seen[key] = before
     return seen
 
 

@@ -62,7 +62,7 @@ def evaluate(
     suspect_rows = _suspect_rows(transactions, len(evidence))
     holding_rows = _holding_rows(snapshot, transactions, policy)
     blocked = blocked_groups(snapshot, [*suspect_rows, *holding_rows], memory)
-    seen = seen_bytes(snapshot, memory)
+    seen = seen_bytes(snapshot, memory, [e.key for e in evidence])
     evaluation = Evaluation(
         snapshot=snapshot,
         transactions=transactions,
@@ -85,10 +85,10 @@ def evaluate(
         ),
     )
     stand_still = {(group.topic, group.partition) for group in blocked} | pending_at(snapshot)
-    blocking = (transaction_row(evaluation, row) for row in holding_rows)
+    blocking = (transaction_row(evaluation, row) for row in holding_rows if evidence[row].key[:2] in stand_still)
     return replace(
         evaluation,
-        blocking=tuple(sorted((row for row in blocking if row.key[:2] in stand_still), key=by_impact)),
+        blocking=tuple(sorted(blocking, key=by_impact)),
         suspects=tuple(sorted((transaction_row(evaluation, row) for row in suspect_rows), key=by_impact)),
         longest_others=tuple(transaction_row(evaluation, row) for row in _longest_others(transactions, len(evidence))),
     )

@@ -189,7 +189,7 @@ class OpenTransactions(ProducerEntries):
         """K."""
         return len(self.second_read)
 
-    @property
+    @cached_property
     def holds_back(self) -> BoolColumn:
         """(K,) as `holds_back`."""
         starts = self.current_txn_start_offset[: self.examined_count]
