@@ -14,8 +14,9 @@ from kafka.protocol.api_key import ApiKey
 from exporter.commands.arguments import COMMANDS, build_parser
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, load
-from exporter.evaluation.verdicts import InconclusiveReason, MarkersState, OutcomeEvidence, Verdict
+from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Verdict
 from exporter.publication.metrics.table import METRICS
+from exporter.snapshot import MarkerFinding
 from tests.helm.chart import run_helm
 from tests.symbols import missing
 
@@ -260,7 +261,7 @@ def test_every_verdict_and_every_reason_is_explained() -> None:
     """`docs/verdicts.md` has a row for each, and for nothing else."""
     text = (ROOT / "docs" / "verdicts.md").read_text()
     rows = set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE)) - {"outcome_evidence", "markers"}
-    outcomes = {outcome.value for outcome in OutcomeEvidence} | {state.value for state in MarkersState}
+    outcomes = {outcome.value for outcome in OutcomeEvidence} | {state.value for state in MarkerFinding}
 
     named = {verdict.label for verdict in Verdict} | {reason.value for reason in InconclusiveReason} | outcomes
     assert rows == named, f"add rows for {named - rows}, remove those of {rows - named}"

@@ -10,7 +10,7 @@ from typing import Final
 
 from exporter.evaluation.humanize import humanize_duration, humanize_names
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import MarkersState, Policy, StuckTransaction
+from exporter.evaluation.verdicts import Policy, StuckTransaction
 from exporter.snapshot import (
     NOTHING_SEEN,
     STATE_TOPIC,
@@ -55,7 +55,7 @@ def stuck_transactions(snapshot: Snapshot, memory: Memory, policy: Policy) -> tu
                 markers=each.markers,
             )
         )
-    order = list(MarkersState)
+    order = list(MarkerFinding)
     return tuple(
         sorted(stuck, key=lambda each: (order.index(each.markers_state), -each.stuck_ms, each.transactional_id))
     )

@@ -17,6 +17,7 @@ from exporter.snapshot import (
     Int8Column,
     Int32Column,
     Int64Column,
+    MarkerFinding,
     PendingMarker,
     Snapshot,
     TransactionKey,
@@ -292,18 +293,6 @@ class TransactionRow:
         return TransactionKey(self.topic, self.partition, self.producer_id, self.start_offset, self.topic_id)
 
 
-class MarkersState(Enum):
-    """The markers of a stuck transaction, worst first. The values are published."""
-
-    CONTRADICTED = "contradicted"
-    """A partition has the opposite marker: a commit is lost, or an abort is visible."""
-    MISSING = "missing"
-    """A partition is still open."""
-    UNKNOWN = "unknown"
-    AS_DECIDED = "as_decided"
-    """Every marker is in its log; only the coordinator does not know."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckTransaction:
     """A transaction that its coordinator cannot complete. Durations and instants in ms."""
@@ -326,12 +315,10 @@ class StuckTransaction:
     """One for each partition that the coordinator waits for."""
 
     @property
-    def markers_state(self) -> MarkersState:
+    def markers_state(self) -> MarkerFinding:
+        """The worst finding; AS_DECIDED without one, since only the coordinator does not know then."""
         findings = {marker.finding for marker in self.markers}
-        for state in MarkersState:
-            if state is not MarkersState.AS_DECIDED and any(finding.value == state.value for finding in findings):
-                return state
-        return MarkersState.AS_DECIDED
+        return next((finding for finding in MarkerFinding if finding in findings), MarkerFinding.AS_DECIDED)
 
     @property
     def refused_epoch(self) -> int:
@@ -379,10 +366,12 @@ class Evaluation:
 
     @property
     def open_count(self) -> int:
+        """Open transactions, examined or not."""
         return len(self.transactions.verdict)
 
     @property
     def late_count(self) -> int:
+        """Late ones, examined or not."""
         return int(np.count_nonzero(self.transactions.is_late))
 
     @property

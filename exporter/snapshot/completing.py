@@ -15,10 +15,13 @@ from exporter.snapshot.transactions import CoordinatorTransaction
 
 
 class MarkerFinding(Enum):
-    """The end marker of a completing transaction in a partition's log, compared with the decision. Published values."""
+    """The end marker of a completing transaction in a partition's log, compared with the decision. Worst first.
+
+    The values are published, for one marker and as the worst of a transaction.
+    """
 
     CONTRADICTED = "contradicted"
-    """The log has the opposite marker: ABORT for a commit, or COMMIT for an abort."""
+    """The log has the opposite marker: a commit is lost, or an abort is visible."""
     MISSING = "missing"
     """The transaction is open there."""
     UNKNOWN = "unknown"

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.stuck import stuck_in_words
-from exporter.evaluation.verdicts import MarkersState, Policy
+from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import (
     Completing,
     MarkerFinding,
@@ -81,14 +81,14 @@ def test_the_memory_of_another_cluster_is_not_used() -> None:
 @pytest.mark.parametrize(
     ("findings", "worst"),
     [
-        ([], MarkersState.AS_DECIDED),
-        ([MarkerFinding.AS_DECIDED], MarkersState.AS_DECIDED),
-        ([MarkerFinding.AS_DECIDED, MarkerFinding.UNKNOWN], MarkersState.UNKNOWN),
-        ([MarkerFinding.MISSING, MarkerFinding.UNKNOWN], MarkersState.MISSING),
-        ([MarkerFinding.MISSING, MarkerFinding.CONTRADICTED], MarkersState.CONTRADICTED),
+        ([], MarkerFinding.AS_DECIDED),
+        ([MarkerFinding.AS_DECIDED], MarkerFinding.AS_DECIDED),
+        ([MarkerFinding.AS_DECIDED, MarkerFinding.UNKNOWN], MarkerFinding.UNKNOWN),
+        ([MarkerFinding.MISSING, MarkerFinding.UNKNOWN], MarkerFinding.MISSING),
+        ([MarkerFinding.MISSING, MarkerFinding.CONTRADICTED], MarkerFinding.CONTRADICTED),
     ],
 )
-def test_the_worst_marker_counts(findings: list[MarkerFinding], worst: MarkersState) -> None:
+def test_the_worst_marker_counts(findings: list[MarkerFinding], worst: MarkerFinding) -> None:
     """An unread marker is never as decided."""
     assert stuck(*(marker(finding, number) for number, finding in enumerate(findings))).markers_state is worst
 

@@ -6,17 +6,18 @@ from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.stuck import stuck_in_words
-from exporter.evaluation.verdicts import MarkersState, StuckTransaction
+from exporter.evaluation.verdicts import StuckTransaction
 from exporter.publication.page.advice import address_of, why_command
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import SUSPECTS_SHOWN_MAX, pairs_of
 from exporter.publication.publication import Publication
+from exporter.snapshot import MarkerFinding
 
 RUNBOOKS = {
-    MarkersState.CONTRADICTED: "KafkaTransactionOutcomeContradicted",
+    MarkerFinding.CONTRADICTED: "KafkaTransactionOutcomeContradicted",
     **dict.fromkeys(
-        (MarkersState.MISSING, MarkersState.UNKNOWN, MarkersState.AS_DECIDED), "KafkaTransactionProducerCannotStart"
+        (MarkerFinding.MISSING, MarkerFinding.UNKNOWN, MarkerFinding.AS_DECIDED), "KafkaTransactionProducerCannotStart"
     ),
 }
 
@@ -37,7 +38,7 @@ def stuck_section(publication: Publication) -> str:
 
 
 def _stuck(stuck: StuckTransaction, publication: Publication) -> str:
-    level = Severity.BAD if stuck.markers_state is MarkersState.CONTRADICTED else Severity.WARNING
+    level = Severity.BAD if stuck.markers_state is MarkerFinding.CONTRADICTED else Severity.WARNING
     runbook = address_of(RUNBOOKS[stuck.markers_state], publication.options.runbook_url)
     evidence = (
         ("state", f"{stuck.state.value} for {humanize_duration(stuck.stuck_ms)}"),

@@ -12,9 +12,9 @@ from enum import Enum
 from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import as_sentence, humanize_count
-from exporter.evaluation.verdicts import Evaluation, MarkersState, OwnerState, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, OwnerState, TransactionRow
 from exporter.publication.page.humanize import humanize_instant
-from exporter.snapshot import Provable
+from exporter.snapshot import MarkerFinding, Provable
 from exporter.status import ClusterStatus, ProofStatus
 
 GAPS_SHOWN_MAX = 10
@@ -92,7 +92,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
 
 
 def _is_contradicted(evaluation: Evaluation) -> bool:
-    return any(each.markers_state is MarkersState.CONTRADICTED for each in evaluation.stuck)
+    return any(each.markers_state is MarkerFinding.CONTRADICTED for each in evaluation.stuck)
 
 
 def _stuck_title(evaluation: Evaluation) -> str:
