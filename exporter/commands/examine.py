@@ -111,7 +111,7 @@ class Examiner:
 
 def completing(evaluation: Evaluation) -> frozenset[TransactionKey | CompletingId]:
     """The transactions that are completing and not stuck yet, on partitions and at coordinators."""
-    stuck = {(each.transactional_id, each.producer_id) for each in evaluation.stuck}
+    stuck = {each.identity for each in evaluation.stuck}
     return frozenset(
         evidence.key
         for evidence, verdict in zip(evaluation.evidence, evaluation.transactions.verdict, strict=True)

@@ -6,6 +6,7 @@ No partition needs to have anything open. The producer's application cannot star
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from exporter.evaluation.humanize import humanize_duration, humanize_names
@@ -35,7 +36,7 @@ def stuck_transactions(snapshot: Snapshot, memory: Memory, policy: Policy) -> tu
     for each in snapshot.completing.lasting:
         known = seen.get(each.identity)
         transaction = each.transaction
-        if known is None or known.start_ms is None or known.start_ms != transaction.start_ms or each.unconfirmed:
+        if known is None or known.start_ms is None or not known.is_of(transaction) or each.unconfirmed:
             continue
         stuck_ms = _lasted_ms(snapshot, known)
         if stuck_ms <= policy.stuck_after_ms and not _are_old(each, snapshot.cluster_time_ms - policy.stuck_after_ms):
@@ -87,14 +88,9 @@ def _seen(snapshot: Snapshot, memory: Memory) -> SeenCompletingById:
 
 
 def _remembered(snapshot: Snapshot, each: CompletingTransaction, known: SeenCompleting | None) -> SeenCompleting:
-    start_ms = each.transaction.start_ms
-    is_same = known is not None and known.start_ms is not None and known.start_ms == start_ms
-    return SeenCompleting(
-        start_ms=start_ms,
-        since_ms=known.since_ms if known is not None and is_same else snapshot.cluster_time_ms,
-        from_ms=known.from_ms if known is not None and is_same else snapshot.monotonic_ms,
-        markers=each.markers,
-    )
+    if known is None or not known.is_of(each.transaction):
+        known = SeenCompleting(since_ms=snapshot.cluster_time_ms, from_ms=snapshot.monotonic_ms)
+    return replace(known, start_ms=each.transaction.start_ms, markers=each.markers)
 
 
 def _lasted_ms(snapshot: Snapshot, known: SeenCompleting) -> int:

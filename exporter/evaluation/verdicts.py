@@ -14,6 +14,7 @@ from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Memory
 from exporter.snapshot import (
     BoolColumn,
+    CompletingId,
     Int8Column,
     Int32Column,
     Int64Column,
@@ -313,6 +314,10 @@ class StuckTransaction:
     coordinator_epoch: int
     markers: tuple[PendingMarker, ...]
     """One for each partition that the coordinator waits for."""
+
+    @property
+    def identity(self) -> CompletingId:
+        return CompletingId(self.transactional_id, self.producer_id)
 
     @property
     def markers_state(self) -> MarkerFinding:

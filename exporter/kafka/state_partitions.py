@@ -147,6 +147,24 @@ def _probe_failure(answer: CoordinatorTransaction | str | None) -> str | None:
     return _PROBE_FAILURES.get(answer, _UNANSWERED) if isinstance(answer, str) else _UNANSWERED
 
 
+def coordinator_claim(topology: Topology, transactional_id: str) -> Claim:
+    """The partition of `__transaction_state` that owns an id, with its leader; of NO_LEADER if there is none."""
+    partitions = max(len(topology.rows_of(STATE_TOPIC)), 1)
+    return Claim.of(topology, STATE_TOPIC, state_partition(transactional_id, partitions))
+
+
+def other_coordinator(transaction: CoordinatorTransaction, claim: Claim) -> str | None:
+    """Returns how the metadata contradict the broker that describes `transaction`; None if it leads as in `claim`."""
+    if transaction.coordinator == claim.leader:
+        return None
+    if claim.leader == NO_LEADER:
+        return "the metadata names no coordinator for its transactional id"
+    return (
+        f"broker {transaction.coordinator} describes the transaction, but its coordinator in the metadata is broker "
+        f"{claim.leader}"
+    )
+
+
 def claim_of(proof: StatePartitionProof, topic_id: str) -> Claim:
     """The leader that was probed."""
     return Claim(

@@ -12,7 +12,7 @@ import numpy as np
 from exporter.kafka.client.connections import Address
 from exporter.kafka.errors import MalformedResponseError
 from exporter.kafka.messages.metadata import MetadataColumns, is_topic_name
-from exporter.snapshot import NO_LEADER, BoolColumn, ClusterIdentity, Int32Column, Int64Column
+from exporter.snapshot import NO_LEADER, BoolColumn, ClusterIdentity, Int32Column, Int64Column, TopicPartition
 from exporter.snapshot.partitions import NO_ROWS, rows_by_topic
 
 PARTITIONS_OF_A_TOPIC_MAX = 1_000_000
@@ -73,6 +73,10 @@ class Topology:
         return ClusterIdentity(
             cluster_id=self.cluster_id, topic_ids=dict(zip(self.topics, self.topic_ids, strict=True))
         )
+
+    def name(self, row: int) -> TopicPartition:
+        """(topic, partition) of one row."""
+        return self.topics[self.topic[row]], int(self.partition[row])
 
     def rows_of(self, topic: str) -> range:
         """The rows of one topic; empty if it is missing."""

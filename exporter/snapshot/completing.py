@@ -51,6 +51,10 @@ class CompletingId(NamedTuple):
     transactional_id: str
     producer_id: int
 
+    @classmethod
+    def of(cls, transaction: CoordinatorTransaction) -> CompletingId:
+        return cls(transaction.transactional_id, transaction.producer_id)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletingTransaction:
@@ -67,7 +71,7 @@ class CompletingTransaction:
 
     @property
     def identity(self) -> CompletingId:
-        return CompletingId(self.transaction.transactional_id, self.transaction.producer_id)
+        return CompletingId.of(self.transaction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,10 @@ class SeenCompleting:
     from_ms: int | None = None
     """`since_ms` by the monotonic clock of this process; never carried over a restart."""
     markers: tuple[PendingMarker, ...] = ()
+
+    def is_of(self, transaction: CoordinatorTransaction) -> bool:
+        """True if this very transaction was described, and not an earlier one of its id."""
+        return self.start_ms is not None and self.start_ms == transaction.start_ms
 
 
 SeenCompletingById = Mapping[CompletingId, SeenCompleting]

@@ -19,16 +19,16 @@ from exporter.kafka.collect.log_reader import LogBudget, LogReader
 from exporter.kafka.collect.scan import scan_leaders
 from exporter.kafka.coordinators import Listing, describe
 from exporter.kafka.errors import BrokerFault
-from exporter.kafka.leadership.confirm import Claim, unconfirmed
+from exporter.kafka.leadership.confirm import unconfirmed
 from exporter.kafka.messages.fetch import MEGABYTE
 from exporter.kafka.messages.log_batches import Stretch
 from exporter.kafka.offsets import offset_at_time
-from exporter.kafka.state_partitions import state_partition
+from exporter.kafka.state_partitions import coordinator_claim, other_coordinator
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
     COMPLETING_STATES,
+    NO_LEADER,
     NOTHING_COMPLETES,
-    STATE_TOPIC,
     BoolColumn,
     Completing,
     CompletingId,
@@ -71,7 +71,7 @@ async def completing(
     if seen is None:
         return NOTHING_COMPLETES
     listed = {
-        CompletingId(transaction.transactional_id, transaction.producer_id): transaction
+        CompletingId.of(transaction): transaction
         for listing in listings
         for transaction in listing.in_states(COMPLETING_STATES)
     }
@@ -90,12 +90,9 @@ async def completing(
 
 
 def _with_home(topology: Topology, transaction: CoordinatorTransaction) -> CompletingTransaction:
-    partitions = max(len(topology.rows_of(STATE_TOPIC)), 1)
-    home = state_partition(transaction.transactional_id, partitions)
+    claim = coordinator_claim(topology, transaction.transactional_id)
     return CompletingTransaction(
-        transaction=transaction,
-        state_partition=home,
-        coordinator_epoch=topology.leader_of(STATE_TOPIC, home)[1],
+        transaction=transaction, state_partition=claim.partition, coordinator_epoch=claim.leader_epoch
     )
 
 
@@ -104,7 +101,7 @@ async def _compared(
 ) -> Sequence[CompletingTransaction]:
     """Compares the markers of those that an earlier cycle has described, and confirms their coordinators afterwards."""
     limits = _CycleLimits(client, topology, client.clock() + client.remaining_s() * SHARE_OF_CYCLE)
-    old = [each for each in lasting if _was_described(each, seen)]
+    old = [each for each in lasting if each.identity in seen and seen[each.identity].is_of(each.transaction)]
     if not old:
         return lasting
     entries = await _entries(client, topology, old)
@@ -117,25 +114,14 @@ async def _compared(
                 for partition in sorted(each.transaction.partitions or ())
             ]
         )
-    claims = {each.identity: Claim.of(topology, STATE_TOPIC, each.state_partition) for each in old}
-    against = await unconfirmed(client, set(claims.values()))
-
-    def why_not(each: CompletingTransaction, claim: Claim) -> str:
-        if claim.leader != each.transaction.coordinator:
-            return f"broker {each.transaction.coordinator} describes it, and the metadata name broker {claim.leader}"
-        return against.get((claim.topic, claim.partition)) or ""
-
-    return [
-        replace(each, markers=markers[each.identity], unconfirmed=why_not(each, claims[each.identity]))
-        if each.identity in markers
-        else each
-        for each in lasting
-    ]
-
-
-def _was_described(each: CompletingTransaction, seen: SeenCompletingById) -> bool:
-    known = seen.get(each.identity)
-    return known is not None and known.start_ms is not None and known.start_ms == each.transaction.start_ms
+    claims = {each.identity: coordinator_claim(topology, each.transaction.transactional_id) for each in old}
+    against = await unconfirmed(client, {claim for claim in claims.values() if claim.leader != NO_LEADER})
+    compared = {}
+    for each in old:
+        claim = claims[each.identity]
+        why = other_coordinator(each.transaction, claim) or against.get((claim.topic, claim.partition)) or ""
+        compared[each.identity] = replace(each, markers=markers[each.identity], unconfirmed=why)
+    return [compared.get(each.identity, each) for each in lasting]
 
 
 @dataclass(slots=True)
@@ -165,14 +151,12 @@ async def _entries(client: ClusterClient, topology: Topology, lasting: Iterable[
     wanted[rows] = True
     scan = await scan_leaders(client, topology, wanted=wanted, producer_ids=frozenset().union(*pending.values()))
     found: _Entries = {}
-    names = scan.topology.topics
     for row in np.flatnonzero(was_read(scan.answer) & scan.is_subject()).tolist():
-        partition = (names[scan.topology.topic[row]], int(scan.topology.partition[row]))
+        partition = scan.topology.name(row)
         found.update(dict.fromkeys(((partition, producer_id) for producer_id in pending.get(partition, ())), None))
     entries = scan.entries()
     for index, row in enumerate(entries.row.tolist()):
-        partition = (names[scan.topology.topic[row]], int(scan.topology.partition[row]))
-        found[partition, int(entries.producer_id[index])] = entries.one(index)
+        found[scan.topology.name(row), int(entries.producer_id[index])] = entries.one(index)
     return found
 
 
@@ -183,33 +167,42 @@ async def _marker(
     entries: _Entries,
     known: PendingMarker | None,
 ) -> PendingMarker:
-    """Compares one marker; what was found in the log before is not read again."""
     key = partition, transaction.producer_id
     entry = entries.get(key)
     if entry is None:
         why = "its leader does not remember the producer" if key in entries else "its leader could not be read"
         return _unknown(partition, why)
+    marker = await _marker_after(limits, transaction, partition, entry, known)
+    return replace(marker, coordinator_epoch=entry.coordinator_epoch)
+
+
+async def _marker_after(
+    limits: _CycleLimits,
+    transaction: CoordinatorTransaction,
+    partition: TopicPartition,
+    entry: OneEntry,
+    known: PendingMarker | None,
+) -> PendingMarker:
+    """Compares one marker by the producer's entry; what was found in the log before is not read again."""
     if entry.current_txn_start_offset >= 0:
         return PendingMarker(
             topic=partition[0],
             partition=partition[1],
             finding=MarkerFinding.MISSING,
             offset=entry.current_txn_start_offset,
-            coordinator_epoch=entry.coordinator_epoch,
         )
     if known is not None and known.offset is not None and known.finding is not MarkerFinding.MISSING:
-        return replace(known, coordinator_epoch=entry.coordinator_epoch)
+        return known
     limits.partitions_left -= 1
     if limits.partitions_left < 0 or limits.client.clock() >= limits.deadline:
         return _unknown(partition, "the limit of this cycle was reached")
     if not _is_of(entry, transaction):
-        why = "its newest marker there may be of an earlier transaction"
-        return replace(_unknown(partition, why), coordinator_epoch=entry.coordinator_epoch)
+        return _unknown(partition, "its newest marker there may be of an earlier transaction")
     try:
         marker = await _newest_marker(limits, partition, entry)
     except BrokerFault as fault:
-        return replace(_unknown(partition, str(fault)), coordinator_epoch=entry.coordinator_epoch)
-    return replace(_finding(transaction, partition, marker), coordinator_epoch=entry.coordinator_epoch)
+        return _unknown(partition, str(fault))
+    return _finding(transaction, partition, marker)
 
 
 def _is_of(entry: OneEntry, transaction: CoordinatorTransaction) -> bool:

@@ -117,10 +117,10 @@ def _unread_partitions(scan: LeaderScan) -> str:
     if not len(rows):
         return ""
     first = int(rows[0])
-    name = f"{scan.topology.topics[scan.topology.topic[first]]}-{scan.topology.partition[first]}"
+    topic, partition = scan.topology.name(first)
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     return (
-        f"{name}{more} could not be read ({scan.reason[first]}), so their logs were not searched for the "
+        f"{topic}-{partition}{more} could not be read ({scan.reason[first]}), so their logs were not searched for the "
         "transaction's marker"
     )
 
@@ -145,8 +145,7 @@ async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
     """
     topology = scan.topology
     rows = np.flatnonzero(was_read(scan.answer)).tolist()
-    names = [(topology.topics[topology.topic[row]], int(topology.partition[row])) for row in rows]
-    against = await unconfirmed(client, [Claim.of(topology, *name) for name in names])
+    against = await unconfirmed(client, [Claim.of(topology, *topology.name(row)) for row in rows])
     if not against:
         return ""
     (topic, partition), why = next(iter(against.items()))
@@ -165,9 +164,10 @@ def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLea
     for i in range(len(entries)):
         row, producer_id = int(entries.row[i]), int(entries.producer_id[i])
         last_heard_ms = int(entries.last_timestamp[i])
+        topic, partition = topology.name(row)
         yield MarkerPlace(
-            topic=topology.topics[topology.topic[row]],
-            partition=int(topology.partition[row]),
+            topic=topic,
+            partition=partition,
             leader=int(topology.leader[row]),
             producer_id=producer_id,
             epochs=frozenset(epochs[producer_id]),

@@ -13,8 +13,8 @@ from exporter.kafka.collect.state import CoordinatorView, ExaminedEntries, Verif
 from exporter.kafka.collect.suspects import is_kept_too_long
 from exporter.kafka.coordinators import by_producer_id
 from exporter.kafka.leadership.confirm import Claim, unconfirmed
-from exporter.kafka.state_partitions import state_partition
-from exporter.snapshot import NO_LEADER, STATE_TOPIC, ClockSource, CoordinatorTransaction
+from exporter.kafka.state_partitions import coordinator_claim, other_coordinator
+from exporter.snapshot import NO_LEADER, ClockSource, CoordinatorTransaction
 
 
 async def unconfirmed_owners(
@@ -33,7 +33,8 @@ async def unconfirmed_owners(
     found = {}
     for entry, both in claims.items():
         contradictions = (against.get((claim.topic, claim.partition)) for claim in both)
-        why = _moved(kept[entry], both[1]) or next((reason for reason in contradictions if reason is not None), None)
+        moved = other_coordinator(kept[entry], both[1])
+        why = moved or next((reason for reason in contradictions if reason is not None), None)
         if why is not None:
             found[entry] = why
     return found
@@ -60,17 +61,5 @@ def _kept_too_long(
 def _claims(examined: ExaminedEntries, entry: int, transaction: CoordinatorTransaction) -> tuple[Claim, Claim]:
     """The leaders of the partition, and of the state partition to which its transactional id hashes."""
     topology = examined.topology
-    partitions = max(len(topology.rows_of(STATE_TOPIC)), 1)
-    home = state_partition(transaction.transactional_id, partitions)
-    return Claim.of(topology, *examined.partition(entry)), Claim.of(topology, STATE_TOPIC, home)
-
-
-def _moved(transaction: CoordinatorTransaction, coordinator: Claim) -> str | None:
-    if transaction.coordinator == coordinator.leader:
-        return None
-    if coordinator.leader == NO_LEADER:
-        return "the metadata names no coordinator for its transactional id"
-    return (
-        f"broker {transaction.coordinator} describes the transaction, but its coordinator in the metadata is broker "
-        f"{coordinator.leader}"
-    )
+    own = Claim.of(topology, *examined.partition(entry))
+    return own, coordinator_claim(topology, transaction.transactional_id)

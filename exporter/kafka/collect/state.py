@@ -59,8 +59,7 @@ class ExaminedEntries:
 
     def partition(self, entry: int) -> TopicPartition:
         """(topic, partition) of one entry."""
-        row = int(self.entries.row[entry])
-        return self.topology.topics[self.topology.topic[row]], int(self.topology.partition[row])
+        return self.topology.name(self.entries.row[entry])
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.collect.owners import _moved
 from exporter.kafka.errors import ErrorCode
 from exporter.kafka.leadership.confirm import PAST_DEADLINE, Claim, unconfirmed
+from exporter.kafka.state_partitions import other_coordinator
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, STATE_TOPIC, Snapshot
 from tests.evaluation.builders import transaction
@@ -353,6 +353,8 @@ def test_leaders_that_are_not_compared_before_the_deadline_are_not_confirmed() -
 
 def test_a_state_partition_without_a_leader_confirms_nothing_and_names_no_id() -> None:
     """The sentence is a gap of the coverage, which readers without a right to the ids see, too."""
-    why = _moved(transaction("PrepareCommit"), Claim(topic=STATE_TOPIC, partition=0, leader=NO_LEADER, leader_epoch=-1))
+    why = other_coordinator(
+        transaction("PrepareCommit"), Claim(topic=STATE_TOPIC, partition=0, leader=NO_LEADER, leader_epoch=-1)
+    )
 
     assert why == "the metadata names no coordinator for its transactional id"
