@@ -37,7 +37,7 @@ from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
 from exporter.kafka.offsets import latest_offsets
-from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, CoordinatorTransaction
+from exporter.snapshot import CoordinatorTransaction
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -131,13 +131,10 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         names = names_of(evaluation) if is_home_held else ()
         pending = await pending_groups(client, coordinator, [group] if is_home_held else [], names)
         topology = await client.topology(tuple({topic for topic, _ in positions}))
-        leaders = {partition: topology.leader_of(*partition)[0] for partition in positions}
-        ends = await latest_offsets(
-            client, {partition: leader for partition, leader in leaders.items() if leader != NO_LEADER}
-        )
+        ends = await latest_offsets(client, {partition: topology.leader_of(*partition)[0] for partition in positions})
         at = {}
         for partition, offset in sorted(positions.items()):
-            stable, high_watermark = ends.get(partition, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
+            stable, high_watermark = ends[partition]
             at[partition] = GroupPosition(committed=offset, last_stable_offset=stable, high_watermark=high_watermark)
         answer = about_group(evaluation, group, at, is_pending=bool(pending))
         return replace(answer, unknown=(*answer.unknown, *unknown))

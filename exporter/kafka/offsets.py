@@ -23,7 +23,9 @@ _REQUEST_PARTITIONS_MAX = 2000
 async def latest_offsets(
     client: ClusterClient, leaders: dict[TopicPartition, int]
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """(last stable offset, high watermark) of each partition, from its leader; UNKNOWN_OFFSET if it is missing.
+    """(last stable offset, high watermark) of each partition, from its leader; UNKNOWN_OFFSET without a response.
+
+    A partition whose leader is NO_LEADER costs no request.
 
     The LSO is requested first: the lag between them can only be overstated, never negative.
     """
@@ -38,7 +40,7 @@ async def latest_offsets(
             latest = await _ask(client, broker, chunk, READ_UNCOMMITTED)
             offsets.update({key: (stable[key], latest[key]) for key in chunk if key in stable and key in latest})
 
-    await client.gather(ask_broker(broker) for broker in by_broker)
+    await client.gather(ask_broker(broker) for broker in by_broker if broker != NO_LEADER)
     return offsets
 
 

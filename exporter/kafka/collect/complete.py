@@ -37,7 +37,6 @@ from exporter.snapshot import (
     NO_LEADER,
     NOTHING_COMPLETES,
     NOTHING_HIDDEN,
-    UNKNOWN_OFFSET,
     BoolColumn,
     BrokerCoverage,
     Int16Column,
@@ -167,13 +166,8 @@ async def _partition_ends(client: ClusterClient, examined: ExaminedEntries) -> I
     """(K, 2) last stable offset and high watermark of each one's partition; -1 where they are unknown."""
     topology, entries = examined.topology, examined.entries
     partitions = [examined.partition(i) for i in range(len(entries))]
-    leaders = {
-        partition: int(topology.leader[row])
-        for partition, row in zip(partitions, entries.row, strict=True)
-        if topology.leader[row] != NO_LEADER
-    }
-    offsets = await latest_offsets(client, leaders)
-    pairs = [offsets.get(partition, (UNKNOWN_OFFSET, UNKNOWN_OFFSET)) for partition in partitions]
+    offsets = await latest_offsets(client, dict(zip(partitions, topology.leader[entries.row].tolist(), strict=True)))
+    pairs = [offsets[partition] for partition in partitions]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 

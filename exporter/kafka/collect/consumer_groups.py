@@ -63,9 +63,9 @@ async def _of_broker(
             failures.append(f"broker {broker} responded to ListGroups with {error_name(code)}")
         shared = [group for group, group_type in listed if group_type == list_groups.SHARE]
         groups = [group for group, group_type in listed if group_type != list_groups.SHARE]
-        for start in range(0, len(groups), REQUEST_GROUPS_MAX):
-            request = offset_fetch.request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
-            decode = partial(offset_fetch.decode, set(partitions))
+        decode = partial(offset_fetch.decode, set(partitions))
+        for some in _of_one_request(groups):
+            request = offset_fetch.request(some, partitions)
             offsets += await client.request(broker, "OffsetFetch", request, decode)
         homes = _homes(topology, partitions, groups)
         residents = [(homes[group], group) for group in await pending_groups(client, broker, list(homes))]
@@ -77,6 +77,10 @@ async def _of_broker(
     except BrokerFault as fault:
         failures.append(f"share groups are not examined: {fault}")
     return Impact(offsets=tuple(offsets), residents=tuple(residents), failures=tuple(failures))
+
+
+def _of_one_request(groups: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (groups[start : start + REQUEST_GROUPS_MAX] for start in range(0, len(groups), REQUEST_GROUPS_MAX))
 
 
 def _homes(topology: Topology, partitions: Iterable[TopicPartition], groups: Iterable[str]) -> dict[str, int]:
@@ -98,9 +102,8 @@ async def pending_groups(
         if groups:
             await client.pause(pause_s)
         requested, groups = groups, []
-        for start in range(0, len(requested), REQUEST_GROUPS_MAX):
-            chunk = requested[start : start + REQUEST_GROUPS_MAX]
-            request = offset_fetch.request(chunk, partitions, require_stable=True)
+        for some in _of_one_request(requested):
+            request = offset_fetch.request(some, partitions, require_stable=True)
             code, pending = await client.request(broker, "OffsetFetch", request, offset_fetch.decode_pending)
             if code != ErrorCode.NONE:
                 raise BrokerFault(
@@ -129,8 +132,8 @@ async def _described(
     client: ClusterClient, broker: int, groups: Sequence[str], partitions: Collection[TopicPartition] | None
 ) -> list[ShareOffset]:
     rows: list[ShareOffset] = []
-    for start in range(0, len(groups), REQUEST_GROUPS_MAX):
-        request = describe_share_group_offsets.request(groups[start : start + REQUEST_GROUPS_MAX], partitions)
+    for some in _of_one_request(groups):
+        request = describe_share_group_offsets.request(some, partitions)
         rows += await client.request(
             broker, request.name, request, lambda answer: describe_share_group_offsets.decode(answer.body)
         )
