@@ -258,7 +258,7 @@ _YOUNG: Final = "It is young, which is normal. If it is still open in a minute, 
 
 def _age(row: TransactionRow) -> str:
     """A command has just seen it first, where its start is not visible."""
-    if row.start_source is StartSource.FIRST_SEEN and row.idle_ms > row.duration_ms:
+    if row.is_older_than_seen:
         return f"at least {humanize_duration(row.idle_ms)}, by its last write"
     return humanize_duration(row.duration_ms)
 

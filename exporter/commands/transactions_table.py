@@ -13,7 +13,7 @@ from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
-from exporter.evaluation.verdicts import Evaluation, StartSource, StuckTransaction, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.publication.page.humanize import humanize_group
 
 HEADINGS = {
@@ -57,13 +57,10 @@ def render_tables(
     if not shown and not is_fleet:
         left_out = sum(evaluation.suspect_count for _, evaluation, _ in found)
         nothing = f"The options leave out {humanize_count(left_out, 'suspect')}" if left_out else "No suspect"
-        return fit_terminal(f"{nothing}.{_apart(stuck)}{read}")
+        apart = "\n\n" if stuck else " "
+        return fit_terminal(f"{nothing}.{apart}{read}")
     headings = {"cluster": "CLUSTER", **HEADINGS} if is_fleet else HEADINGS
     return f"{_table(headings, shown, paint) if shown else 'No suspect.'}\n\n{fit_terminal(read)}"
-
-
-def _apart(stuck: Sequence[StuckTransaction]) -> str:
-    return "\n\n" if stuck else " "
 
 
 def _table(headings: Mapping[str, str], shown: Sequence[Row], paint: Paint) -> str:
@@ -101,7 +98,7 @@ def _behind_live(evaluation: Evaluation, rows: Sequence[TransactionRow]) -> str:
 
 def _open_for(row: TransactionRow) -> str:
     """Returns its duration, or the time since its last write where a command has just seen it first."""
-    if row.start_source is StartSource.FIRST_SEEN and row.idle_ms > row.duration_ms:
+    if row.is_older_than_seen:
         return f"idle {humanize_duration(row.idle_ms)}"
     return humanize_duration(row.duration_ms)
 

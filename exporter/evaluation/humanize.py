@@ -33,9 +33,8 @@ def humanize_bytes(count: int) -> str:
     """`1.2 GB`, `640 MB`, `17 kB`, `3 bytes`: units of a thousand."""
     for name, unit in _UNITS_BYTES:
         if count >= unit:
-            return (
-                f"{count / unit:.1f} {name}" if count < 10 * unit else f"{count // unit:,} {name}"
-            )  # two digits or more
+            # Two digits or more.
+            return f"{count / unit:.1f} {name}" if count < 10 * unit else f"{count // unit:,} {name}"
     return humanize_count(count, "byte")
 
 

@@ -289,6 +289,11 @@ class TransactionRow:
     """A sentence with the evidence and its sources, for the operator to check."""
 
     @property
+    def is_older_than_seen(self) -> bool:
+        """True if its last write is before the exporter has seen it first, and nothing names an earlier start."""
+        return self.start_source is StartSource.FIRST_SEEN and self.idle_ms > self.duration_ms
+
+    @property
     def key(self) -> TransactionKey:
         """Identity of the transaction over cycles."""
         return TransactionKey(self.topic, self.partition, self.producer_id, self.start_offset, self.topic_id)
