@@ -17,7 +17,7 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scan import Progress as Report
 from exporter.kafka.collect.scope import EVERYTHING, Scope
-from exporter.snapshot import CompletingId, SeenCompletingById, Snapshot, TransactionKey
+from exporter.snapshot import CompletingId, RememberedCompletions, Snapshot, TransactionKey
 
 REREAD_SECONDS = 1.0
 
@@ -29,7 +29,7 @@ class SnapshotSource(Protocol):
         self,
         *,
         seen_before: None,
-        completing: SeenCompletingById,
+        completing: RememberedCompletions,
         scope: Scope,
         progress: Report,
         search_logs: bool,

@@ -9,13 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exporter.daemon import kept_file
-from exporter.evaluation.memory import (
-    GroupKey,
-    LastReading,
-    Memory,
-    RememberedTransaction,
-    RememberedTransactions,
-)
+from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
 from exporter.files import MEGABYTE
 from exporter.snapshot import (
@@ -23,9 +17,9 @@ from exporter.snapshot import (
     UNKNOWN_CLUSTER,
     ClusterIdentity,
     CompletingId,
-    SeenBytes,
-    SeenCompleting,
-    SeenCompletingById,
+    RememberedBytes,
+    RememberedCompletion,
+    RememberedCompletions,
     TransactionKey,
 )
 from exporter.transaction_log.report import LogPosition
@@ -39,7 +33,7 @@ _NUMBERED = 4
 """Topic, partition, producer id and start offset; the topic id comes last: files of versions before 0.3 have none."""
 _STARTS = ("start_ms", "start_source", "not_open_at_ms", "clock_offset_ms")
 """Names of fields in a list of their own: older versions do not read it."""
-_SEEN_BYTES = tuple(each.name for each in fields(SeenBytes))
+_REMEMBERED_BYTES = tuple(each.name for each in fields(RememberedBytes))
 _NOTHING = -1
 """Value in the file for an unknown instant."""
 _OPTIONAL = frozenset({"coordinator_start_ms", "completing_since_ms", "start_ms", "start_source", "not_open_at_ms"})
@@ -161,7 +155,7 @@ def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
     return MappingProxyType(blocked)
 
 
-def _completing(document: Mapping[str, Any]) -> SeenCompletingById:
+def _completing(document: Mapping[str, Any]) -> RememberedCompletions:
     """Files of earlier versions have none."""
     completing = {}
     for transactional_id, producer_id, start_ms, since_ms in document.get("completing", []):
@@ -169,11 +163,13 @@ def _completing(document: Mapping[str, Any]) -> SeenCompletingById:
             type(number) is int for number in (producer_id, start_ms, since_ms)
         ):
             raise ValueError("a completing transaction is not an id, a producer and two instants")
-        completing[CompletingId(transactional_id, producer_id)] = SeenCompleting(start_ms=start_ms, since_ms=since_ms)
+        completing[CompletingId(transactional_id, producer_id)] = RememberedCompletion(
+            start_ms=start_ms, since_ms=since_ms
+        )
     return MappingProxyType(completing)
 
 
-def _held(document: Mapping[str, Any]) -> Mapping[TransactionKey, SeenBytes]:
+def _held(document: Mapping[str, Any]) -> Mapping[TransactionKey, RememberedBytes]:
     """Files of earlier versions have none."""
     held = {}
     for topic, partition, producer_id, start_offset, topic_id, *numbers in document.get("held", []):
@@ -181,7 +177,7 @@ def _held(document: Mapping[str, Any]) -> Mapping[TransactionKey, SeenBytes]:
         if not names or {*map(type, (partition, producer_id, start_offset, *numbers))} != {int}:
             raise ValueError("the bytes behind a transaction are not a topic and numbers")
         key = TransactionKey(topic, partition, producer_id, start_offset, topic_id)
-        held[key] = SeenBytes(**dict(zip(_SEEN_BYTES, numbers, strict=True)))
+        held[key] = RememberedBytes(**dict(zip(_REMEMBERED_BYTES, numbers, strict=True)))
     return MappingProxyType(held)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exporter.evaluation.memory import Memory
-from exporter.snapshot import LogDir, ReplicaSize, SeenBytes, Snapshot, TopicPartition, TransactionKey
+from exporter.snapshot import LogDir, RememberedBytes, ReplicaSize, Snapshot, TopicPartition, TransactionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,9 @@ class HeldBytes:
     """Time until the log directory is full at the growth of all its held partitions; None if unknown or not growing."""
 
 
-def seen_bytes(
+def remembered_bytes(
     snapshot: Snapshot, memory: Memory, keys: Sequence[TransactionKey]
-) -> Mapping[TransactionKey, SeenBytes]:
+) -> Mapping[TransactionKey, RememberedBytes]:
     """Returns the estimates for the next cycle; earlier ones where this cycle has read no size.
 
     `keys` has one for each examined transaction (K).
@@ -55,8 +55,8 @@ def seen_bytes(
 
 
 def estimate(
-    before: SeenBytes | None, replica: ReplicaSize, at_ms: int, start_offset: int, high_watermark: int
-) -> SeenBytes:
+    before: RememberedBytes | None, replica: ReplicaSize, at_ms: int, start_offset: int, high_watermark: int
+) -> RememberedBytes:
     """Returns the estimate of one transaction: the former one plus the growth of the log since, at most the log's size.
 
     A log that shrinks loses what is before the transaction. Another leader's log may be compacted in another way: its
@@ -70,7 +70,7 @@ def estimate(
         grown = max(size - before.size_bytes, 0) if broker == before.broker else 0
         held = min(before.held_bytes + grown, size)
         first_held, first_at_ms = before.first_held_bytes, before.first_at_ms
-    return SeenBytes(
+    return RememberedBytes(
         broker=broker, size_bytes=size, held_bytes=held, first_held_bytes=first_held, first_at_ms=first_at_ms
     )
 
@@ -83,7 +83,9 @@ def _first_estimate(replica: ReplicaSize, start_offset: int, high_watermark: int
     return replica.size_bytes * (high_watermark - max(start_offset, log_start)) // (high_watermark - log_start)
 
 
-def held_bytes(snapshot: Snapshot, seen: Mapping[TransactionKey, SeenBytes]) -> Mapping[TopicPartition, HeldBytes]:
+def held_bytes(
+    snapshot: Snapshot, seen: Mapping[TransactionKey, RememberedBytes]
+) -> Mapping[TopicPartition, HeldBytes]:
     """Returns the estimate of each partition whose size is known in this cycle, with its growth."""
     disk = snapshot.disk
     if disk is None:
@@ -104,7 +106,7 @@ def held_bytes(snapshot: Snapshot, seen: Mapping[TransactionKey, SeenBytes]) -> 
     }
 
 
-def _bytes_per_second(seen: SeenBytes, at_ms: int) -> float | None:
+def _bytes_per_second(seen: RememberedBytes, at_ms: int) -> float | None:
     took_ms = at_ms - seen.first_at_ms
     return max(seen.held_bytes - seen.first_held_bytes, 0) * 1000 / took_ms if took_ms > 0 else None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
 from exporter.evaluation.blocked import blocked_groups, pending_at, remembered_groups
-from exporter.evaluation.disk import held_bytes, seen_bytes
+from exporter.evaluation.disk import held_bytes, remembered_bytes
 from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
 from exporter.evaluation.owner import silent_ms
@@ -62,7 +62,7 @@ def evaluate(
     suspect_rows = _suspect_rows(transactions, len(evidence))
     holding_rows = _holding_rows(snapshot, transactions, policy)
     blocked = blocked_groups(snapshot, [*suspect_rows, *holding_rows], memory)
-    seen = seen_bytes(snapshot, memory, [e.key for e in evidence])
+    seen = remembered_bytes(snapshot, memory, [e.key for e in evidence])
     evaluation = Evaluation(
         snapshot=snapshot,
         transactions=transactions,

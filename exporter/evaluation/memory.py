@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from exporter.snapshot import (
     NO_KEYS,
-    NOTHING_SEEN,
+    NOTHING_REMEMBERED,
     NULL,
     BoolColumn,
     Int64Column,
-    SeenBytes,
-    SeenCompletingById,
+    RememberedBytes,
+    RememberedCompletions,
     Snapshot,
     TopicPartition,
     TransactionKey,
@@ -232,9 +232,9 @@ class Memory:
     transactions: RememberedTransactions = field(default_factory=lambda: NO_TRANSACTIONS)
     blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
     """Start of each group's block, by the cluster's clock."""
-    completing: SeenCompletingById = field(default_factory=lambda: NOTHING_SEEN)
+    completing: RememberedCompletions = field(default_factory=lambda: NOTHING_REMEMBERED)
     """Transactions that a coordinator listed as completing in the last cycle."""
-    held: Mapping[TransactionKey, SeenBytes] = field(default_factory=lambda: MappingProxyType({}))
+    held: Mapping[TransactionKey, RememberedBytes] = field(default_factory=lambda: MappingProxyType({}))
     """Bytes behind each transaction that holds the last stable offset, as far as they were measured."""
     last_reading: LastReading | None = None
     """Latest reading; None before the first complete view of the cluster's topics."""

@@ -13,13 +13,13 @@ from exporter.evaluation.humanize import humanize_duration, humanize_names
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy, StuckTransaction
 from exporter.snapshot import (
-    NOTHING_SEEN,
+    NOTHING_REMEMBERED,
     STATE_TOPIC,
     CompletingTransaction,
     MarkerFinding,
     PendingMarker,
-    SeenCompleting,
-    SeenCompletingById,
+    RememberedCompletion,
+    RememberedCompletions,
     Snapshot,
     TransactionState,
 )
@@ -72,28 +72,30 @@ def _are_old(each: CompletingTransaction, before_ms: int) -> bool:
     )
 
 
-def remembered_completing(snapshot: Snapshot, memory: Memory) -> SeenCompletingById:
+def remembered_completing(snapshot: Snapshot, memory: Memory) -> RememberedCompletions:
     """Returns what the next cycle needs to know about completing transactions."""
     seen, lasting = _seen(snapshot, memory), {each.identity: each for each in snapshot.completing.lasting}
     return {
-        identity: SeenCompleting()
+        identity: RememberedCompletion()
         if (each := lasting.get(identity)) is None
         else _remembered(snapshot, each, seen.get(identity))
         for identity in snapshot.completing.listed
     }
 
 
-def _seen(snapshot: Snapshot, memory: Memory) -> SeenCompletingById:
-    return memory.completing if memory.cluster_id == snapshot.cluster_id else NOTHING_SEEN
+def _seen(snapshot: Snapshot, memory: Memory) -> RememberedCompletions:
+    return memory.completing if memory.cluster_id == snapshot.cluster_id else NOTHING_REMEMBERED
 
 
-def _remembered(snapshot: Snapshot, each: CompletingTransaction, known: SeenCompleting | None) -> SeenCompleting:
+def _remembered(
+    snapshot: Snapshot, each: CompletingTransaction, known: RememberedCompletion | None
+) -> RememberedCompletion:
     if known is None or not known.is_of(each.transaction):
-        known = SeenCompleting(since_ms=snapshot.cluster_time_ms, from_ms=snapshot.monotonic_ms)
+        known = RememberedCompletion(since_ms=snapshot.cluster_time_ms, from_ms=snapshot.monotonic_ms)
     return replace(known, start_ms=each.transaction.start_ms, markers=each.markers)
 
 
-def _lasted_ms(snapshot: Snapshot, known: SeenCompleting) -> int:
+def _lasted_ms(snapshot: Snapshot, known: RememberedCompletion) -> int:
     """Measures by the monotonic clock where there is one: a wall clock may be set."""
     if snapshot.monotonic_ms is not None and known.from_ms is not None:
         return max(snapshot.monotonic_ms - known.from_ms, 0)

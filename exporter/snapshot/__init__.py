@@ -8,14 +8,14 @@ Instants are milliseconds since 1970 UTC, as Kafka writes them.
 
 from exporter.snapshot.completing import (
     NOTHING_COMPLETES,
-    NOTHING_SEEN,
-    Completing,
+    NOTHING_REMEMBERED,
     CompletingId,
     CompletingTransaction,
+    Completions,
     MarkerFinding,
     PendingMarker,
-    SeenCompleting,
-    SeenCompletingById,
+    RememberedCompletion,
+    RememberedCompletions,
 )
 from exporter.snapshot.coverage import (
     NOTHING_HIDDEN,
@@ -27,7 +27,7 @@ from exporter.snapshot.coverage import (
     MaxTimeout,
     Visibility,
 )
-from exporter.snapshot.disk import DiskSpace, LogDir, ReplicaSize, SeenBytes
+from exporter.snapshot.disk import DiskSpace, LogDir, RememberedBytes, ReplicaSize
 from exporter.snapshot.identity import UNKNOWN_CLUSTER, ClusterIdentity
 from exporter.snapshot.keys import NO_KEYS, TransactionKey, TransactionKeys, keys_of
 from exporter.snapshot.outcome import EndMarker, EndMarkers

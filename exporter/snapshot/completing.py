@@ -75,7 +75,7 @@ class CompletingTransaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completing:
+class Completions:
     """All transactions that coordinators list as completing, with those that stay so."""
 
     listed: frozenset[CompletingId] = frozenset()
@@ -84,11 +84,11 @@ class Completing:
     """Lasting ones beyond the limit of what a cycle describes."""
 
 
-NOTHING_COMPLETES: Final = Completing()
+NOTHING_COMPLETES: Final = Completions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenCompleting:
+class RememberedCompletion:
     """Facts about a completing transaction from earlier cycles."""
 
     start_ms: int | None = None
@@ -104,5 +104,5 @@ class SeenCompleting:
         return self.start_ms is not None and self.start_ms == transaction.start_ms
 
 
-SeenCompletingById = Mapping[CompletingId, SeenCompleting]
-NOTHING_SEEN: Final[SeenCompletingById] = MappingProxyType({})
+RememberedCompletions = Mapping[CompletingId, RememberedCompletion]
+NOTHING_REMEMBERED: Final[RememberedCompletions] = MappingProxyType({})

@@ -42,7 +42,7 @@ class DiskSpace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenBytes:
+class RememberedBytes:
     """Estimate of the bytes behind one transaction by earlier cycles."""
 
     broker: int

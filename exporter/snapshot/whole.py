@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from exporter.snapshot.completing import NOTHING_COMPLETES, Completing
+from exporter.snapshot.completing import NOTHING_COMPLETES, Completions
 from exporter.snapshot.coverage import (
     NOTHING_HIDDEN,
     BrokerCoverage,
@@ -46,7 +46,7 @@ class Snapshot:
     """Active transactions of producers with an open one, as the coordinators listed them; described if needed."""
     unclear_producer_ids: frozenset[int] = frozenset()
     """Listed as active and queried, but the description failed or named another producer id."""
-    completing: Completing = NOTHING_COMPLETES
+    completing: Completions = NOTHING_COMPLETES
     """Transactions that coordinators list as completing, whether or not a partition has them open."""
     proof: CoordinatorProof | None
     """Proof by the coordinators; None if no transaction was unverified."""

@@ -23,8 +23,8 @@ from exporter.snapshot import (
     GroupOffset,
     Impact,
     OneEntry,
+    RememberedCompletions,
     SecondRead,
-    SeenCompletingById,
     Snapshot,
 )
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction
@@ -179,7 +179,7 @@ class Completing:
         self,
         *,
         seen_before: None,
-        completing: SeenCompletingById,
+        completing: RememberedCompletions,
         scope: Scope,
         progress: object,
         search_logs: bool,

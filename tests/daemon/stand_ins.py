@@ -20,8 +20,8 @@ from exporter.snapshot import (
     UNKNOWN_CLUSTER,
     ClusterIdentity,
     Preconditions,
+    RememberedCompletions,
     SecondRead,
-    SeenCompletingById,
     Snapshot,
     TransactionKeys,
 )
@@ -58,7 +58,7 @@ class Script:
     def recall(self, cluster: ClusterIdentity, *, is_required: bool = True) -> None:
         self.recalled = cluster, is_required
 
-    def collect(self, *, seen_before: TransactionKeys, completing: SeenCompletingById) -> Snapshot:
+    def collect(self, *, seen_before: TransactionKeys, completing: RememberedCompletions) -> Snapshot:
         del completing
         self.seen_before.append(list(seen_before.rows()))
         result = self.results.pop(0)

@@ -17,7 +17,7 @@ from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_a
 from exporter.daemon.state_file import SavedState
 from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.verdicts import StartSource
-from exporter.snapshot import ClusterIdentity, CompletingId, SeenBytes, SeenCompleting, TransactionKey
+from exporter.snapshot import ClusterIdentity, CompletingId, RememberedBytes, RememberedCompletion, TransactionKey
 from exporter.transaction_log.report import LogPosition
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -51,12 +51,12 @@ MEMORIES = st.builds(
     st.dictionaries(st.builds(GroupKey, *[TEXTS] * 2, INTEGERS), INTEGERS, max_size=5),
     st.dictionaries(
         st.builds(CompletingId, TEXTS, INTEGERS),
-        st.builds(SeenCompleting, start_ms=INTEGERS, since_ms=INTEGERS),
+        st.builds(RememberedCompletion, start_ms=INTEGERS, since_ms=INTEGERS),
         max_size=5,
     ),
     st.dictionaries(
         st.builds(TransactionKey, TEXTS, INTEGERS, INTEGERS, INTEGERS, TEXTS),
-        st.builds(SeenBytes, **{each.name: INTEGERS for each in fields(SeenBytes)}),
+        st.builds(RememberedBytes, **{each.name: INTEGERS for each in fields(RememberedBytes)}),
         max_size=5,
     ),
 )

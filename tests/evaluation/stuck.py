@@ -9,8 +9,8 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, StuckTransaction
 from exporter.snapshot import (
-    Completing,
     CompletingTransaction,
+    Completions,
     CoordinatorTransaction,
     MarkerFinding,
     PendingMarker,
@@ -37,7 +37,7 @@ def waiting(*markers: PendingMarker, state: str = "PrepareCommit", **fields: Any
 
 def look(lasting: CompletingTransaction, memory: Memory | None = None, *, later_ms: int = 0, **more: Any) -> Evaluation:
     taken = snapshot([], taken_at_ms=NOW_MS + later_ms, monotonic_ms=more.pop("monotonic_ms", MONOTONIC_MS + later_ms))
-    completing = Completing(listed=frozenset({lasting.identity}), lasting=(lasting,))
+    completing = Completions(listed=frozenset({lasting.identity}), lasting=(lasting,))
     return evaluate(replace(taken, completing=completing, **more), memory or Memory(), Policy())
 
 

@@ -12,7 +12,7 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.humanize import humanize_bytes
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
-from exporter.snapshot import DiskSpace, LogDir, ReplicaSize, SeenBytes
+from exporter.snapshot import DiskSpace, LogDir, RememberedBytes, ReplicaSize
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, TOPIC, Entry, snapshot, transaction
 
 DIR = LogDir(broker=1, path="/data", total_bytes=10_000, usable_bytes=6000)
@@ -69,14 +69,14 @@ def test_every_byte_that_a_compacted_log_grows_by_is_behind_it() -> None:
 
 
 def test_a_log_never_holds_more_than_it_has() -> None:
-    before = SeenBytes(broker=1, size_bytes=900, held_bytes=800, first_held_bytes=10, first_at_ms=NOW_MS)
+    before = RememberedBytes(broker=1, size_bytes=900, held_bytes=800, first_held_bytes=10, first_at_ms=NOW_MS)
 
     assert estimate(before, replica(300), NOW_MS, 100, 150).held_bytes == 300
 
 
 def test_another_leader_with_a_larger_log_is_not_growth() -> None:
     """Its cleaner may not have run yet; from then on its own growth counts."""
-    before = SeenBytes(broker=2, size_bytes=900, held_bytes=500, first_held_bytes=10, first_at_ms=NOW_MS)
+    before = RememberedBytes(broker=2, size_bytes=900, held_bytes=500, first_held_bytes=10, first_at_ms=NOW_MS)
     moved = estimate(before, replica(5000), NOW_MS, 100, 150)
 
     assert (moved.held_bytes, moved.broker) == (500, 1)

@@ -10,7 +10,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import (
-    Completing,
+    Completions,
     MarkerFinding,
 )
 from tests.evaluation.builders import MINUTE_MS, MONOTONIC_MS, NOW_MS
@@ -98,7 +98,7 @@ def test_the_worst_comes_first() -> None:
     both = [waiting(marker()), waiting(marker(MarkerFinding.CONTRADICTED), transactional_id="app-2", producer_id=8)]
     taken = replace(
         look(both[0]).snapshot,
-        completing=Completing(listed=frozenset(each.identity for each in both), lasting=tuple(both)),
+        completing=Completions(listed=frozenset(each.identity for each in both), lasting=tuple(both)),
     )
     seen = replace(first.memory, completing=evaluate(taken, first.memory, Policy()).memory.completing)
     later = replace(taken, taken_at_ms=NOW_MS + 2 * MINUTE_MS, monotonic_ms=MONOTONIC_MS + 2 * MINUTE_MS)

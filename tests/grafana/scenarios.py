@@ -20,8 +20,8 @@ from exporter.publication.exposition import Renderer
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import (
     BrokerCoverage,
-    Completing,
     CompletingTransaction,
+    Completions,
     CoordinatorCoverage,
     CoordinatorTransaction,
     GroupOffset,
@@ -153,11 +153,11 @@ def hanging(at_ms: int, since_ms: int) -> Snapshot:
     )
 
 
-def completing_since(stuck: CoordinatorTransaction) -> Completing:
+def completing_since(stuck: CoordinatorTransaction) -> Completions:
     """The coordinator's side of a transaction whose only marker is missing."""
     marker = PendingMarker(topic="payments", partition=0, finding=MarkerFinding.MISSING, offset=777)
     lasting = CompletingTransaction(transaction=stuck, state_partition=3, coordinator_epoch=5, markers=(marker,))
-    return Completing(listed=frozenset({lasting.identity}), lasting=(lasting,))
+    return Completions(listed=frozenset({lasting.identity}), lasting=(lasting,))
 
 
 def owner_silent(at_ms: int, since_ms: int) -> Snapshot:

@@ -30,15 +30,15 @@ from exporter.snapshot import (
     NO_LEADER,
     NOTHING_COMPLETES,
     BoolColumn,
-    Completing,
     CompletingId,
     CompletingTransaction,
+    Completions,
     CoordinatorTransaction,
     EndMarker,
     MarkerFinding,
     OneEntry,
     PendingMarker,
-    SeenCompletingById,
+    RememberedCompletions,
     TopicPartition,
     TransactionState,
     was_read,
@@ -61,7 +61,7 @@ async def completing(
     topology: Topology,
     listings: Iterable[Listing],
     earlier: EarlierCycles,
-) -> Completing:
+) -> Completions:
     """The completing transactions of `listings`.
 
     Those that an earlier cycle has seen are described, or all; those described before have their markers compared.
@@ -86,7 +86,7 @@ async def completing(
         if transaction.is_described and transaction.state in COMPLETING_STATES
     ]
     compared = await _compared(client, topology, found, seen) if found else ()
-    return Completing(listed=frozenset(listed), lasting=tuple(compared), left_out=len(lasting) - len(chosen))
+    return Completions(listed=frozenset(listed), lasting=tuple(compared), left_out=len(lasting) - len(chosen))
 
 
 def _with_home(topology: Topology, transaction: CoordinatorTransaction) -> CompletingTransaction:
@@ -97,7 +97,7 @@ def _with_home(topology: Topology, transaction: CoordinatorTransaction) -> Compl
 
 
 async def _compared(
-    client: ClusterClient, topology: Topology, lasting: Sequence[CompletingTransaction], seen: SeenCompletingById
+    client: ClusterClient, topology: Topology, lasting: Sequence[CompletingTransaction], seen: RememberedCompletions
 ) -> Sequence[CompletingTransaction]:
     """Compares the markers of those that an earlier cycle has described, and confirms their coordinators afterwards."""
     limits = _CycleLimits(client, topology, client.clock() + client.remaining_s() * SHARE_OF_CYCLE)

@@ -21,7 +21,7 @@ from exporter.snapshot import (
     NO_KEYS,
     BoolColumn,
     DiskSpace,
-    SeenCompletingById,
+    RememberedCompletions,
     TransactionKeys,
     TransactionState,
     keys_of,
@@ -34,7 +34,7 @@ class EarlierCycles:
 
     keys: TransactionKeys | None = NO_KEYS
     """Keys of transactions seen before; None treats every transaction as seen."""
-    completing: SeenCompletingById | None = None
+    completing: RememberedCompletions | None = None
     """Transactions that coordinators listed as completing; None where only some partitions are read."""
     log_facts: LogFacts = field(default_factory=dict)
     """Facts from the logs of suspects that were read."""
