@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from grafana.fields import NOT_READ, PARTLY_READ, UNKNOWN, column, texts
+from grafana.fields import COLOURED_CELL, NOT_READ, PARTLY_READ, UNKNOWN, column, texts
 from grafana.owners import BLOCKED, CHOSEN_GROUP, with_id
 from grafana.page import Json
 from grafana.panels import DURATION, age_column, table
-from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, linked, now, series
+from grafana.queries import EXPORTER, linked, now, or_unread, series
 
 ENDS: Final = "kafka_blocking_transaction_ends_timestamp_seconds"
 _GROUP: Final = f"{EXPORTER}, group, topic, partition"
@@ -34,7 +34,7 @@ def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, h
         no_value="No group is blocked that the exporter can describe.",
         no_cell="-",
         columns=(
-            column("group", "Group", {"mappings": [_unread()], **_BACKGROUND, "custom.minWidth": 120}),
+            column("group", "Group", {"mappings": [_unread()], **COLOURED_CELL, "custom.minWidth": 120}),
             column("topic", "Topic", {"links": list(links), "custom.width": 120}),
             column("partition", "Partition", {"links": list(links), "custom.width": 70}),
             age_column("Blocked for", width=100),
@@ -48,9 +48,6 @@ def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, h
     )
 
 
-_BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
-
-
 def _unread() -> Json:
     return texts({name: (name, UNKNOWN) for name in (NOT_READ, PARTLY_READ)})
 
@@ -58,9 +55,7 @@ def _unread() -> Json:
 def _since(matchers: str, select: Selection) -> str:
     since = select(BLOCKED, matchers)
     ages = f"clamp_min(time() - ({now(f'max by ({_GROUP}) ({since})')}), 0)"
-    without = labelled(f"(0 * {known_exporters()} - 1 unless on ({EXPORTER}) {fresh()})", group=NOT_READ)
-    partly = labelled(f"(0 * ({fresh()} == 0) - 1)", group=PARTLY_READ)
-    return linked(f"({either((ages, without, partly))})")
+    return linked(f"({or_unread(ages, 'group')})")
 
 
 def _ends(matchers: str, select: Selection) -> str:

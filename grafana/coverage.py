@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.fields import DOUBTFUL, NEUTRAL, UNKNOWN, column, texts
+from grafana.fields import COLOURED_CELL, DOUBTFUL, NEUTRAL, UNKNOWN, column, texts
 from grafana.page import Json
 from grafana.panels import WRAPPED, table
 from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, now, series
@@ -22,7 +22,7 @@ def coverage() -> Json:
         no_value="No exporter is known, and no cluster is read.",
         no_cell="-",
         columns=(
-            column("what", "Part", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 185}),
+            column("what", "Part", {"mappings": [_colours()], **COLOURED_CELL, "custom.width": 185}),
             column("reason", "Reason", {**WRAPPED, "custom.minWidth": 200}),
             column("Value", "Number", {"unit": "locale", "custom.width": 65}),
             column("cluster", "Cluster", {"custom.width": 100}),
@@ -33,7 +33,6 @@ def coverage() -> Json:
     )
 
 
-_BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
 _NAMED: Final = (
     "partitions",
     "brokers",

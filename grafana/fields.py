@@ -106,6 +106,10 @@ def texts(known: Mapping[Any, tuple[str, str]]) -> Json:
     }
 
 
+COLOURED_CELL: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
+"""Properties of a column whose values colour their cells."""
+
+
 def column(name: str, title: str, properties: Mapping[str, Any] | None = None) -> Json:
     """The properties of one column of a table."""
     return override({"id": "byName", "options": name}, {"displayName": title, **(properties or {})})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from grafana.fields import DOUBTFUL, NEUTRAL, UNKNOWN, WRONG, column, texts
+from grafana.fields import COLOURED_CELL, DOUBTFUL, NEUTRAL, UNKNOWN, WRONG, column, texts
 from grafana.page import Json
 from grafana.panels import table
 from grafana.queries import either, labelled, linked, series
@@ -60,7 +60,7 @@ def alerts(
                 "Severity",
                 {
                     "mappings": [texts(severities)],
-                    "custom.cellOptions": {"type": "color-background", "mode": "basic"},
+                    **COLOURED_CELL,
                     "custom.width": 75,
                 },
             ),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from grafana.fields import (
+    COLOURED_CELL,
     DOUBTFUL,
     NEUTRAL,
     STATE_TEXTS,
@@ -210,7 +211,7 @@ def _number(alarm: str = NEUTRAL) -> Json:
         "unit": "locale",
         "mappings": [missing("unknown")],
         "thresholds": thresholds(NEUTRAL, {1: alarm}),
-        "custom.cellOptions": {"type": "color-background", "mode": "basic"},
+        **COLOURED_CELL,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.fields import DOUBTFUL, NEUTRAL, column, texts
+from grafana.fields import COLOURED_CELL, DOUBTFUL, NEUTRAL, column, texts
 from grafana.page import Json
 from grafana.panels import table
 from grafana.queries import now, series
@@ -22,7 +22,7 @@ def protection() -> Json:
         no_cell="-",
         columns=(
             column("check", "Check", {"custom.minWidth": 200}),
-            column("Value", "In place", {"unit": "locale", "mappings": [_states()], **_BACKGROUND}),
+            column("Value", "In place", {"unit": "locale", "mappings": [_states()], **COLOURED_CELL}),
             column("cluster", "Cluster", {"custom.width": 100}),
         ),
         sorted_by={"check": False, "Value": False},
@@ -61,9 +61,6 @@ def clients() -> Json:
         ),
         sorted_by={"group": False, "transaction_version": False},
     )
-
-
-_BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
 
 
 def _states() -> Json:

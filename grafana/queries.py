@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from exporter.evaluation.verdicts import Verdict, VerdictKind
-from grafana.fields import State
+from grafana.fields import NOT_READ, PARTLY_READ, State
 
 CHOSEN: Final = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
 OF_PROCESS: Final = 'cluster=~"$cluster|", job=~"$job", instance=~"$instance"'
@@ -74,6 +74,13 @@ def fresh() -> str:
 def now(selected: str) -> str:
     """The selected series, while their snapshot is fresh."""
     return f"{selected} and on ({EXPORTER}) {fresh()}"
+
+
+def or_unread(rows: str, label: str) -> str:
+    """`rows`, and one of -1 for each exporter whose snapshot is not fresh or not complete, with that in `label`."""
+    without = labelled(f"(0 * {known_exporters()} - 1 unless on ({EXPORTER}) {fresh()})", **{label: NOT_READ})
+    partly = labelled(f"(0 * ({fresh()} == 0) - 1)", **{label: PARTLY_READ})
+    return either((rows, without, partly))
 
 
 def state() -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.fields import DOUBTFUL, NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, WRONG, column, texts
+from grafana.fields import COLOURED_CELL, DOUBTFUL, NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, WRONG, column, texts
 from grafana.owners import CHOSEN_ID
 from grafana.page import Json
 from grafana.panels import DURATION, table
-from grafana.queries import EXPORTER, either, fresh, known_exporters, labelled, now, series
+from grafana.queries import EXPORTER, now, or_unread, series
 
 STUCK: Final = "kafka_stuck_transaction_start_timestamp_seconds"
 _LABELS: Final = f"{EXPORTER}, transactional_id, producer_id, coordinator, state, markers"
@@ -26,7 +26,7 @@ def stuck_producers() -> Json:
             column("transactional_id", "Transactional id", {"custom.minWidth": 120}),
             column("producer_id", "Producer id", {"custom.width": 90}),
             column("state", "State", {"custom.width": 120}),
-            column("markers", "Markers", {"mappings": [_colours()], **_BACKGROUND, "custom.width": 110}),
+            column("markers", "Markers", {"mappings": [_colours()], **COLOURED_CELL, "custom.width": 110}),
             column("Value", "Age", {**DURATION, "mappings": [texts({-1: ("-", NEUTRAL)})], "custom.width": 100}),
             column("coordinator", "Coordinator", {"custom.width": 90}),
             column("cluster", "Cluster", {"custom.width": 100}),
@@ -35,9 +35,6 @@ def stuck_producers() -> Json:
         hidden=("job",),
         sorted_by={"Value": True},
     )
-
-
-_BACKGROUND: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
 
 
 def _colours() -> Json:
@@ -53,6 +50,4 @@ def _colours() -> Json:
 
 def _ages() -> str:
     ages = f"clamp_min(time() - ({now(f'max by ({_LABELS}) ({series(STUCK, CHOSEN_ID)})')}), 0)"
-    without = labelled(f"(0 * {known_exporters()} - 1 unless on ({EXPORTER}) {fresh()})", markers=NOT_READ)
-    partly = labelled(f"(0 * ({fresh()} == 0) - 1)", markers=PARTLY_READ)
-    return either((ages, without, partly))
+    return or_unread(ages, "markers")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grafana.fields import NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
+from grafana.fields import COLOURED_CELL, NOT_READ, PARTLY_READ, UNKNOWN, VERDICT_COLOURS, column, texts
 from grafana.owners import CHOSEN_ID, SUSPECTS, with_group
 from grafana.page import Json
 from grafana.panels import WRAPPED, age_column, table
@@ -182,7 +182,7 @@ def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.runbook}.md", "targetBlank": True}
     incidents = {"title": "Open the incidents", "url": "${__data.fields.url:raw}/incidents", "targetBlank": True}
     return (
-        column("verdict", "Verdict", {"mappings": [_verdicts()], **_coloured(), "custom.width": 215}),
+        column("verdict", "Verdict", {"mappings": [_verdicts()], **COLOURED_CELL, "custom.width": 215}),
         column("certainty", "How sure", {"custom.width": 140}),
         column("cluster", "Cluster", {"custom.width": 90}),
         column("topic", "Topic", {"links": list(links), "custom.width": 130}),
@@ -203,7 +203,3 @@ def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
 def _verdicts() -> Json:
     unread = {NOT_READ: UNKNOWN, PARTLY_READ: UNKNOWN}
     return texts({name: (name, colour) for name, colour in {**VERDICT_COLOURS, **unread}.items()})
-
-
-def _coloured() -> Json:
-    return {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
