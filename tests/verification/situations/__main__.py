@@ -10,6 +10,7 @@ import datetime as dt
 import sys
 import time
 
+from tests.verification.endings import status_without_writing
 from tests.verification.situations.scene import score_ours
 from tests.verification.situations.stages import STAGES, VERSIONS
 from tests.verification.situations.table import DOCUMENT, VERDICTS, document, with_summary
@@ -32,12 +33,9 @@ def main() -> int:
             for name, scene in performance.items():
                 if scene.failure is not None or not (score := score_ours(scene)).is_right:
                     wrong.append(f"{version} {name}: {scene.failure or score.words}")
-    if wrong:
-        print("\n".join(["nothing is written:", *wrong]), file=sys.stderr)
-        return 1
-    if arguments.kafka or arguments.stage:
-        print("nothing is written: only a part was played")
-        return 0
+    status = status_without_writing(wrong, is_part=bool(arguments.kafka or arguments.stage))
+    if status is not None:
+        return status
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     before = DOCUMENT.read_text(encoding="utf-8")
     DOCUMENT.write_text(document(before, performances, today.isoformat()), encoding="utf-8")

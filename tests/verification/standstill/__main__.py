@@ -10,6 +10,7 @@ import datetime as dt
 import sys
 import time
 
+from tests.verification.endings import status_without_writing
 from tests.verification.standstill.play import play
 from tests.verification.standstill.scenes import SITUATIONS, VERSIONS
 from tests.verification.standstill.table import DOCUMENT, document
@@ -30,12 +31,9 @@ def main() -> int:
             print(f"  {name}: {words} ({seconds} s)", flush=True)
             if not result.is_as_expected:
                 wrong.append(f"{version} {name}: {words}")
-    if wrong:
-        print("\n".join(["nothing is written:", *wrong]), file=sys.stderr)
-        return 1
-    if arguments.version or arguments.only:
-        print("nothing is written: only a part was played")
-        return 0
+    status = status_without_writing(wrong, is_part=bool(arguments.version or arguments.only))
+    if status is not None:
+        return status
     today = dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
     DOCUMENT.write_text(document(DOCUMENT.read_text(encoding="utf-8"), results, today), encoding="utf-8")
     return 0

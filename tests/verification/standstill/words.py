@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 Place = tuple[str, int]
 """A topic and a partition."""
+Steps = Generator[None, None, None]
+"""What a situation does: it yields where the exporter is to be judged."""
 
 
 class Cause(Enum):
@@ -65,7 +67,7 @@ class Situation:
 
     name: str
     sentence: str
-    make: Callable[..., Generator[None, None, None]]
+    make: Callable[..., Steps]
     versions: tuple[str, ...] | None
     """None: all."""
     not_offered: str
@@ -84,7 +86,7 @@ class Situation:
         return self.versions is None or version in self.versions
 
 
-MakeT = TypeVar("MakeT", bound=Callable[..., Generator[None, None, None]])
+MakeT = TypeVar("MakeT", bound=Callable[..., Steps])
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
 from typing import Any, Final
 
 from examples.workload.planting import plant_hang, write_marker
@@ -13,11 +12,10 @@ from tests.verification.situations.ground import described
 from tests.verification.situations.steps import HIGHER_COORDINATOR_EPOCH, Client, prepared_client
 from tests.verification.standstill.scene import Scene
 from tests.verification.standstill.scenes.owners import behind_one
-from tests.verification.standstill.words import Cause, Collection, Place, Standstill
+from tests.verification.standstill.words import Cause, Collection, Place, Standstill, Steps
 from tests.waiting import until
 
 COORDINATORS = Collection()
-Steps = Generator[None, None, None]
 ONE_RUN_CANNOT_KNOW: Final = (
     "`why --group` runs one cycle, in which a coordinator that is stuck looks like one that writes its markers now: it "
     "says `completing`; `why --transactional-id` looks twice and says that it is stuck"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
 
 from confluent_kafka import TopicPartition
 
@@ -11,10 +10,9 @@ from examples.workload.planting import plant_hang
 from examples.workload.producers import end_transaction, produce, transactional_producer
 from tests.verification.situations.ground import until_closed
 from tests.verification.standstill.scene import Scene
-from tests.verification.standstill.words import Cause, Collection, Standstill
+from tests.verification.standstill.words import Cause, Collection, Standstill, Steps
 
 NOBODY_HELD = Collection()
-Steps = Generator[None, None, None]
 
 
 @NOBODY_HELD.add(quick=True)

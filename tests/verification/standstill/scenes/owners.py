@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 from examples.workload.planting import plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import transactional_producer
 from tests.verification.situations.ground import described, until_closed
 from tests.verification.standstill.scene import Scene
-from tests.verification.standstill.words import Cause, Collection, Place, Standstill
+from tests.verification.standstill.words import Cause, Collection, Place, Standstill, Steps
 from tests.waiting import until
 
 OWNERS = Collection()
-Steps = Generator[None, None, None]
 NOT_SILENT_YET = (
     "without a baseline an owner is silent after a quarter of its time-out, {after} here; until then the exporter names "
     "the group, the owner and the end, but not the silence"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Final
 
 from confluent_kafka import TopicPartition
@@ -13,10 +12,9 @@ from tests.brokers.groups import share_consumer, streams_group
 from tests.verification.situations.steps import Client, partition_of
 from tests.verification.standstill.scene import LONG_MS, Scene
 from tests.verification.standstill.scenes.owners import behind_one
-from tests.verification.standstill.words import NOBODY, Cause, Collection
+from tests.verification.standstill.words import NOBODY, Cause, Collection, Place, Steps
 
 PARTIES = Collection()
-Steps = Generator[None, None, None]
 OFFSETS: Final = "__consumer_offsets"
 STANDS_BEFORE_MORE_THAN_ONE_MARKER: Final = (
     "the exporter and `why` take a group for blocked at the last stable offset and one offset before; this one stands "
@@ -24,26 +22,25 @@ STANDS_BEFORE_MORE_THAN_ONE_MARKER: Final = (
 )
 
 
-@PARTIES.add()
-def classic_group_with_a_member(scene: Scene) -> Steps:
-    """A member of a classic group waits behind a silent owner."""
+def _member_waits(scene: Scene, protocol: str) -> Steps:
     place = scene.topic(), 0
     scene.owner(place)
     scene.records(*place)
-    scene.member(place[0])
+    scene.member(place[0], protocol=protocol)
     scene.stand_still((scene.name("group"), place, Cause.OWNER_SILENT, scene.name("owner")))
     yield
+
+
+@PARTIES.add()
+def classic_group_with_a_member(scene: Scene) -> Steps:
+    """A member of a classic group waits behind a silent owner."""
+    yield from _member_waits(scene, "classic")
 
 
 @PARTIES.add(versions=["4.3.1"], not_offered="the new protocol of groups is stable from Kafka 4.0 on")
 def consumer_group_of_kip_848(scene: Scene) -> Steps:
     """A member of a group of the new protocol waits behind a silent owner."""
-    place = scene.topic(), 0
-    scene.owner(place)
-    scene.records(*place)
-    scene.member(place[0], protocol="consumer")
-    scene.stand_still((scene.name("group"), place, Cause.OWNER_SILENT, scene.name("owner")))
-    yield
+    yield from _member_waits(scene, "consumer")
 
 
 @PARTIES.add(versions=["4.3.1"], not_offered="share groups are stable from Kafka 4.2 on")
@@ -99,15 +96,20 @@ def two_groups_one_uncommitted(scene: Scene) -> Steps:
     yield
 
 
+def _stands_before_a_silent_owner(scene: Scene, place: Place, offset: int) -> None:
+    """An owner goes silent after what the log has by now; a group as of Flink stands at `offset`."""
+    scene.owner(place)
+    scene.records(*place)
+    group = scene.position(place, offset)
+    scene.stand_still((group, place, Cause.OWNER_SILENT, scene.name("owner")))
+
+
 @PARTIES.add(quick=True)
 def one_marker_before(scene: Scene) -> Steps:
     """A group as of Flink commits the offset after its last record, one marker before the last stable offset."""
     place = scene.topic(records=0), 0
     scene.transaction(*place, records=3)
-    scene.owner(place)
-    scene.records(*place)
-    group = scene.position(place, 3)
-    scene.stand_still((group, place, Cause.OWNER_SILENT, scene.name("owner")))
+    _stands_before_a_silent_owner(scene, place, 3)
     yield
 
 
@@ -118,10 +120,7 @@ def two_markers_before(scene: Scene) -> Steps:
     first, second = (scene.owner(place, what=what, usual=False) for what in ("one", "other"))
     first.close("commit")
     second.close("commit")
-    scene.owner(place)
-    scene.records(*place)
-    group = scene.position(place, 2)
-    scene.stand_still((group, place, Cause.OWNER_SILENT, scene.name("owner")))
+    _stands_before_a_silent_owner(scene, place, 2)
     scene.differs(STANDS_BEFORE_MORE_THAN_ONE_MARKER, exporter=NOBODY, why=NOBODY)
     yield
 
@@ -131,10 +130,7 @@ def aborted_records_before(scene: Scene) -> Steps:
     """A transaction was aborted just before the owner began, and Flink's position is before its records."""
     place = scene.topic(), 0
     scene.transaction(*place, commit=False, records=3)
-    scene.owner(place)
-    scene.records(*place)
-    group = scene.position(place, 3)
-    scene.stand_still((group, place, Cause.OWNER_SILENT, scene.name("owner")))
+    _stands_before_a_silent_owner(scene, place, 3)
     scene.differs(STANDS_BEFORE_MORE_THAN_ONE_MARKER, exporter=NOBODY, why=NOBODY)
     yield
 
