@@ -116,7 +116,7 @@ def test_durations_are_chosen_for_one_severity() -> None:
 
 
 def test_an_alert_that_is_left_out_is_gone() -> None:
-    """By its name with all its reasons, or by the runbook of one reason with all its severities."""
+    """A name leaves out all its reasons, the runbook of one reason all its severities."""
     for name, count in (("KafkaTransactionExporterBlind", 3), ("KafkaTransactionStuckCompleting", 2)):
         left = list(rules_of(rule_groups(Choices(disabled=frozenset({name})))))
         assert len(left) == len(list(rules_of(rule_groups()))) - count

@@ -107,7 +107,7 @@ class KafkaCluster:
         return run.stdout
 
     def tool_command(self, main_class: str, *arguments: str) -> list[str]:
-        """What runs one of Kafka's own command line tools from the same jars."""
+        """The command that runs one of Kafka's own command line tools from the same jars."""
         return [*self._java(*SHORT_LIVED), main_class, *arguments]
 
     def _java(self, *options: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What coordinators list as completing: described once it lasts, and compared with the logs. Faults by a fake cluster."""
+"""Completing transactions are described once they last, and compared with the logs. A fake cluster makes the faults."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def third_cycle(model: Model, **hooks: Any) -> CompletingTransaction:
 
 
 def test_it_is_listed_then_described_then_compared() -> None:
-    """What completes within a cycle costs one request to each coordinator, and no more."""
+    """A transaction that completes within a cycle costs one request to each coordinator, and no more."""
     with FakeCluster(stuck_model(Producer(7, -1)), nodes=1) as cluster, collector_of(cluster) as collector:
         cycles = Cycles(collector, cluster)
         (first, first_apis), (second, second_apis), (third, _) = (cycles.run() for _ in range(3))
@@ -143,7 +143,7 @@ def test_a_coordinator_that_has_moved_is_not_confirmed() -> None:
 
 
 def test_a_broker_that_is_gone_may_leave_thousands() -> None:
-    """As many as the limit are described, and that is a gap."""
+    """The limit bounds how many are described, and the others are a gap."""
     with FakeCluster(stuck_model(count=DESCRIBED_MAX + 5), nodes=1) as cluster, collector_of(cluster) as collector:
         cycles = Cycles(collector, cluster)
         cycles.run()

@@ -79,7 +79,7 @@ def test_a_recorded_response_is_read() -> None:
 @given(ROWS)
 @example(SMALL)
 def test_every_row_and_every_error_is_read(rows: list[ShareOffset]) -> None:
-    """With tagged fields that a later Kafka may add, and without."""
+    """A later Kafka may add tagged fields: the rows are the same with them and without."""
     for tags in (lambda: b"\0", lambda: b"\1\0\1x"):
         assert decode(memoryview(by_hand(rows, tags))) == rows
 

@@ -19,7 +19,7 @@ _CAUSES: Final[Mapping[str, Cause]] = {
 
 
 def of_exporter(evaluation: Evaluation) -> Standstills:
-    """Returns everybody whom this cycle shows: behind a suspect or a live transaction, and at a coordinator."""
+    """Returns every party that this cycle shows: behind a suspect or a live transaction, and at a coordinator."""
     rows = {row.key: row for row in (*evaluation.suspects, *evaluation.blocking)}
     behind = {standstill for row in rows.values() for standstill in _behind(row)}
     stuck = {
