@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from exporter.evaluation.fields import Output, fields_of, project
+from exporter.evaluation.field_types import Output
+from exporter.evaluation.fields import fields_of, project
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.stuck import stuck_in_words
-from exporter.evaluation.verdicts import Evaluation, StuckTransaction, TransactionRow
+from exporter.evaluation.stuck_transaction import StuckTransaction
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.snapshot import PartitionResult, Snapshot
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,12 +13,14 @@ import numpy as np
 from exporter.commands.document import stuck_transaction
 from exporter.evaluation.blocked import is_held
 from exporter.evaluation.evaluate import by_impact
-from exporter.evaluation.fields import Output, project
+from exporter.evaluation.field_types import Output
+from exporter.evaluation.fields import project
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import until_in_words
 from exporter.evaluation.stuck import stuck_in_words
+from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.table import transaction_row
-from exporter.evaluation.verdicts import Evaluation, StartSource, StuckTransaction, TransactionRow, Verdict
+from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 
@@ -134,10 +137,7 @@ def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> An
 
 def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[int], *, aside: str = "") -> Answer:
     """The transactions of these producer ids, whether they hold somebody up or stand behind another one."""
-    wanted = frozenset(producer_ids)
-    open_ = evaluation.snapshot.open_transactions
-    of_producer = open_.producer_id[: evaluation.examined_count].tolist()
-    rows = [transaction_row(evaluation, row) for row, producer in enumerate(of_producer) if producer in wanted]
+    rows = rows_of_producer(evaluation, frozenset(producer_ids))
     names = names_of(evaluation)
     return Answer(
         subject=subject,
@@ -146,6 +146,12 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
         unknown=(*_unread(evaluation, names), *_unexamined(evaluation, names)),
         aside="" if rows else aside,
     )
+
+
+def rows_of_producer(evaluation: Evaluation, producer_ids: AbstractSet[int]) -> list[TransactionRow]:
+    """The examined transactions of these producers."""
+    of_producer = evaluation.snapshot.open_transactions.producer_id[: evaluation.examined_count].tolist()
+    return [transaction_row(evaluation, row) for row, producer in enumerate(of_producer) if producer in producer_ids]
 
 
 def names_of(evaluation: Evaluation) -> list[TopicPartition]:

@@ -113,8 +113,9 @@ class BlockedSettings:
     owner_silent_after_ms: int = setting(
         "blocked.owner_silent_after",
         values.POSITIVE_DURATION,
-        "An owner that has written nothing for longer is silent, if its transaction is open for longer than is usual. "
-        "Where that is unknown, it must have been silent for a quarter of its time-out.",
+        "An owner that has written nothing for longer is silent, if that is unusual: longer than in its id's earlier "
+        "transactions, or, until three were seen, in a transaction that is open for longer than the baseline's duration, "
+        "or for a quarter of its time-out.",
         default="1m",
     )
 

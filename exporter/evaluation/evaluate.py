@@ -16,7 +16,7 @@ from exporter.evaluation.disk import held_bytes, remembered_bytes
 from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
 from exporter.evaluation.owner import silent_ms
-from exporter.evaluation.remembering import facts_of_others, remember
+from exporter.evaluation.remembering import facts_of_others, remember, remembered_silences
 from exporter.evaluation.rules import verdict_of
 from exporter.evaluation.start import start_of, starts_without_evidence
 from exporter.evaluation.stuck import remembered_completing, stuck_transactions
@@ -82,6 +82,7 @@ def evaluate(
             blocked=remembered_groups(snapshot, [*suspect_rows, *holding_rows], memory, blocked),
             completing=remembered_completing(snapshot, memory),
             held=seen,
+            silences=remembered_silences(snapshot, memory, evidence, transactions.silent_ms.tolist()),
         ),
     )
     stand_still = {(group.topic, group.partition) for group in blocked} | pending_at(snapshot)

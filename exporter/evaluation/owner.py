@@ -10,14 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.silences import OwnerSilences
 from exporter.evaluation.verdicts import OwnerState, Policy, Verdict
 from exporter.snapshot import NULL, TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, Int64Column, Ownership
 
 COORDINATOR_SCAN_MS = 10_000
 """Default of `transaction.abort.timed.out.transaction.cleanup.interval.ms`, which hardly anybody changes."""
 _TIMEOUT_PARTS = 4
-"""An owner without a usual duration is silent after this part of its time-out: one with checkpoints every ten minutes has a
-time-out of an hour, and may write nothing between two."""
+"""An owner of which nothing is known is silent after this part of its time-out: one with checkpoints every ten minutes has
+a time-out of an hour, and may write nothing between two."""
+_MARGIN_PARTS = 4
+"""The part of a usual silence by which a longer one must exceed it; cycles see less than the whole of a silence."""
 
 
 def ends_at_ms(evidence: Evidence, verdict: Verdict) -> int | None:
@@ -51,19 +54,43 @@ def silent_ms(producer_id: Int64Column, evidence: Sequence[Evidence]) -> Int64Co
 
 
 def owner_state(
-    evidence: Evidence, verdict: Verdict, policy: Policy, silent_ms: int, *, is_usual: bool | None
+    evidence: Evidence,
+    verdict: Verdict,
+    policy: Policy,
+    silent_ms: int,
+    *,
+    is_usual: bool | None,
+    silences: OwnerSilences | None,
 ) -> OwnerState | None:
     """Returns whether the owner of a live transaction writes; None if that is unknown, and for every other verdict.
 
-    `is_usual`: it is open for no longer than is usual for its id; None if that is unknown.
+    `is_usual`: it is open for no longer than is usual for its id; None if that is unknown. `silences`: those of its id.
     """
     transaction = evidence.transaction
     if verdict is not Verdict.OPEN_WITHIN_TIMEOUT or transaction is None or not transaction.is_described:
         return None
     if silent_ms == NULL:
         return None
-    part_ms = 0 if is_usual is False else transaction.timeout_ms // _TIMEOUT_PARTS
-    if silent_ms >= max(policy.owner_silent_after_ms, part_ms):
+    after_ms = _silent_after_ms(transaction.timeout_ms, policy, is_usual=is_usual, silences=silences)
+    if after_ms is not None and silent_ms >= after_ms:
         return OwnerState.SILENT
     # It wrote while this process watched it, which may be less time than it has to be silent for.
     return OwnerState.WRITING if silent_ms < evidence.watched_ms else None
+
+
+def _silent_after_ms(
+    timeout_ms: int, policy: Policy, *, is_usual: bool | None, silences: OwnerSilences | None
+) -> int | None:
+    """Returns how long a silence must last; None while no silence counts, since its duration is usual.
+
+    A silence that its owner has ended before is the best measure, in this transaction or in earlier ones.
+    """
+    least_ms = policy.owner_silent_after_ms
+    usual_ms = None if silences is None else silences.usual_ms
+    ended_ms = max(usual_ms or 0, 0 if silences is None else silences.longest_ms)
+    more_ms = ended_ms + max(ended_ms // _MARGIN_PARTS, least_ms) if ended_ms else least_ms
+    if usual_ms is not None:
+        return more_ms
+    if is_usual is None:
+        return max(more_ms, timeout_ms // _TIMEOUT_PARTS)
+    return None if is_usual else more_ms

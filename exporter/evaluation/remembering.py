@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from exporter.evaluation.memory import (
     RememberedTransaction,
     RememberedTransactions,
 )
+from exporter.evaluation.silences import OwnerSilences
 from exporter.evaluation.start import OWNED, open_at_ms
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.snapshot import (
@@ -32,12 +35,16 @@ from exporter.snapshot import (
     TransactionKeys,
 )
 from exporter.snapshot.keys import partition_keys
+from exporter.transaction_log.events import Outcome
+from exporter.transaction_log.journal import LoggedProducer
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
 """A transaction on an unread partition stays in the memory for a day."""
 REMEMBERED_UNREAD_MAX = 50_000
 """Transactions on unread partitions that the memory keeps, of those that were examined and of the others, as many as a
 cycle examines: a broker that shows other topics in every cycle must not fill it."""
+SILENCES_MAX = 50_000
+"""Transactional ids whose silences the memory keeps, those that were seen last: as many as a cycle examines."""
 _KEPT = ("start_ms", "start_source", "not_open_at_ms")
 """Fields from the time when the transaction was examined, whatever its epoch is now."""
 
@@ -61,6 +68,34 @@ def remember(
         cluster_id=snapshot.cluster_id,
         transactions=RememberedTransactions.joined((current, _still_possible(snapshot, memory))),
     )
+
+
+def remembered_silences(
+    snapshot: Snapshot, memory: Memory, evidence: Iterable[Evidence], silent_ms: Iterable[int]
+) -> Mapping[str, OwnerSilences]:
+    """Returns the silences by transactional id; `silent_ms` has the present one of each examined transaction."""
+    silences = dict(memory.silences) if memory.is_of(snapshot) else {}
+    seen = set()
+    for each, present_ms in zip(evidence, silent_ms, strict=False):
+        transaction, name = each.transaction, each.transactional_id
+        if transaction is None or name is None or name in seen or present_ms == NULL:
+            continue
+        if transaction.start_ms is None or not transaction.is_described or each.ownership is not Ownership.OWNED:
+            continue
+        seen.add(name)
+        now = transaction.start_ms, transaction.timeout_ms, present_ms
+        before = silences.pop(name, None)
+        # Those that were seen last come last.
+        if before is None:
+            silences[name] = OwnerSilences(start_ms=now[0], timeout_ms=now[1], silent_ms=present_ms)
+        else:
+            silences[name] = before.after(*now, was_aborted=_was_aborted(each.logged, before.start_ms))
+    return MappingProxyType(dict(islice(silences.items(), max(len(silences) - SILENCES_MAX, 0), None)))
+
+
+def _was_aborted(logged: LoggedProducer | None, start_ms: int) -> bool:
+    ended = () if logged is None else logged.ended.values()
+    return any(end.start_ms == start_ms and end.outcome is not Outcome.COMMITTED for end in ended)
 
 
 def facts_of_others(snapshot: Snapshot, join: MemoryJoin) -> Facts:

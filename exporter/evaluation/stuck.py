@@ -11,7 +11,8 @@ from typing import Final
 
 from exporter.evaluation.humanize import humanize_duration, humanize_names
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Policy, StuckTransaction
+from exporter.evaluation.stuck_transaction import StuckTransaction
+from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import (
     NOTHING_REMEMBERED,
     STATE_TOPIC,

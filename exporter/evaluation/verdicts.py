@@ -12,17 +12,14 @@ from exporter.baseline import UsualDuration
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Memory
+from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.snapshot import (
     BoolColumn,
-    CompletingId,
     Int8Column,
     Int32Column,
     Int64Column,
-    MarkerFinding,
-    PendingMarker,
     Snapshot,
     TransactionKey,
-    TransactionState,
 )
 
 
@@ -257,6 +254,8 @@ class TransactionRow:
     idle_ms: int
     silent_ms: int | None = None
     """Time for which this process has seen no write of its producer; None without a monotonic clock, or not examined."""
+    usual_silence_ms: int | None = None
+    """The longest usual silence of its transactional id; None until enough of its transactions have ended."""
     owner: OwnerState | None = None
     ends_at_ms: int | None = None
     """Time by which its coordinator aborts it; None if that is unknown, or it never does."""
@@ -297,44 +296,6 @@ class TransactionRow:
     def key(self) -> TransactionKey:
         """Identity of the transaction over cycles."""
         return TransactionKey(self.topic, self.partition, self.producer_id, self.start_offset, self.topic_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StuckTransaction:
-    """A transaction that its coordinator cannot complete. Durations and instants in ms."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    """Epoch at the coordinator."""
-    coordinator: int
-    """Broker id."""
-    state: TransactionState
-    start_ms: int
-    since_ms: int
-    """Time of the first cycle that has seen it completing."""
-    stuck_ms: int
-    """Time since then."""
-    state_partition: int
-    coordinator_epoch: int
-    markers: tuple[PendingMarker, ...]
-    """One for each partition that the coordinator waits for."""
-
-    @property
-    def identity(self) -> CompletingId:
-        return CompletingId(self.transactional_id, self.producer_id)
-
-    @property
-    def markers_state(self) -> MarkerFinding:
-        """The worst finding; AS_DECIDED without one, since only the coordinator does not know then."""
-        findings = {marker.finding for marker in self.markers}
-        return next((finding for finding in MarkerFinding if finding in findings), MarkerFinding.AS_DECIDED)
-
-    @property
-    def refused_epoch(self) -> int:
-        """The newest coordinator epoch that a pending partition remembers, if the coordinator's is older; otherwise -1."""
-        newest = max((marker.coordinator_epoch for marker in self.markers), default=-1)
-        return newest if newest > self.coordinator_epoch >= 0 else -1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,8 @@ import urllib.parse
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from exporter.evaluation.fields import ColumnType, Field, Greatest, Output, fields_of
+from exporter.evaluation.field_types import ColumnType, Field, Greatest, Output
+from exporter.evaluation.fields import fields_of
 
 VERSION = "v1"
 TEMPORARY = "_writing-"

@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 
 from exporter import __version__
 from exporter.config.settings import HistorySettings
-from exporter.evaluation.fields import ColumnType, Output, fields_of
+from exporter.evaluation.field_types import ColumnType, Output
+from exporter.evaluation.fields import fields_of
 from exporter.evaluation.table import column
 from exporter.evaluation.verdicts import Evaluation
 from exporter.history.schema import (

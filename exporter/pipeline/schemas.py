@@ -7,7 +7,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
-from exporter.evaluation.fields import ColumnType, Greatest
+from exporter.evaluation.field_types import ColumnType, Greatest
 from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column
 
 _TEXT, _INTEGER, _LONG = t.StringType(), t.IntegerType(), t.LongType()

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from exporter.evaluation.humanize import without_ids
-from exporter.evaluation.verdicts import Evaluation, StuckTransaction, TransactionRow
+from exporter.evaluation.stuck_transaction import StuckTransaction
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.status import ClusterStatus, ProcessStatus
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from exporter.config.values import whole_number
-from exporter.evaluation.fields import Output, project
+from exporter.evaluation.field_types import Output
+from exporter.evaluation.fields import project
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.files import MEGABYTE, contents
 

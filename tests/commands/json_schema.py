@@ -8,7 +8,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from exporter.evaluation.fields import ColumnType, Field, Output, fields_of
+from exporter.evaluation.field_types import ColumnType, Field, Output
+from exporter.evaluation.fields import fields_of
 
 PATH = Path(__file__).parents[2] / "docs" / "schema" / "find-hanging.schema.json"
 _TYPES = {

@@ -7,7 +7,8 @@ from typing import Any
 
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation, Policy, StuckTransaction
+from exporter.evaluation.stuck_transaction import StuckTransaction
+from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.snapshot import (
     CompletingTransaction,
     Completions,

@@ -12,7 +12,8 @@ import exporter
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.daemon import state_file
 from exporter.evaluation.evaluate import all_rows
-from exporter.evaluation.fields import FIELDS, ColumnType, Field, Output, fields_of, project
+from exporter.evaluation.field_types import ColumnType, Field, Output
+from exporter.evaluation.fields import FIELDS, fields_of, project
 from exporter.evaluation.table import FOUND, column
 from exporter.evaluation.verdicts import TransactionRow
 from exporter.fleet.scan_table import SCAN

@@ -161,12 +161,12 @@ def test_without_a_monotonic_clock_nothing_is_known_of_a_silence() -> None:
     [
         (None, 74, None),
         (None, 75, OwnerState.SILENT),
-        (True, 74, None),
+        (True, 299, None),
         (False, 59, None),
         (False, 60, OwnerState.SILENT),
     ],
 )
-def test_what_is_unusually_long_needs_no_part_of_the_time_out(
+def test_a_usual_duration_takes_the_place_of_a_part_of_the_time_out(
     is_usual: bool | None,  # noqa: FBT001 - a case
     silent_s: int,
     state: OwnerState | None,
@@ -174,7 +174,7 @@ def test_what_is_unusually_long_needs_no_part_of_the_time_out(
     """A time-out of five minutes, and a quarter of it: 75 s."""
     live = evidence(transaction(timeout_ms=5 * MINUTE_MS), watched_ms=silent_s * 1000)
 
-    found = owner_state(live, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), silent_s * 1000, is_usual=is_usual)
+    found = owner_state(live, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), silent_s * 1000, is_usual=is_usual, silences=None)
 
     assert found is state
 
@@ -182,11 +182,12 @@ def test_what_is_unusually_long_needs_no_part_of_the_time_out(
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.OPEN_WITHIN_TIMEOUT])
 def test_silence_is_a_word_about_live_transactions_alone(verdict: Verdict) -> None:
     live = evidence(transaction(), watched_ms=TIMEOUT_MS)
-    assert owner_state(live, verdict, Policy(), TIMEOUT_MS, is_usual=None) is None
+    assert owner_state(live, verdict, Policy(), TIMEOUT_MS, is_usual=None, silences=None) is None
 
 
 def test_an_owner_that_is_only_listed_is_not_called_silent() -> None:
-    assert owner_state(evidence(listed()), Verdict.OPEN_WITHIN_TIMEOUT, Policy(), TIMEOUT_MS, is_usual=None) is None
+    unsure = evidence(listed())
+    assert owner_state(unsure, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), TIMEOUT_MS, is_usual=None, silences=None) is None
 
 
 def test_those_that_were_not_examined_have_no_silence() -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from exporter.evaluation.fields import ColumnType
+from exporter.evaluation.field_types import ColumnType
 from exporter.history.schema import (
     CYCLE_COLUMNS,
     CYCLES,

@@ -71,4 +71,6 @@ def owner_in_words(row: TransactionRow) -> str:
     if row.silent_ms is None:
         return "unknown"
     silent = f"nothing written for {humanize_duration(row.silent_ms)}"
+    if row.usual_silence_ms is not None:
+        silent += f" (its id is usually silent for at most {humanize_duration(row.usual_silence_ms)})"
     return f"{silent}: it has stopped, or is paused" if row.owner is OwnerState.SILENT else silent

@@ -6,7 +6,7 @@ from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.stuck import stuck_in_words
-from exporter.evaluation.verdicts import StuckTransaction
+from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.publication.page.advice import address_of, why_command
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.summary import Severity

@@ -22,7 +22,7 @@ from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileDamagedError
-from exporter.evaluation.fields import ColumnType
+from exporter.evaluation.field_types import ColumnType
 from exporter.history.schema import TABLES, file_name
 from exporter.history.writer import arrow_schema
 from exporter.pipeline.files import HistoryFile, batch_of, damage_of

@@ -1,0 +1,165 @@
+"""How long an owner is usually silent is learned from the silences that it ended itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from exporter.evaluation import remembering
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.owner import owner_state
+from exporter.evaluation.silences import OwnerSilences
+from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, TransactionRow, Verdict
+from exporter.transaction_log.events import Outcome
+from exporter.transaction_log.journal import NO_JOURNAL, EndedTransaction, Journal, LoggedProducer
+from tests.evaluation.builders import MINUTE_MS, MONOTONIC_MS, NOW_MS, Entry, evidence, snapshot, transaction
+
+SECOND_MS = 1000
+TIMEOUT_MS = 60 * MINUTE_MS
+
+
+def cycle(
+    before: Memory,
+    at_ms: int,
+    *,
+    number: int,
+    last_sequence: int = 0,
+    journal: Journal = NO_JOURNAL,
+    name: str = "payments-7",
+) -> Evaluation:
+    """A cycle at this time since the beginning, in which the id's transaction number `number` is open: ten minutes each."""
+    start_ms = NOW_MS + number * 10 * MINUTE_MS
+    taken = snapshot(
+        [Entry(start_offset=100 + number, last_sequence=last_sequence, last_timestamp_ms=start_ms)],
+        transactions=(transaction(start_ms=start_ms, timeout_ms=TIMEOUT_MS, transactional_id=name),),
+        taken_at_ms=NOW_MS + at_ms,
+        monotonic_ms=MONOTONIC_MS + at_ms,
+    )
+    return evaluate(taken, before, Policy(), journal)
+
+
+def idle_checkpoints(count: int, memory: Memory | None = None, journal: Journal = NO_JOURNAL) -> Evaluation:
+    """Transactions of ten minutes, each with a write at its beginning only, seen every 30 s; and the next."""
+    memory = memory or Memory()
+    for number in range(count):
+        for step in range(20):
+            at_ms = (number * 600 + step * 30) * SECOND_MS
+            memory = cycle(memory, at_ms, number=number, journal=journal).memory
+    return cycle(memory, count * 10 * MINUTE_MS, number=count, journal=journal)
+
+
+def only_row(evaluation: Evaluation) -> TransactionRow:
+    (row,) = all_rows(evaluation)
+    return row
+
+
+@pytest.mark.parametrize(("ended", "usual_ms"), [(2, None), (3, 570_000), (12, 570_000)])
+def test_three_transactions_make_a_silence_usual(ended: int, usual_ms: int | None) -> None:
+    """The last cycle of each saw a silence of 570 s. The memory of an id is bounded."""
+    evaluation = idle_checkpoints(ended)
+
+    assert only_row(evaluation).usual_silence_ms == usual_ms
+    assert len(evaluation.memory.silences["payments-7"].ended) == min(ended, 8)
+
+
+def test_an_owner_that_always_pauses_is_not_silent_before_it_pauses_for_longer() -> None:
+    """A quarter of its time-out would be 900 s. Usual are 570 s, and a quarter of these more is 712.5 s."""
+    memory = idle_checkpoints(3).memory
+    states = {}
+    for silent_s in (30, 700, 713):
+        evaluation = cycle(memory, (1800 + silent_s) * SECOND_MS, number=3)
+        states[silent_s] = only_row(evaluation).owner
+
+    assert states == {30: None, 700: None, 713: OwnerState.SILENT}
+
+
+def test_an_owner_that_never_pauses_is_silent_after_the_least_time() -> None:
+    """Cycles that see each of its transactions once only have seen no silence at all."""
+    memory = Memory()
+    for number in range(4):
+        memory = cycle(memory, number * 10 * MINUTE_MS, number=number).memory
+
+    early, late = (only_row(cycle(memory, 30 * MINUTE_MS + after_s * SECOND_MS, number=3)) for after_s in (59, 60))
+    assert (early.usual_silence_ms, early.owner, late.owner) == (0, None, OwnerState.SILENT)
+
+
+def test_a_silence_that_a_write_ended_is_no_sign_in_the_same_transaction() -> None:
+    """20 min of silence, a write, 20 min of silence: the second is as good as the first. A quarter would be 15 min."""
+    memory = cycle(Memory(), 0, number=0).memory
+    first = cycle(memory, 20 * MINUTE_MS, number=0)
+    wrote = cycle(first.memory, 20 * MINUTE_MS + SECOND_MS, number=0, last_sequence=1)
+    second, third = (
+        only_row(cycle(wrote.memory, minutes * MINUTE_MS + SECOND_MS, number=0, last_sequence=1)).owner
+        for minutes in (40, 45)
+    )
+
+    assert (only_row(first).owner, only_row(wrote).owner) == (OwnerState.SILENT, OwnerState.WRITING)
+    assert (second, third) == (OwnerState.WRITING, OwnerState.SILENT)
+
+
+def test_a_silence_that_a_time_out_may_have_ended_is_not_learned() -> None:
+    silences = OwnerSilences(start_ms=0, timeout_ms=100, silent_ms=70, longest_ms=20)
+
+    assert silences.after(99, 100, 0, was_aborted=False).ended == (70,)
+    assert silences.after(100, 100, 0, was_aborted=False).ended == ()
+
+
+@pytest.mark.parametrize(("outcome", "learned"), [(Outcome.COMMITTED, 3), (Outcome.FENCED, 2), (Outcome.ABORTED, 2)])
+def test_a_silence_that_the_log_shows_aborted_is_not_learned(outcome: Outcome, learned: int) -> None:
+    """A new instance of a dead application fences it: its silence was an outage."""
+    memory = idle_checkpoints(2).memory
+    ended = EndedTransaction(
+        producer_epoch=4, start_ms=NOW_MS + 20 * MINUTE_MS, decided_ms=NOW_MS + 29 * MINUTE_MS, outcome=outcome
+    )
+    producer = LoggedProducer(
+        transactional_id="payments-7",
+        is_former=False,
+        latest=None,
+        ended=MappingProxyType({("orders", 0): ended}),
+    )
+    journal = Journal(MappingProxyType({Entry().producer_id: producer}))
+
+    evaluation = cycle(memory, 30 * MINUTE_MS, number=3, journal=journal)
+
+    assert len(evaluation.memory.silences["payments-7"].ended) == learned
+
+
+def test_one_outage_is_not_usual() -> None:
+    """Without the log a fence looks like an end by the owner, so the longest silence is left out."""
+    assert OwnerSilences(start_ms=0, timeout_ms=1, silent_ms=0, ended=(0, 540_000, 0)).usual_ms == 0
+    assert OwnerSilences(start_ms=0, timeout_ms=1, silent_ms=0, ended=(0, 540_000, 530_000)).usual_ms == 530_000
+
+
+def test_a_learned_silence_counts_more_than_the_baseline() -> None:
+    """An unusually long job that always pauses for ten minutes is not silent after one."""
+    live = evidence(transaction(timeout_ms=TIMEOUT_MS), watched_ms=TIMEOUT_MS)
+    silences = OwnerSilences(start_ms=0, timeout_ms=TIMEOUT_MS, silent_ms=0, ended=(600_000,) * 3)
+
+    states = [
+        owner_state(live, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), silent_ms, is_usual=is_usual, silences=silences)
+        for silent_ms, is_usual in ((700_000, False), (749_999, True), (750_000, True))
+    ]
+
+    assert states == [OwnerState.WRITING, OwnerState.WRITING, OwnerState.SILENT]
+
+
+def test_neither_another_process_nor_another_cluster_knows_a_silence() -> None:
+    memory = idle_checkpoints(3).memory
+    assert memory.silences
+    assert not memory.without_monotonic().silences
+
+    taken = replace(cycle(memory, 30 * MINUTE_MS, number=3).snapshot, cluster_id="another")
+    assert only_row(evaluate(taken, memory, Policy())).usual_silence_ms is None
+
+
+def test_the_memory_of_silences_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were seen last remain."""
+    monkeypatch.setattr(remembering, "SILENCES_MAX", 2)
+    memory = Memory()
+    for at, name in enumerate(("first", "second", "first", "third")):
+        memory = cycle(memory, at * SECOND_MS, number=0, name=name).memory
+
+    assert list(memory.silences) == ["first", "third"]
