@@ -6,23 +6,34 @@ Kafka's own tool silently creates an id that does not exist, by the same request
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Final
 
 from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.describe import described
+from exporter.commands.examine import Examiner
 from exporter.commands.lines import say
+from exporter.commands.recover import counted, groups_in_words
 from exporter.commands.report import complain
+from exporter.commands.standstill import rows_of_producer
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.evaluation.humanize import humanize_duration
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.owner import coordinator_ends_at_ms
+from exporter.evaluation.verdicts import Policy
 from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, describe_id
 from exporter.recovery.audit import AuditLog
+from exporter.recovery.plan import records_in_words
 from exporter.recovery.termination import CoordinatorOnBrokers, Ending, refusal_to_terminate, terminate
 from exporter.snapshot import CoordinatorTransaction, TransactionState
+
+PARTITIONS_MAX: Final = 10
+"""Partitions of which the plan says what the abort costs: their logs are read for it."""
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -37,8 +48,9 @@ def run(context: Context, settings: Settings) -> int:
 
 def _on(context: Context, collector: Collector, transaction: CoordinatorTransaction) -> int:
     options = context.options
-    say(in_words(transaction, int(time.time() * 1000)))
     why = refusal_to_terminate(transaction)
+    cost = () if why is not None else tuple(_cost(collector, transaction))
+    say("\n  ".join((in_words(transaction, int(time.time() * 1000)), *cost)))
     if why is not None:
         return complain(f"refused, nothing is written: {why}", ExitStatus.REFUSED)
     if options.dry_run:
@@ -71,6 +83,25 @@ def in_words(transaction: CoordinatorTransaction, now_ms: int) -> str:
         f"{transaction.state.value} at epoch {transaction.producer_epoch} with {partitions}; "
         f"fence its producer and abort the ongoing transaction{_until(transaction, now_ms)}"
     )
+
+
+def _cost(collector: Collector, transaction: CoordinatorTransaction) -> Iterator[str]:
+    """Says for each partition what the abort drops, and who waits behind it."""
+    partitions = sorted(transaction.partitions or ())
+    topics = {topic for topic, _ in partitions}
+    scope = Scope(topic=topics.pop()) if len(topics) == 1 else EVERYTHING
+    evaluation = Examiner(collector, Policy(blocked_after_ms=0), search_logs=False).look(scope)
+    rows = rows_of_producer(evaluation, {transaction.producer_id})
+    open_at = {(row.topic, row.partition): row for row in rows}
+    for topic, partition in partitions[:PARTITIONS_MAX]:
+        row = open_at.get((topic, partition))
+        if row is None:
+            yield f"{topic}-{partition}: it could not be read, or has no record of the transaction"
+        else:
+            records = records_in_words(row, counted(collector, row))
+            yield f"{topic}-{partition}: {records}; {groups_in_words(row, evaluation)}"
+    if len(partitions) > PARTITIONS_MAX:
+        yield f"and {humanize_count(len(partitions) - PARTITIONS_MAX, 'more partition')}"
 
 
 def _until(transaction: CoordinatorTransaction, now_ms: int) -> str:

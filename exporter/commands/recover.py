@@ -51,16 +51,21 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
         judge=Examiner(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
         topics=partial(visible_topics, collector),
-        records=lambda row: collector.query(
-            lambda client: held_back(
-                client,
-                row.topic,
-                row.partition,
-                producer_id=row.producer_id,
-                producer_epoch=row.producer_epoch,
-                start_offset=row.start_offset,
-            )
-        ),
+        records=partial(counted, collector),
+    )
+
+
+def counted(collector: Collector, row: TransactionRow) -> HeldBack:
+    """Counts the records that a transaction holds back, its own and those of others."""
+    return collector.query(
+        lambda client: held_back(
+            client,
+            row.topic,
+            row.partition,
+            producer_id=row.producer_id,
+            producer_epoch=row.producer_epoch,
+            start_offset=row.start_offset,
+        )
     )
 
 
@@ -97,15 +102,20 @@ def recover(context: Context, means: ClusterAccess, action: Action, *, forced: V
 
 def describe_plan(plan: Plan, means: ClusterAccess, evaluation: Evaluation) -> str:
     """The plan in words, with the records that the transaction holds back, and the consumer groups behind it."""
+    return f"{in_words(plan, means.records(plan.row))}\n  {groups_in_words(plan.row, evaluation)}"
+
+
+def groups_in_words(row: TransactionRow, evaluation: Evaluation) -> str:
+    """Names the visible consumer groups behind a transaction, and those of which nothing is known."""
     now_ms = evaluation.snapshot.cluster_time_ms
-    groups = [printable(humanize_group(group, now_ms)) for group in plan.row.groups]
+    groups = [printable(humanize_group(group, now_ms)) for group in row.groups]
     impact = evaluation.snapshot.impact
     waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none has committed offsets on this partition"
     if impact is None:
         waiting = "unknown, no broker was queried"
     elif impact.failures:
         waiting = f"{waiting}; not all are known: {humanize_names(impact.failures, shown_max=GROUPS_MAX)}"
-    return f"{in_words(plan, means.records(plan.row))}\n  consumer groups: {waiting}"
+    return f"consumer groups: {waiting}"
 
 
 def _judged_and_done(

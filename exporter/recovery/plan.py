@@ -21,6 +21,7 @@ from exporter.recovery.partition import DecidingCoordinator, PartitionState
 from exporter.recovery.plan_file import PlannedAbort, plan_entry
 from exporter.snapshot import OneEntry, TransactionState
 
+DROPPED: Final = "records that are dropped"
 NO_COORDINATOR_EPOCH = 0
 """Kafka's own admin client sends it for an entry that never had a marker."""
 
@@ -225,11 +226,12 @@ def in_words(plan: Plan, records: HeldBack | None = None) -> str:
     kind = "COMMIT" if marker.commit else "ABORT"
     seen = outcome_in_words(row) if row.outcome_seen else "none: no trace of it was found"
     on_disk = "" if not row.held_bytes else f"\n  bytes held on disk: about {humanize_bytes(row.held_bytes)}"
+    effect = "records that become visible" if marker.commit else DROPPED
     return (
         f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
         f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}), closing the transaction open since "
         f"offset {row.start_offset}.\n"
-        f"  {_of_records(plan, records)}{on_disk}\n"
+        f"  {records_in_words(row, records, effect)}{on_disk}\n"
         f"  transactional id {'unknown' if row.transactional_id is None else repr(row.transactional_id)}, "
         f"verdict {row.verdict.label}\n"
         f"  outcome elsewhere: {seen}\n"
@@ -237,10 +239,9 @@ def in_words(plan: Plan, records: HeldBack | None = None) -> str:
     )
 
 
-def _of_records(plan: Plan, records: HeldBack | None) -> str:
-    """The two numbers that decide, side by side."""
-    effect = "records that become visible" if plan.marker.commit else "records that are dropped"
-    lag = plan.row.last_stable_offset_lag
+def records_in_words(row: TransactionRow, records: HeldBack | None, effect: str = DROPPED) -> str:
+    """The two numbers that decide, side by side: of the transaction's own records and of those behind it."""
+    lag = row.last_stable_offset_lag
     if records is None or (records.uncounted and not records.own):
         held_back = "unknown" if lag is None else f"{lag:,} in all"
         why = f" ({records.uncounted})" if records is not None and records.uncounted else ""

@@ -22,6 +22,7 @@ from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests import forked
 from tests.brokers.cluster import KafkaCluster
+from tests.brokers.groups import commit
 from tests.brokers.messages import committed_records
 from tests.brokers.ports import free_ports
 from tests.commands.json_schema import problems
@@ -328,15 +329,23 @@ def test_force_terminate_aborts_an_ongoing_id_and_creates_none(
 ) -> None:
     """A mistyped id is refused, where Kafka's own tool creates it; an idle one is refused; an ongoing one is aborted."""
     topic, name, never = make_topic(broker), fresh_name("ongoing"), fresh_name("never")
+    group = fresh_name("readers")
     live = OpenTransaction(broker.bootstrap, name, [(topic, 0)])
     live.__enter__()
 
+    run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=8)
+    commit(broker, group, topic, 0)
+
+    plan = tool(broker, "force-terminate", "--transactional-id", name, "--dry-run")
     mistyped = tool(broker, "force-terminate", "--transactional-id", never, "--yes")
     done = tool(broker, "forceTerminateTransaction", "--transactionalId", name, "--yes")
     again = tool(broker, "force-terminate", "--transactional-id", name, "--yes")
     listed = tool(broker, "list", "--transactional-id-pattern", f"{name}|{never}", "--format", "json")
     open_now = tool(broker, "find-hanging", "--topic", topic, "--all", "--format", "json")
 
+    assert plan.returncode == 0
+    assert f"{topic}-0: records that are dropped: 1; records of others that wait: 8" in " ".join(plan.stdout.split())
+    assert f"consumer groups: {group} (blocked, lag 10 offsets)" in " ".join(plan.stdout.split())
     assert (mistyped.returncode, done.returncode, again.returncode) == (1, 0, 5)
     assert [row["transactional_id"] for row in json.loads(listed.stdout)] == [name]
     assert json.loads(open_now.stdout)["transactions"] == []
