@@ -24,6 +24,7 @@ from exporter.evaluation.table import transaction_row
 from exporter.evaluation.verdicts import (
     IS_SUSPECT,
     Evaluation,
+    OwnerState,
     PartitionColumns,
     Policy,
     StartSource,
@@ -34,6 +35,8 @@ from exporter.evaluation.verdicts import (
 from exporter.snapshot import UNKNOWN_OFFSET, Int32Column, Int64Column, Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
+_BEHIND_SUSPECT, _BEHIND_SILENT, _BEHIND_LIVE = range(3)
+"""The order of blocked groups. Outputs have limits, and a busy cluster has hundreds of groups behind live transactions."""
 LONGEST_OTHERS_MAX = 10
 """Transactions that are not suspects and have a row all the same."""
 
@@ -86,10 +89,15 @@ def evaluate(
         ),
     )
     stand_still = {(group.topic, group.partition) for group in blocked} | pending_at(snapshot)
-    blocking = (transaction_row(evaluation, row) for row in holding_rows if evidence[row].key[:2] in stand_still)
+    blocking = [transaction_row(evaluation, row) for row in holding_rows if evidence[row].key[:2] in stand_still]
+    urgency = {
+        (row.topic, row.partition): _BEHIND_SILENT if row.owner is OwnerState.SILENT else _BEHIND_LIVE
+        for row in blocking
+    }
     return replace(
         evaluation,
-        blocking=tuple(sorted(blocking, key=by_impact)),
+        blocking=tuple(sorted(blocking, key=lambda row: (row.owner is not OwnerState.SILENT, *by_impact(row)))),
+        blocked_groups=tuple(sorted(blocked, key=lambda of: urgency.get((of.topic, of.partition), _BEHIND_SUSPECT))),
         suspects=tuple(sorted((transaction_row(evaluation, row) for row in suspect_rows), key=by_impact)),
         longest_others=tuple(transaction_row(evaluation, row) for row in _longest_others(transactions, len(evidence))),
     )

@@ -314,9 +314,9 @@ class Evaluation:
     longest_others: tuple[TransactionRow, ...] = ()
     """The examined transactions that are not suspects, longest first, as many as a reader looks at."""
     blocking: tuple[TransactionRow, ...] = ()
-    """The live transactions that block a visible group and are not suspects, worst first."""
+    """The live transactions that block a visible group and are not suspects: of silent owners first, then worst first."""
     blocked_groups: tuple[BlockedGroup, ...] = ()
-    """The visible groups that a transaction blocks, whatever its verdict; most waiting records first."""
+    """The visible groups that a transaction blocks: behind suspects first, then behind silent owners."""
     stuck: tuple[StuckTransaction, ...] = ()
     """Transactions that their coordinators cannot complete, worst first; they may be open on no partition."""
     held: Mapping[tuple[str, int], HeldBytes] = field(default_factory=dict)

@@ -196,3 +196,40 @@ def test_those_that_were_not_examined_have_no_silence() -> None:
 
     assert silent_ms(producers, watched).tolist() == [5, 9, NULL]
     assert silent_ms(producers, []).tolist() == [NULL] * 3
+
+
+def test_who_stands_behind_a_silent_owner_comes_before_those_behind_live_ones() -> None:
+    """A busy cluster has hundreds of live transactions with more records behind them, and every output has a limit."""
+    busy, killed = Entry(producer_id=1, high_watermark=900_000), Entry(partition=1, producer_id=2, high_watermark=102)
+    memory = both_open(busy, killed, Memory(), at_ms=0).memory
+
+    evaluation = both_open(replace(busy, last_sequence=9), killed, memory, at_ms=TIMEOUT_MS // 2)
+
+    assert [(row.partition, row.owner) for row in evaluation.blocking] == [
+        (1, OwnerState.SILENT),
+        (0, OwnerState.WRITING),
+    ]
+    assert [group.partition for group in evaluation.blocked_groups] == [1, 0]
+
+
+def both_open(first: Entry, second: Entry, memory: Memory, *, at_ms: int) -> Evaluation:
+    """A cycle with two live transactions, and a group that stands behind each."""
+    entries = (first, second)
+    owned = (
+        transaction(
+            producer_id=entry.producer_id,
+            transactional_id=f"id-{entry.producer_id}",
+            start_ms=BEGAN_MS,
+            timeout_ms=TIMEOUT_MS,
+            partitions=frozenset({("orders", entry.partition)}),
+        )
+        for entry in entries
+    )
+    offsets = (GroupOffset(group="readers", topic="orders", partition=entry.partition, offset=100) for entry in entries)
+    taken = snapshot(
+        entries,
+        transactions=tuple(owned),
+        impact=Impact(offsets=tuple(offsets), residents=(), failures=()),
+        taken_at_ms=NOW_MS + at_ms,
+    )
+    return evaluate(taken, memory, Policy())
