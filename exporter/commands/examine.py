@@ -84,10 +84,10 @@ class Examiner:
         self._memory = evaluation.memory
         return evaluation
 
-    def look_again(self) -> Evaluation:
-        """One more cycle over everything after a second, which compares the markers of what still completes."""
+    def look_again(self, scope: Scope) -> Evaluation:
+        """One more cycle over `scope` after a second, which compares the markers of what still completes."""
         self._sleep(REREAD_SECONDS)
-        return self.look()
+        return self.look(scope)
 
     def judge(self, scope: Scope) -> Evaluation:
         """Runs cycles while a transaction that was completing in the first one may turn out to be stuck.

@@ -35,6 +35,8 @@ class GroupPosition:
     committed: int
     last_stable_offset: int
     high_watermark: int
+    next_offset: int | None = None
+    """Offset of the next record that it can read; see `GroupOffset`."""
 
     @property
     def lag(self) -> int:
@@ -44,7 +46,7 @@ class GroupPosition:
     @property
     def is_held(self) -> bool:
         """True at the last stable offset, with something behind it."""
-        return is_held(self.committed, self.last_stable_offset, self.high_watermark)
+        return is_held(self.committed, self.last_stable_offset, self.high_watermark, self.next_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,7 @@ def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
             {
                 "committed_offset": None if hold.position is None else hold.position.committed,
                 "waiting_offsets": None if hold.position is None else hold.position.lag,
+                "is_young": answer.is_young(hold.row),
                 "transaction": project(hold.row, Output.JSON),
             }
             for hold in answer.holds

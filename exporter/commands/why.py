@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from exporter.commands.context import Context
@@ -29,15 +30,16 @@ from exporter.config.settings import Settings
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.stuck import stuck_transactions
-from exporter.evaluation.verdicts import Evaluation
+from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.consumer_groups import pending_groups, share_positions
+from exporter.kafka.collect.next_records import with_next_offsets
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
 from exporter.kafka.offsets import latest_offsets
-from exporter.snapshot import CoordinatorTransaction
+from exporter.snapshot import CoordinatorTransaction, GroupOffset
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -77,17 +79,16 @@ def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
 
 def _answer(options: argparse.Namespace, collector: Collector, examiner: Examiner) -> tuple[Evaluation, Answer]:
     if options.group is not None:
-        evaluation = examiner.look(EVERYTHING)
-        return evaluation, _about_group(collector, evaluation, options.group)
+        return _second_look(examiner, EVERYTHING, lambda evaluation: _about_group(collector, evaluation, options.group))
     if options.topic is not None:
-        evaluation = examiner.look(Scope(topic=options.topic, partition=options.partition))
-        answer = about_topic(evaluation, options.topic, options.partition)
-        if not answer.partitions:
+        scope = Scope(topic=options.topic, partition=options.partition)
+        found = _second_look(examiner, scope, lambda looked: about_topic(looked, options.topic, options.partition))
+        if not found[1].partitions:
             raise KafkaRequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
                 f"no such topic or partition is visible{suggestion(options.topic, visible_topics(collector))}",
             )
-        return evaluation, answer
+        return found
     if options.producer_id is not None:
         return _of_producer(examiner, f"producer id {options.producer_id}", options.producer_id)
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
@@ -96,14 +97,39 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
 
 
 def _of_producer(examiner: Examiner, subject: str, producer_id: int, *, aside: str = "") -> tuple[Evaluation, Answer]:
-    """Looks a second time where its coordinator is completing a transaction: most are complete a second later."""
-    first = examiner.look(EVERYTHING)
-    if not any(each.transaction.producer_id == producer_id for each in first.snapshot.completing.lasting):
-        return first, about_producer(first, subject, [producer_id], aside=aside)
-    evaluation = examiner.look_again()
-    lasting = stuck_transactions(evaluation.snapshot, first.memory, replace(evaluation.policy, stuck_after_ms=-1))
-    stuck = tuple(each for each in lasting if each.producer_id == producer_id)
-    return evaluation, replace(about_producer(evaluation, subject, [producer_id], aside=aside), stuck=stuck)
+    return _second_look(
+        examiner,
+        EVERYTHING,
+        lambda evaluation: about_producer(evaluation, subject, [producer_id], aside=aside),
+        frozenset({producer_id}),
+    )
+
+
+def _second_look(
+    examiner: Examiner,
+    scope: Scope,
+    answer_of: Callable[[Evaluation], Answer],
+    producer_ids: AbstractSet[int] = frozenset(),
+) -> tuple[Evaluation, Answer]:
+    """Looks again where a coordinator is completing the transaction of a hold, or of these producers.
+
+    Most are complete a second later; the others are stuck, as far as two looks can say.
+    """
+    first = examiner.look(scope)
+    answer = answer_of(first)
+    lasting = {each.transaction.producer_id for each in first.snapshot.completing.lasting}
+    if not lasting & (producer_ids | _completing(answer)):
+        return first, answer
+    evaluation = examiner.look_again(scope)
+    answer = answer_of(evaluation)
+    wanted = producer_ids | _completing(answer)
+    stuck = stuck_transactions(evaluation.snapshot, first.memory, replace(evaluation.policy, stuck_after_ms=-1))
+    return evaluation, replace(answer, stuck=tuple(each for each in stuck if each.producer_id in wanted))
+
+
+def _completing(answer: Answer) -> AbstractSet[int]:
+    """The producers of its holds whose transactions complete."""
+    return {hold.row.producer_id for hold in answer.holds if hold.row.verdict is Verdict.COMPLETING}
 
 
 def _at_coordinator(transaction: CoordinatorTransaction) -> str:
@@ -132,10 +158,19 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         pending = await pending_groups(client, coordinator, [group] if is_home_held else [], names)
         topology = await client.topology(tuple({topic for topic, _ in positions}))
         ends = await latest_offsets(client, {partition: topology.leader_of(*partition)[0] for partition in positions})
+        offsets = (GroupOffset(group=group, topic=of[0], partition=of[1], offset=at) for of, at in positions.items())
         at = {}
-        for partition, offset in sorted(positions.items()):
+        for each in sorted(
+            await with_next_offsets(client, topology, offsets, ends), key=lambda of: (of.topic, of.partition)
+        ):
+            partition = each.topic, each.partition
             stable, high_watermark = ends[partition]
-            at[partition] = GroupPosition(committed=offset, last_stable_offset=stable, high_watermark=high_watermark)
+            at[partition] = GroupPosition(
+                committed=each.offset,
+                last_stable_offset=stable,
+                high_watermark=high_watermark,
+                next_offset=each.next_offset,
+            )
         answer = about_group(evaluation, group, at, is_pending=bool(pending))
         return replace(answer, unknown=(*answer.unknown, *unknown))
 

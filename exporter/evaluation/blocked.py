@@ -10,7 +10,8 @@ from exporter.evaluation.verdicts import BlockedGroup, TransactionRow
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, Snapshot, TopicPartition
 
 MARKER: Final = 1
-"""Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too."""
+"""Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too.
+That is taken for granted where the log could not be read."""
 
 
 def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> tuple[BlockedGroup, ...]:
@@ -25,7 +26,7 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
     found = {}
     for (topic, partition), (stable, high_watermark) in _ends(snapshot, rows).items():
         for committed in impact.on(topic, partition):
-            if is_held(committed.offset, stable, high_watermark):
+            if is_held(committed.offset, stable, high_watermark, committed.next_offset):
                 key = GroupKey(committed.group, topic, partition)
                 found[key] = BlockedGroup(
                     group=committed.group,
@@ -39,10 +40,18 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
     )
 
 
-def is_held(committed_offset: int, last_stable_offset: int, high_watermark: int) -> bool:
-    """True if a group stands at the last stable offset, with something behind it; False if the ends are unknown."""
-    stands = last_stable_offset - MARKER <= committed_offset <= last_stable_offset < high_watermark
-    return stands and last_stable_offset != UNKNOWN_OFFSET
+def is_held(
+    committed_offset: int, last_stable_offset: int, high_watermark: int, next_offset: int | None = None
+) -> bool:
+    """True if a group stands at the last stable offset, with something behind it; False if the ends are unknown.
+
+    `next_offset` is that of the next record that it can read; None where that is unknown.
+    """
+    if not UNKNOWN_OFFSET < last_stable_offset < high_watermark or committed_offset > last_stable_offset:
+        return False
+    if next_offset is not None:
+        return next_offset >= last_stable_offset
+    return committed_offset >= last_stable_offset - MARKER
 
 
 def pending_at(snapshot: Snapshot) -> set[TopicPartition]:

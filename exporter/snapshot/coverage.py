@@ -18,6 +18,9 @@ class GroupOffset:
     topic: str
     partition: int
     offset: int
+    next_offset: int | None = None
+    """Offset of the next record that a reader of committed records gets; the last stable offset if none is before that.
+    None if it was not looked for, or not found."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.consumer_groups import impact_on
 from exporter.kafka.collect.disk import disk_space
 from exporter.kafka.collect.end_markers import end_markers
+from exporter.kafka.collect.next_records import with_next_offsets
 from exporter.kafka.collect.state import CoordinatorView, Effects, ExaminedEntries, Verification
 from exporter.kafka.coordinators import by_producer_id
 from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, DiskSpace, Int64Column, holds_back
@@ -53,6 +55,10 @@ async def find_impact(
     if search_logs and len(examined) <= OPEN_MAX:
         partitions |= {examined.partition(i) for i in range(len(examined))}
     impact = await impact_on(client, examined.topology, sorted(partitions)) if partitions else None
+    if impact is not None:
+        of_held = {examined.partition(i): (int(ends[i, 0]), int(ends[i, 1])) for i in np.flatnonzero(holds).tolist()}
+        offsets = await with_next_offsets(client, examined.topology, impact.offsets, of_held)
+        impact = replace(impact, offsets=offsets)
     disk = await disk_space(client, examined.topology, held, now_ms, last_disk)
     return Effects(impact=impact, disk=disk, end_markers=markers)
 

@@ -11,6 +11,8 @@ from exporter.kafka.errors import MalformedResponseError
 
 MEGABYTE = 1_048_576
 PIECE_BYTES = MEGABYTE
+COMMITTED_PIECE_BYTES = MEGABYTE // 8
+_READ_COMMITTED = 1
 _VERSION_MIN = 4
 _VERSION_MAX = 12
 """Later versions name topics by id."""
@@ -29,26 +31,47 @@ def piece_request(topic: str, partition: int, offset: int) -> Any:
     return _request(topic, {partition: Position(offset)}, wait_ms=0, bytes_min=0)
 
 
+def committed_piece_request(topic: str, partition: int, offset: int) -> Any:
+    """A request as of a reader of committed records: its response ends at the last stable offset, and names what was aborted."""
+    return _request(
+        topic,
+        {partition: Position(offset)},
+        wait_ms=0,
+        bytes_min=0,
+        isolation_level=_READ_COMMITTED,
+        bytes_max=COMMITTED_PIECE_BYTES,
+    )
+
+
 def pieces_request(topic: str, positions: Mapping[int, Position], *, wait_ms: int) -> Any:
     """A request for the pieces of a topic that begin at these positions, by partition; the leader may wait for records."""
     return _request(topic, positions, wait_ms=wait_ms, bytes_min=1)
 
 
-def _request(topic: str, positions: Mapping[int, Position], *, wait_ms: int, bytes_min: int) -> Any:
+def _request(
+    topic: str,
+    positions: Mapping[int, Position],
+    *,
+    wait_ms: int,
+    bytes_min: int,
+    isolation_level: int = 0,
+    bytes_max: int = PIECE_BYTES,
+) -> Any:
     topic_type = FetchRequest.FetchTopic
     wanted = [
         topic_type.FetchPartition(
             partition=partition,
             fetch_offset=position.offset,
             last_fetched_epoch=position.leader_epoch,
-            partition_max_bytes=PIECE_BYTES,
+            partition_max_bytes=bytes_max,
         )
         for partition, position in positions.items()
     ]
     return FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=bytes_min,
-        max_bytes=PIECE_BYTES,
+        max_bytes=bytes_max,
+        isolation_level=isolation_level,
         topics=[topic_type(topic=topic, partitions=wanted)],
         forgotten_topics_data=[],
         min_version=_VERSION_MIN,
@@ -97,3 +120,20 @@ def fetched(answer: Any) -> tuple[int, bytes, int]:
         raise MalformedResponseError(f"it has {len(partitions)} partitions, and one was requested")
     (response,) = partitions
     return int(response.error_code), bytes(response.records or b""), int(response.high_watermark)
+
+
+class AbortedTransaction(NamedTuple):
+    """A transaction of a fetched piece that was aborted."""
+
+    producer_id: int
+    first_offset: int
+
+
+def fetched_aborted(answer: Any) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions with records in the pieces of a response to a reader of committed records."""
+    return tuple(
+        AbortedTransaction(int(each.producer_id), int(each.first_offset))
+        for topic in answer.responses
+        for partition in topic.partitions
+        for each in partition.aborted_transactions or ()
+    )

@@ -36,6 +36,10 @@ write()
 for line in sys.stdin:
     if line == "write\\n":
         write()
+    elif line == "next\\n":
+        producer.commit_transaction(30)
+        producer.begin_transaction()
+        write()
     else:
         producer.commit_transaction(30)
         print("done", flush=True)
@@ -58,6 +62,10 @@ class OwnerProcess:
     def write(self) -> None:
         """Writes one more record to each partition."""
         self._order("write")
+
+    def next_transaction(self) -> None:
+        """Commits, and begins another transaction with a record on each partition."""
+        self._order("next")
 
     def commit(self) -> None:
         """Commits; the markers follow."""

@@ -223,7 +223,10 @@ class Act:
             result.differs += [each.replace(f" on {own}-", " on partition ").replace(f"{own}-", "") for each in words]
 
     def _why(self, *question: str) -> dict[str, object]:
-        done = called(self._folder, "why", "--bootstrap-server", self.scene.bootstrap, *question, "--format", "json")
+        policy = PATIENT if self.scene.situation.patient else SHORT
+        young = ("--blocked.after", f"{policy.blocked_after_ms // 1000}s")
+        where = ("--bootstrap-server", self.scene.bootstrap)
+        done = called(self._folder, "why", *where, *young, *question, "--format", "json")
         assert done.returncode == 0, f"why {question}: {done.returncode} {done.stdout}{done.stderr}"
         answer: dict[str, object] = json.loads(done.stdout)
         return answer

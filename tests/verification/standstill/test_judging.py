@@ -74,13 +74,23 @@ def test_one_cycle_with_an_extra_party_is_wrong(monkeypatch: pytest.MonkeyPatch)
 def test_an_answer_about_a_producer_names_no_group() -> None:
     """The transactions that `why --transactional-id` shows hold others up; only what is stuck holds the producer."""
     hold = {"topic": "orders", "partition": 0, "verdict": "open_within_timeout", "transactional_id": "owner"}
-    stuck = {"partitions": [{"topic": "orders", "partition": 1}]}
-    answer = {"lag": None, "holds": [{"transaction": hold}], "stuck": [stuck]}
+    stuck = {"transactional_id": "other", "partitions": [{"topic": "orders", "partition": 1}]}
+    answer = {"lag": None, "holds": [{"transaction": hold, "is_young": False}], "stuck": [stuck]}
 
     assert of_why("owner", answer) == {Standstill("owner", ("orders", 1), Cause.STUCK_AT_COORDINATOR, None)}
     assert of_why("readers", {**answer, "lag": 3, "stuck": []}) == {
         Standstill("readers", PLACE, Cause.WITHIN_TIMEOUT, "owner")
     }
+    assert of_why("readers", {"lag": 3, "holds": [{"transaction": hold, "is_young": True}], "stuck": []}) == set()
+
+
+def test_a_group_behind_what_is_stuck_stands_still_at_the_coordinator() -> None:
+    """The hold says `completing`, which a second look calls stuck."""
+    hold = {"topic": "orders", "partition": 0, "verdict": "completing", "transactional_id": "owner"}
+    stuck = {"transactional_id": "owner", "partitions": [{"topic": "orders", "partition": 0}]}
+    answer = {"lag": 3, "holds": [{"transaction": hold, "is_young": False}], "stuck": [stuck]}
+
+    assert of_why("readers", answer) == {Standstill("readers", PLACE, Cause.STUCK_AT_COORDINATOR, "owner")}
 
 
 def test_the_table_has_every_situation() -> None:

@@ -46,12 +46,13 @@ def _cause_of(row: TransactionRow) -> Cause:
 
 def of_why(party: str, answer: Mapping[str, Any]) -> Standstills:
     """Returns where `party` stands still: a group by its holds, a producer by the transactions that are stuck."""
-    stuck = {
+    if answer["lag"] is not None:
+        return frozenset(_holds(party, answer, with_young=False))
+    return frozenset(
         Standstill(party, (marker["topic"], marker["partition"]), Cause.STUCK_AT_COORDINATOR, None)
         for each in answer["stuck"]
         for marker in each["partitions"]
-    }
-    return frozenset(stuck | {hold for hold in _holds(party, answer) if answer["lag"] is not None})
+    )
 
 
 def held_by(answer: Mapping[str, Any]) -> Standstills:
@@ -59,8 +60,12 @@ def held_by(answer: Mapping[str, Any]) -> Standstills:
     return frozenset(_holds("", answer))
 
 
-def _holds(party: str, answer: Mapping[str, Any]) -> Iterator[Standstill]:
+def _holds(party: str, answer: Mapping[str, Any], *, with_young: bool = True) -> Iterator[Standstill]:
+    stuck = {each["transactional_id"] for each in answer["stuck"]}
     for hold in answer["holds"]:
+        if hold["is_young"] and not with_young:
+            continue
         row = hold["transaction"]
-        place = row["topic"], row["partition"]
-        yield Standstill(party, place, _CAUSES.get(row["verdict"], Cause.INCONCLUSIVE), row["transactional_id"])
+        place, name = (row["topic"], row["partition"]), row["transactional_id"]
+        cause = _CAUSES.get(row["verdict"], Cause.INCONCLUSIVE)
+        yield Standstill(party, place, Cause.STUCK_AT_COORDINATOR if name in stuck else cause, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Any
 
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction
@@ -12,14 +12,10 @@ from tests.verification.situations.ground import described
 from tests.verification.situations.steps import HIGHER_COORDINATOR_EPOCH, Client, prepared_client
 from tests.verification.standstill.scene import Scene
 from tests.verification.standstill.scenes.owners import behind_one
-from tests.verification.standstill.words import Cause, Collection, Place, Standstill, Steps
+from tests.verification.standstill.words import Cause, Collection, Place, Steps
 from tests.waiting import until
 
 COORDINATORS = Collection()
-ONE_RUN_CANNOT_KNOW: Final = (
-    "`why --group` runs one cycle, in which a coordinator that is stuck looks like one that writes its markers now: it "
-    "says `completing`; `why --transactional-id` looks twice and says that it is stuck"
-)
 
 
 def _state_of(scene: Scene, transactional_id: str) -> str:
@@ -72,9 +68,6 @@ def _stuck_with_a_partition_open(scene: Scene, *, commit: bool) -> Steps:
         (client.transactional_id, place, Cause.STUCK_AT_COORDINATOR, None),
         (group, place, Cause.STUCK_AT_COORDINATOR, client.transactional_id),
     )
-    looks_completing = Standstill(group, place, Cause.COMPLETING, client.transactional_id)
-    stuck = Standstill(client.transactional_id, place, Cause.STUCK_AT_COORDINATOR, None)
-    scene.differs(ONE_RUN_CANNOT_KNOW, why=frozenset({looks_completing, stuck}))
     yield
 
 
@@ -111,15 +104,6 @@ def stuck_on_one_of_two_partitions(scene: Scene) -> Steps:
     behind_one(scene, free, what="free")
     owner = client.transactional_id
     scene.stand_still((owner, held, Cause.STUCK_AT_COORDINATOR, None), (group, held, Cause.STUCK_AT_COORDINATOR, owner))
-    scene.differs(
-        ONE_RUN_CANNOT_KNOW,
-        why=frozenset(
-            {
-                Standstill(owner, held, Cause.STUCK_AT_COORDINATOR, None),
-                Standstill(group, held, Cause.COMPLETING, owner),
-            }
-        ),
-    )
     yield
 
 

@@ -10,7 +10,7 @@ from examples.workload.planting import plant_hang
 from examples.workload.producers import end_transaction, produce, transactional_producer
 from tests.verification.situations.ground import until_closed
 from tests.verification.standstill.scene import Scene
-from tests.verification.standstill.words import Cause, Collection, Standstill, Steps
+from tests.verification.standstill.words import Collection, Steps
 
 NOBODY_HELD = Collection()
 
@@ -23,6 +23,20 @@ def slow_consumer(scene: Scene) -> Steps:
     scene.owner(place)
     scene.records(*place)
     scene.position(place, 5)
+    yield
+
+
+@NOBODY_HELD.add(quick=True)
+def slow_consumer_one_record_before(scene: Scene) -> Steps:
+    """A group is one record before the silent owner's first one: it has that to read, and an aborted one before it."""
+    place = scene.topic(records=0), 0
+    scene.transaction(*place, commit=False)
+    scene.records(*place, count=1)
+    scene.owner(place)
+    scene.records(*place)
+    scene.position(place, 0)
+    scene.position(place, 2, what="next")
+    scene.stand_still()
     yield
 
 
@@ -105,11 +119,9 @@ def transaction_ends_in_time(scene: Scene) -> Steps:
     place = scene.topic(), 0
     owner = scene.owner(place)
     scene.records(*place)
-    group = scene.reader(place)
+    scene.reader(place)
     scene.is_moving = True  # the group does stand still, for less than the setting
     scene.stand_still()
-    held = Standstill(group, place, Cause.WITHIN_TIMEOUT, scene.name("owner"))
-    scene.differs("`why` says who stands still now: `blocked.after` is a setting of cycles", why=frozenset({held}))
     yield
     owner.close("commit")
     until_closed(scene.bootstrap, *place)

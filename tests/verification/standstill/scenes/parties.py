@@ -16,10 +16,6 @@ from tests.verification.standstill.words import NOBODY, Cause, Collection, Place
 
 PARTIES = Collection()
 OFFSETS: Final = "__consumer_offsets"
-STANDS_BEFORE_MORE_THAN_ONE_MARKER: Final = (
-    "the exporter and `why` take a group for blocked at the last stable offset and one offset before; this one stands "
-    "before more control records or aborted records, none of which it can read"
-)
 
 
 def _member_waits(scene: Scene, protocol: str) -> Steps:
@@ -121,7 +117,6 @@ def two_markers_before(scene: Scene) -> Steps:
     first.close("commit")
     second.close("commit")
     _stands_before_a_silent_owner(scene, place, 2)
-    scene.differs(STANDS_BEFORE_MORE_THAN_ONE_MARKER, exporter=NOBODY, why=NOBODY)
     yield
 
 
@@ -131,7 +126,6 @@ def aborted_records_before(scene: Scene) -> Steps:
     place = scene.topic(), 0
     scene.transaction(*place, commit=False, records=3)
     _stands_before_a_silent_owner(scene, place, 3)
-    scene.differs(STANDS_BEFORE_MORE_THAN_ONE_MARKER, exporter=NOBODY, why=NOBODY)
     yield
 
 

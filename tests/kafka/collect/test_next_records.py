@@ -1,0 +1,119 @@
+"""Offsets shortly before the last stable offset are read: markers and aborted records hold nobody up who reads on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from exporter.kafka.collect import next_records
+from exporter.kafka.collect.next_records import next_committed, with_next_offsets
+from exporter.kafka.errors import BrokerFault, FaultReason, MalformedResponseError
+from exporter.kafka.messages.fetch import AbortedTransaction
+from exporter.snapshot import NO_LEADER, GroupOffset
+from tests.kafka.log_batch import ABORT, COMMIT, batch
+
+ABORTED = (AbortedTransaction(7, 10),)
+STABLE = 13
+
+
+@pytest.mark.parametrize(
+    ("sentence", "log", "aborted", "offset", "found"),
+    [
+        ("markers only", [batch(11, control=COMMIT), batch(12, control=ABORT)], (), 11, STABLE),
+        ("aborted records", [batch(10), batch(11), batch(12, control=ABORT)], ABORTED, 10, STABLE),
+        ("aborted, from the middle on", [batch(11), batch(12, control=ABORT)], ABORTED, 11, STABLE),
+        ("a committed record", [batch(10), batch(11), batch(12, control=COMMIT)], (), 10, 10),
+        ("one behind a marker", [batch(11, control=COMMIT), batch(12, producer_id=8)], (), 11, 12),
+        ("one of another producer", [batch(10), batch(11, producer_id=8), batch(12)], ABORTED, 10, 11),
+        ("one of the next transaction", [batch(10), batch(11, control=ABORT), batch(12)], ABORTED, 10, 12),
+        ("one that is aborted later only", [batch(10), batch(11)], (AbortedTransaction(7, 11),), 10, 10),
+        ("the piece ends before", [batch(10), batch(11)], ABORTED, 10, None),
+        ("nothing", [], (), 10, None),
+        ("offsets that compaction removed", [batch(12, control=ABORT)], (), 10, STABLE),
+    ],
+)
+def test_the_next_committed_record(
+    sentence: str, log: list[bytes], aborted: tuple[AbortedTransaction, ...], offset: int, found: int | None
+) -> None:
+    assert next_committed(b"".join(log), aborted, offset, STABLE) == found, sentence
+
+
+class Leader:
+    """A leader that serves the same piece of a log to everybody, and counts."""
+
+    def __init__(self, log: list[bytes], *, error: int = 0, fault: Exception | None = None) -> None:
+        self.log, self.error, self.fault = log, error, fault
+        self.offsets: list[int] = []
+
+    async def gather(self, coroutines: Any) -> list[Any]:
+        return [await each for each in coroutines]
+
+    async def request(self, broker: int, api: str, request: Any, read: Callable[[Any], Any]) -> Any:
+        assert (broker, api, request.isolation_level) == (1, "Fetch", 1)
+        self.offsets.append(request.topics[0].partitions[0].fetch_offset)
+        if self.fault is not None:
+            raise self.fault
+        aborted = [SimpleNamespace(producer_id=7, first_offset=10)]
+        partition = SimpleNamespace(
+            error_code=self.error, records=b"".join(self.log), high_watermark=20, aborted_transactions=aborted
+        )
+        return read(SimpleNamespace(responses=[SimpleNamespace(partitions=[partition])]))
+
+
+def next_offsets(leader: Leader, *offsets: int, broker: int = 1, ends: tuple[int, int] = (STABLE, 20)) -> list[Any]:
+    client: Any = leader
+    topology: Any = SimpleNamespace(leader_of=lambda *_: (broker, 0))
+    groups = [GroupOffset(group=f"g{offset}", topic="orders", partition=0, offset=offset) for offset in offsets]
+    return [
+        each.next_offset for each in asyncio.run(with_next_offsets(client, topology, groups, {("orders", 0): ends}))
+    ]
+
+
+def test_only_positions_shortly_before_the_last_stable_offset_are_read() -> None:
+    """Each offset of a partition once, and the nearest first."""
+    leader = Leader([batch(10), batch(11), batch(12, control=ABORT)])
+
+    found = next_offsets(leader, 10, 11, 10, STABLE, STABLE + 1, -1, ends=(STABLE, 20))
+
+    assert found == [STABLE, STABLE, STABLE, None, None, None]
+    assert leader.offsets == [11, 10]
+
+
+@pytest.mark.parametrize("ends", [(STABLE, STABLE), (-1, 20), (10 + 1001, 5000)])
+def test_nothing_is_read_where_nobody_can_stand_still(ends: tuple[int, int]) -> None:
+    leader = Leader([])
+
+    assert next_offsets(leader, 10, ends=ends) == [None]
+    assert leader.offsets == []
+
+
+def test_so_many_positions_are_read_in_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(next_records, "POSITIONS_MAX", 2)
+    leader = Leader([batch(12, control=ABORT)])
+
+    assert next_offsets(leader, 9, 10, 11, 12) == [None, None, STABLE, STABLE]
+    assert leader.offsets == [12, 11]
+
+
+@pytest.mark.parametrize(
+    "leader",
+    [
+        Leader([batch(12, control=ABORT)], error=29),
+        Leader([], fault=BrokerFault(FaultReason.TIMED_OUT, "broker 1 did not respond")),
+    ],
+)
+def test_what_cannot_be_read_is_unknown(leader: Leader) -> None:
+    assert next_offsets(leader, 12) == [None]
+
+
+def test_a_partition_without_a_leader_is_unknown() -> None:
+    assert next_offsets(Leader([]), 12, broker=NO_LEADER) == [None]
+
+
+def test_a_damaged_piece_is_refused() -> None:
+    with pytest.raises(MalformedResponseError):
+        next_committed(b"\xff" * 80, (), 10, STABLE)
