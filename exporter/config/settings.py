@@ -115,7 +115,7 @@ class BlockedSettings:
         values.POSITIVE_DURATION,
         "An owner that has written nothing for longer is silent, if that is unusual: longer than in its id's earlier "
         "transactions, or, until three were seen, in a transaction that is open for longer than the baseline's duration, "
-        "or for a quarter of its time-out.",
+        "or for 15 minutes, at least a quarter and at most three quarters of its time-out.",
         default="1m",
     )
 

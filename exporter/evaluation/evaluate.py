@@ -85,7 +85,7 @@ def evaluate(
             blocked=remembered_groups(snapshot, [*suspect_rows, *holding_rows], memory, blocked),
             completing=remembered_completing(snapshot, memory),
             held=seen,
-            silences=remembered_silences(snapshot, memory, evidence, transactions.silent_ms.tolist()),
+            silences=remembered_silences(snapshot, memory, journal, evidence, transactions.silent_ms.tolist()),
         ),
     )
     stand_still = {(group.topic, group.partition) for group in blocked} | pending_at(snapshot)

@@ -144,7 +144,7 @@ FIELDS: Final = (
     Field(
         name="owner",
         kind=ColumnType.TEXT,
-        meaning="silent where its silence is longer than is usual, or than a quarter of its time-out; it may still commit",
+        meaning="silent where its silence is longer than is usual, or than a part of its time-out; it may still commit",
         null="for every other verdict than open_within_timeout, and until it was watched for long enough",
         values=OwnerState,
         left_out={**_BY_EVALUATION, Output.HISTORY: "it follows from the last sequence of the cycles"},

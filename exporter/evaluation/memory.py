@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from exporter.evaluation.silences import OwnerSilences
+from exporter.evaluation.silences import NO_SILENCES, Silences
 from exporter.snapshot import (
     NO_KEYS,
     NOTHING_REMEMBERED,
@@ -237,8 +237,8 @@ class Memory:
     """Transactions that a coordinator listed as completing in the last cycle."""
     held: Mapping[TransactionKey, RememberedBytes] = field(default_factory=lambda: MappingProxyType({}))
     """Bytes behind each transaction that holds the last stable offset, as far as they were measured."""
-    silences: Mapping[str, OwnerSilences] = field(default_factory=lambda: MappingProxyType({}))
-    """Silences of owners by transactional id; never carried over a restart."""
+    silences: Silences = NO_SILENCES
+    """The silences of owners; never carried over a restart."""
     last_reading: LastReading | None = None
     """Latest reading; None before the first complete view of the cluster's topics."""
 
@@ -266,4 +266,4 @@ class Memory:
         """The memory for a cycle on another machine, whose monotonic clock has another beginning."""
         completing = {identity: replace(seen, from_ms=None) for identity, seen in self.completing.items()}
         transactions = self.transactions.without_monotonic()
-        return replace(self, transactions=transactions, completing=completing, silences=MappingProxyType({}))
+        return replace(self, transactions=transactions, completing=completing, silences=NO_SILENCES)

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.silences import OwnerSilences
+from exporter.evaluation.silences import Silences
 from exporter.evaluation.verdicts import OwnerState, Policy, Verdict
 from exporter.snapshot import NULL, TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, Int64Column, Ownership
 
 COORDINATOR_SCAN_MS = 10_000
 """Default of `transaction.abort.timed.out.transaction.cleanup.interval.ms`, which hardly anybody changes."""
-_TIMEOUT_PARTS = 4
-"""An owner of which nothing is known is silent after this part of its time-out: one with checkpoints every ten minutes has
-a time-out of an hour, and may write nothing between two."""
+_UNKNOWN_AFTER_MS = 15 * 60 * 1000
+"""An owner of which nothing is known is silent after this time, but at least a quarter and at most three quarters of its
+time-out: one with checkpoints every ten minutes often has a time-out of 15, and may write nothing between two."""
 _MARGIN_PARTS = 4
 """The part of a usual silence by which a longer one must exceed it; cycles see less than the whole of a silence."""
 
@@ -60,18 +60,20 @@ def owner_state(
     silent_ms: int,
     *,
     is_usual: bool | None,
-    silences: OwnerSilences | None,
+    silences: Silences,
 ) -> OwnerState | None:
     """Returns whether the owner of a live transaction writes; None if that is unknown, and for every other verdict.
 
-    `is_usual`: it is open for no longer than is usual for its id; None if that is unknown. `silences`: those of its id.
+    `is_usual`: it is open for no longer than is usual for its id; None if that is unknown. `silences`: those of all owners.
     """
     transaction = evidence.transaction
     if verdict is not Verdict.OPEN_WITHIN_TIMEOUT or transaction is None or not transaction.is_described:
         return None
     if silent_ms == NULL:
         return None
-    after_ms = _silent_after_ms(transaction.timeout_ms, policy, is_usual=is_usual, silences=silences)
+    after_ms = _silent_after_ms(
+        evidence.transactional_id, transaction.timeout_ms, policy, is_usual=is_usual, silences=silences
+    )
     if after_ms is not None and silent_ms >= after_ms:
         return OwnerState.SILENT
     # It wrote while this process watched it, which may be less time than it has to be silent for.
@@ -79,18 +81,18 @@ def owner_state(
 
 
 def _silent_after_ms(
-    timeout_ms: int, policy: Policy, *, is_usual: bool | None, silences: OwnerSilences | None
+    transactional_id: str | None, timeout_ms: int, policy: Policy, *, is_usual: bool | None, silences: Silences
 ) -> int | None:
     """Returns how long a silence must last; None while no silence counts, since its duration is usual.
 
     A silence that its owner has ended before is the best measure, in this transaction or in earlier ones.
     """
     least_ms = policy.owner_silent_after_ms
-    usual_ms = None if silences is None else silences.usual_ms
-    ended_ms = max(usual_ms or 0, 0 if silences is None else silences.longest_ms)
+    usual_ms = silences.usual_ms(transactional_id)
+    ended_ms = max(usual_ms or 0, silences.ended_by_write_ms(transactional_id))
     more_ms = ended_ms + max(ended_ms // _MARGIN_PARTS, least_ms) if ended_ms else least_ms
     if usual_ms is not None:
         return more_ms
     if is_usual is None:
-        return max(more_ms, timeout_ms // _TIMEOUT_PARTS)
+        return max(more_ms, timeout_ms // 4, min(_UNKNOWN_AFTER_MS, timeout_ms * 3 // 4))
     return None if is_usual else more_ms

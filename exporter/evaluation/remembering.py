@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from exporter.evaluation.memory import (
     RememberedTransaction,
     RememberedTransactions,
 )
-from exporter.evaluation.silences import OwnerSilences
+from exporter.evaluation.silences import NO_SILENCES, OwnerSilences, Silences, SilencesBuilder
 from exporter.evaluation.start import OWNED, open_at_ms
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.snapshot import (
@@ -36,15 +34,13 @@ from exporter.snapshot import (
 )
 from exporter.snapshot.keys import partition_keys
 from exporter.transaction_log.events import Outcome
-from exporter.transaction_log.journal import LoggedProducer
+from exporter.transaction_log.journal import Journal
 
 FORGET_UNREAD_AFTER_MS = 24 * 60 * 60 * 1000
 """A transaction on an unread partition stays in the memory for a day."""
 REMEMBERED_UNREAD_MAX = 50_000
 """Transactions on unread partitions that the memory keeps, of those that were examined and of the others, as many as a
 cycle examines: a broker that shows other topics in every cycle must not fill it."""
-SILENCES_MAX = 50_000
-"""Transactional ids whose silences the memory keeps, those that were seen last: as many as a cycle examines."""
 _KEPT = ("start_ms", "start_source", "not_open_at_ms")
 """Fields from the time when the transaction was examined, whatever its epoch is now."""
 
@@ -71,31 +67,45 @@ def remember(
 
 
 def remembered_silences(
-    snapshot: Snapshot, memory: Memory, evidence: Iterable[Evidence], silent_ms: Iterable[int]
-) -> Mapping[str, OwnerSilences]:
-    """Returns the silences by transactional id; `silent_ms` has the present one of each examined transaction."""
-    silences = dict(memory.silences) if memory.is_of(snapshot) else {}
-    seen = set()
+    snapshot: Snapshot, memory: Memory, journal: Journal, evidence: Iterable[Evidence], silent_ms: Iterable[int]
+) -> Silences:
+    """Returns the silences of all owners; `silent_ms` has the present one of each examined transaction."""
+    builder = SilencesBuilder(memory.silences if memory.is_of(snapshot) else NO_SILENCES)
+    seen, now_ms = set(), snapshot.cluster_time_ms
     for each, present_ms in zip(evidence, silent_ms, strict=False):
         transaction, name = each.transaction, each.transactional_id
         if transaction is None or name is None or name in seen or present_ms == NULL:
             continue
-        if transaction.start_ms is None or not transaction.is_described or each.ownership is not Ownership.OWNED:
-            continue
         seen.add(name)
-        now = transaction.start_ms, transaction.timeout_ms, present_ms
-        before = silences.pop(name, None)
-        # Those that were seen last come last.
-        if before is None:
-            silences[name] = OwnerSilences(start_ms=now[0], timeout_ms=now[1], silent_ms=present_ms)
-        else:
-            silences[name] = before.after(*now, was_aborted=_was_aborted(each.logged, before.start_ms))
-    return MappingProxyType(dict(islice(silences.items(), max(len(silences) - SILENCES_MAX, 0), None)))
+        # What has just begun is listed only. What was seen before is described, unless its coordinator did not respond.
+        has_just_begun = each.ownership is Ownership.LISTED_ACTIVE and not each.was_seen_before
+        if each.ownership is not Ownership.OWNED and not has_just_begun:
+            continue
+        start_ms = transaction.start_ms if transaction.is_described else None
+        latest = builder.latest(name)
+        if latest is not None and not latest.is_of(start_ms):
+            at_ms = now_ms if start_ms is None else start_ms
+            builder.end(name, at_ms, was_aborted=_was_aborted(journal, latest))
+        now = OwnerSilences(
+            producer_id=each.key.producer_id,
+            place=each.key[:2],
+            start_ms=start_ms,
+            timeout_ms=transaction.timeout_ms,
+            silent_ms=present_ms,
+        )
+        builder.see(name, now)
+    if snapshot.open_transactions.examined_count == len(snapshot.open_transactions):
+        for name, latest in builder.still_open():
+            row = None if name in seen else snapshot.partitions.row(*latest.place)
+            if row is not None and snapshot.partitions.was_read[row]:
+                builder.end(name, now_ms, was_aborted=_was_aborted(journal, latest))
+    return builder.silences()
 
 
-def _was_aborted(logged: LoggedProducer | None, start_ms: int) -> bool:
-    ended = () if logged is None else logged.ended.values()
-    return any(end.start_ms == start_ms and end.outcome is not Outcome.COMMITTED for end in ended)
+def _was_aborted(journal: Journal, latest: OwnerSilences) -> bool:
+    logged = journal.producers.get(latest.producer_id)
+    end = None if logged is None else logged.ended.get(latest.place)
+    return end is not None and end.start_ms == latest.start_ms and end.outcome is not Outcome.COMMITTED
 
 
 def facts_of_others(snapshot: Snapshot, join: MemoryJoin) -> Facts:

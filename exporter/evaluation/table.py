@@ -11,7 +11,6 @@ from exporter.evaluation.outcome import outcome_of
 from exporter.evaluation.owner import ends_at_ms, owner_state
 from exporter.evaluation.reasons import outcome_seen, sentence, waiting_groups
 from exporter.evaluation.rules import missing_proof
-from exporter.evaluation.silences import OwnerSilences
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, StartSource, TransactionRow, Verdict
 from exporter.snapshot import NULL, UNKNOWN_OFFSET, CoordinatorTransaction
 
@@ -68,13 +67,8 @@ def _groups(evaluation: Evaluation, row: int) -> Any:
     return tuple(replace(group, blocked_since_ms=None) for group in groups) if is_behind_another else groups
 
 
-def _silences(evaluation: Evaluation, row: int) -> OwnerSilences | None:
-    return evaluation.memory.silences.get(evaluation.evidence[row].transactional_id or "")
-
-
 def _usual_silence_ms(evaluation: Evaluation, row: int) -> int | None:
-    silences = _silences(evaluation, row)
-    return None if silences is None else silences.usual_ms
+    return evaluation.memory.silences.usual_ms(evaluation.evidence[row].transactional_id)
 
 
 def _reason(evaluation: Evaluation, row: int) -> str:
@@ -124,7 +118,7 @@ _OF_ROW: Final[Mapping[str, Value]] = {
         evaluation.policy,
         int(evaluation.transactions.silent_ms[row]),
         is_usual=None if evaluation.usual[row] is None else not evaluation.transactions.is_unusually_long[row],
-        silences=_silences(evaluation, row),
+        silences=evaluation.memory.silences,
     ),
     "usual_silence_ms": _usual_silence_ms,
     "ends_at_ms": lambda evaluation, row: ends_at_ms(evaluation.evidence[row], _verdict(evaluation, row)),

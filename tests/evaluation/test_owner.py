@@ -12,6 +12,7 @@ from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.owner import owner_state, silent_ms
+from exporter.evaluation.silences import NO_SILENCES
 from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, TransactionRow, Verdict
 from exporter.snapshot import NULL, OFFSETS_TOPIC, TIMEOUT_MS_TWO_PHASE_COMMIT, GroupOffset, Impact
 from tests.evaluation.builders import (
@@ -113,18 +114,18 @@ def test_no_time_out_ends_it(sentence: str, owned: dict[str, Any]) -> None:
 
 
 def test_an_owner_is_silent_by_the_clock_of_the_exporter_and_not_by_its_own() -> None:
-    """Its timestamps may be thirty years old. For a quarter of its time-out this process must have seen no write."""
-    old = Entry(last_timestamp_ms=1)
+    """Its timestamps may be thirty years old. For three quarters of 15 min this process must have seen no write."""
+    old, after_ms = Entry(last_timestamp_ms=1), TIMEOUT_MS * 3 // 4
     first = look(old)
-    almost = look(old, memory=first.memory, later_ms=TIMEOUT_MS // 4 - 1)
-    silent = look(old, memory=almost.memory, later_ms=TIMEOUT_MS // 4)
-    wrote = look(replace(old, last_sequence=1), memory=silent.memory, later_ms=TIMEOUT_MS // 4 + 1)
+    almost = look(old, memory=first.memory, later_ms=after_ms - 1)
+    silent = look(old, memory=almost.memory, later_ms=after_ms)
+    wrote = look(replace(old, last_sequence=1), memory=silent.memory, later_ms=after_ms + 1)
 
     states = [(row.owner, row.silent_ms) for row in map(only_row, (first, almost, silent, wrote))]
     assert states == [
         (None, 0),
-        (None, TIMEOUT_MS // 4 - 1),
-        (OwnerState.SILENT, TIMEOUT_MS // 4),
+        (None, after_ms - 1),
+        (OwnerState.SILENT, after_ms),
         (OwnerState.WRITING, 0),
     ]
 
@@ -157,24 +158,33 @@ def test_without_a_monotonic_clock_nothing_is_known_of_a_silence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_usual", "silent_s", "state"),
+    ("is_usual", "timeout_minutes", "silent_s", "state"),
     [
-        (None, 74, None),
-        (None, 75, OwnerState.SILENT),
-        (True, 299, None),
-        (False, 59, None),
-        (False, 60, OwnerState.SILENT),
+        (None, 1, 59, None),
+        (None, 1, 60, OwnerState.SILENT),
+        (None, 5, 224, None),
+        (None, 5, 225, OwnerState.SILENT),
+        (None, 40, 899, None),
+        (None, 40, 900, OwnerState.SILENT),
+        (None, 120, 1799, None),
+        (None, 120, 1800, OwnerState.SILENT),
+        (True, 5, 299, None),
+        (False, 5, 59, None),
+        (False, 5, 60, OwnerState.SILENT),
     ],
 )
 def test_a_usual_duration_takes_the_place_of_a_part_of_the_time_out(
     is_usual: bool | None,  # noqa: FBT001 - a case
+    timeout_minutes: int,
     silent_s: int,
     state: OwnerState | None,
 ) -> None:
-    """A time-out of five minutes, and a quarter of it: 75 s."""
-    live = evidence(transaction(timeout_ms=5 * MINUTE_MS), watched_ms=silent_s * 1000)
+    """Otherwise it is 15 minutes, at least a quarter and at most three quarters of the time-out, never less than one."""
+    live = evidence(transaction(timeout_ms=timeout_minutes * MINUTE_MS), watched_ms=silent_s * 1000)
 
-    found = owner_state(live, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), silent_s * 1000, is_usual=is_usual, silences=None)
+    found = owner_state(
+        live, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), silent_s * 1000, is_usual=is_usual, silences=NO_SILENCES
+    )
 
     assert found is state
 
@@ -182,12 +192,15 @@ def test_a_usual_duration_takes_the_place_of_a_part_of_the_time_out(
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict is not Verdict.OPEN_WITHIN_TIMEOUT])
 def test_silence_is_a_word_about_live_transactions_alone(verdict: Verdict) -> None:
     live = evidence(transaction(), watched_ms=TIMEOUT_MS)
-    assert owner_state(live, verdict, Policy(), TIMEOUT_MS, is_usual=None, silences=None) is None
+    assert owner_state(live, verdict, Policy(), TIMEOUT_MS, is_usual=None, silences=NO_SILENCES) is None
 
 
 def test_an_owner_that_is_only_listed_is_not_called_silent() -> None:
     unsure = evidence(listed())
-    assert owner_state(unsure, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), TIMEOUT_MS, is_usual=None, silences=None) is None
+    assert (
+        owner_state(unsure, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), TIMEOUT_MS, is_usual=None, silences=NO_SILENCES)
+        is None
+    )
 
 
 def test_those_that_were_not_examined_have_no_silence() -> None:
@@ -203,7 +216,7 @@ def test_who_stands_behind_a_silent_owner_comes_before_those_behind_live_ones() 
     busy, killed = Entry(producer_id=1, high_watermark=900_000), Entry(partition=1, producer_id=2, high_watermark=102)
     memory = both_open(busy, killed, Memory(), at_ms=0).memory
 
-    evaluation = both_open(replace(busy, last_sequence=9), killed, memory, at_ms=TIMEOUT_MS // 2)
+    evaluation = both_open(replace(busy, last_sequence=9), killed, memory, at_ms=TIMEOUT_MS * 3 // 4)
 
     assert [(row.partition, row.owner) for row in evaluation.blocking] == [
         (1, OwnerState.SILENT),

@@ -7,18 +7,25 @@ from types import MappingProxyType
 
 import pytest
 
-from exporter.evaluation import remembering
+from exporter.evaluation import silences
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.owner import owner_state
-from exporter.evaluation.silences import OwnerSilences
+from exporter.evaluation.silences import NO_SILENCES, OwnerSilences, Silences
 from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, TransactionRow, Verdict
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import NO_JOURNAL, EndedTransaction, Journal, LoggedProducer
-from tests.evaluation.builders import MINUTE_MS, MONOTONIC_MS, NOW_MS, Entry, evidence, snapshot, transaction
+from tests.evaluation.builders import MINUTE_MS, MONOTONIC_MS, NOW_MS, Entry, evidence, listed, snapshot, transaction
 
 SECOND_MS = 1000
 TIMEOUT_MS = 60 * MINUTE_MS
+NAME = "payments-7"
+PLACE = ("orders", 0)
+
+
+def after(ended: tuple[int, ...]) -> Silences:
+    """The silences of an id whose transactions had these."""
+    return Silences(of_ids={NAME: OwnerSilences(producer_id=7, place=PLACE, ended=ended)})
 
 
 def cycle(
@@ -29,12 +36,14 @@ def cycle(
     last_sequence: int = 0,
     journal: Journal = NO_JOURNAL,
     name: str = "payments-7",
+    is_described: bool = True,
 ) -> Evaluation:
     """A cycle at this time since the beginning, in which the id's transaction number `number` is open: ten minutes each."""
     start_ms = NOW_MS + number * 10 * MINUTE_MS
+    described = transaction(start_ms=start_ms, timeout_ms=TIMEOUT_MS, transactional_id=name)
     taken = snapshot(
         [Entry(start_offset=100 + number, last_sequence=last_sequence, last_timestamp_ms=start_ms)],
-        transactions=(transaction(start_ms=start_ms, timeout_ms=TIMEOUT_MS, transactional_id=name),),
+        transactions=(described if is_described else listed(transactional_id=name),),
         taken_at_ms=NOW_MS + at_ms,
         monotonic_ms=MONOTONIC_MS + at_ms,
     )
@@ -62,11 +71,11 @@ def test_three_transactions_make_a_silence_usual(ended: int, usual_ms: int | Non
     evaluation = idle_checkpoints(ended)
 
     assert only_row(evaluation).usual_silence_ms == usual_ms
-    assert len(evaluation.memory.silences["payments-7"].ended) == min(ended, 8)
+    assert len(evaluation.memory.silences.of_ids["payments-7"].ended) == min(ended, 8)
 
 
 def test_an_owner_that_always_pauses_is_not_silent_before_it_pauses_for_longer() -> None:
-    """A quarter of its time-out would be 900 s. Usual are 570 s, and a quarter of these more is 712.5 s."""
+    """Without its history it would be 900 s. Usual are 570 s, and a quarter of these more is 712.5 s."""
     memory = idle_checkpoints(3).memory
     states = {}
     for silent_s in (30, 700, 713):
@@ -86,8 +95,58 @@ def test_an_owner_that_never_pauses_is_silent_after_the_least_time() -> None:
     assert (early.usual_silence_ms, early.owner, late.owner) == (0, None, OwnerState.SILENT)
 
 
+def test_transactions_that_are_over_within_a_cycle_are_silences_of_nothing() -> None:
+    """They are listed and never described: what has just begun costs no request. Then one stays, and is described."""
+    memory = Memory()
+    for number in range(4):
+        memory = cycle(memory, number * 30 * SECOND_MS, number=number, is_described=False).memory
+    assert memory.silences.of_ids["payments-7"].ended == (0, 0, 0)
+
+    states = [only_row(cycle(memory, at_s * SECOND_MS, number=3)).owner for at_s in (90 + 59, 90 + 60)]
+    assert states == [None, OwnerState.SILENT]
+
+
+def test_a_transaction_whose_coordinator_does_not_respond_is_not_taken_for_the_next_one() -> None:
+    memory = idle_checkpoints(1).memory
+    unread = cycle(memory, 11 * MINUTE_MS, number=1, is_described=False)
+
+    assert unread.memory.silences.of_ids == memory.silences.of_ids
+
+
+def test_an_application_that_takes_a_new_id_for_each_transaction_is_known_by_its_prefix() -> None:
+    """Flink's sinks do: `sink-0-17` follows `sink-0-16`. An id is over when its partition was read without it."""
+    memory = Memory()
+    for number in range(3):
+        for step in range(20):
+            at_ms = (number * 600 + step * 30) * SECOND_MS
+            memory = cycle(memory, at_ms, number=number, name=f"sink-0-{number}").memory
+    states = {}
+    for silent_s in (0, 30, 700, 713):
+        evaluation = cycle(memory, (1800 + silent_s) * SECOND_MS, number=3, name="sink-0-3")
+        memory = evaluation.memory if silent_s == 0 else memory
+        states[silent_s] = only_row(evaluation).usual_silence_ms, only_row(evaluation).owner
+
+    assert states == {
+        0: (570_000, None),
+        30: (570_000, None),
+        700: (570_000, None),
+        713: (570_000, OwnerState.SILENT),
+    }
+    assert only_row(cycle(memory, 30 * MINUTE_MS, number=3, name="other-0-3")).usual_silence_ms is None
+
+
+def test_a_transaction_on_a_partition_that_is_not_read_is_not_over() -> None:
+    """Then its owner may still be silent, and have ended nothing."""
+    memory = idle_checkpoints(1).memory
+    unread = snapshot(unread=[0], taken_at_ms=NOW_MS + 11 * MINUTE_MS)
+    read = snapshot(taken_at_ms=NOW_MS + 11 * MINUTE_MS)
+
+    assert evaluate(unread, memory, Policy()).memory.silences.of_ids[NAME].is_open
+    assert not evaluate(read, memory, Policy()).memory.silences.of_ids[NAME].is_open
+
+
 def test_a_silence_that_a_write_ended_is_no_sign_in_the_same_transaction() -> None:
-    """20 min of silence, a write, 20 min of silence: the second is as good as the first. A quarter would be 15 min."""
+    """20 min of silence, a write, 20 min of silence: the second is as good as the first."""
     memory = cycle(Memory(), 0, number=0).memory
     first = cycle(memory, 20 * MINUTE_MS, number=0)
     wrote = cycle(first.memory, 20 * MINUTE_MS + SECOND_MS, number=0, last_sequence=1)
@@ -101,10 +160,10 @@ def test_a_silence_that_a_write_ended_is_no_sign_in_the_same_transaction() -> No
 
 
 def test_a_silence_that_a_time_out_may_have_ended_is_not_learned() -> None:
-    silences = OwnerSilences(start_ms=0, timeout_ms=100, silent_ms=70, longest_ms=20)
+    latest = OwnerSilences(producer_id=7, place=PLACE, start_ms=0, timeout_ms=100, silent_ms=70, longest_ms=20)
 
-    assert silences.after(99, 100, 0, was_aborted=False).ended == (70,)
-    assert silences.after(100, 100, 0, was_aborted=False).ended == ()
+    assert latest.ended_silence(99, was_aborted=False) == (70,)
+    assert latest.ended_silence(100, was_aborted=False) == ()
 
 
 @pytest.mark.parametrize(("outcome", "learned"), [(Outcome.COMMITTED, 3), (Outcome.FENCED, 2), (Outcome.ABORTED, 2)])
@@ -124,22 +183,22 @@ def test_a_silence_that_the_log_shows_aborted_is_not_learned(outcome: Outcome, l
 
     evaluation = cycle(memory, 30 * MINUTE_MS, number=3, journal=journal)
 
-    assert len(evaluation.memory.silences["payments-7"].ended) == learned
+    assert len(evaluation.memory.silences.of_ids["payments-7"].ended) == learned
 
 
 def test_one_outage_is_not_usual() -> None:
     """Without the log a fence looks like an end by the owner, so the longest silence is left out."""
-    assert OwnerSilences(start_ms=0, timeout_ms=1, silent_ms=0, ended=(0, 540_000, 0)).usual_ms == 0
-    assert OwnerSilences(start_ms=0, timeout_ms=1, silent_ms=0, ended=(0, 540_000, 530_000)).usual_ms == 530_000
+    assert after((0, 540_000, 0)).usual_ms(NAME) == 0
+    assert after((0, 540_000, 530_000)).usual_ms(NAME) == 530_000
 
 
 def test_a_learned_silence_counts_more_than_the_baseline() -> None:
     """An unusually long job that always pauses for ten minutes is not silent after one."""
-    live = evidence(transaction(timeout_ms=TIMEOUT_MS), watched_ms=TIMEOUT_MS)
-    silences = OwnerSilences(start_ms=0, timeout_ms=TIMEOUT_MS, silent_ms=0, ended=(600_000,) * 3)
+    live = evidence(transaction(timeout_ms=TIMEOUT_MS, transactional_id=NAME), watched_ms=TIMEOUT_MS)
+    known = after((600_000,) * 3)
 
     states = [
-        owner_state(live, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), silent_ms, is_usual=is_usual, silences=silences)
+        owner_state(live, Verdict.OPEN_WITHIN_TIMEOUT, Policy(), silent_ms, is_usual=is_usual, silences=known)
         for silent_ms, is_usual in ((700_000, False), (749_999, True), (750_000, True))
     ]
 
@@ -148,8 +207,8 @@ def test_a_learned_silence_counts_more_than_the_baseline() -> None:
 
 def test_neither_another_process_nor_another_cluster_knows_a_silence() -> None:
     memory = idle_checkpoints(3).memory
-    assert memory.silences
-    assert not memory.without_monotonic().silences
+    assert memory.silences.of_ids
+    assert memory.without_monotonic().silences == NO_SILENCES
 
     taken = replace(cycle(memory, 30 * MINUTE_MS, number=3).snapshot, cluster_id="another")
     assert only_row(evaluate(taken, memory, Policy())).usual_silence_ms is None
@@ -157,9 +216,9 @@ def test_neither_another_process_nor_another_cluster_knows_a_silence() -> None:
 
 def test_the_memory_of_silences_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that were seen last remain."""
-    monkeypatch.setattr(remembering, "SILENCES_MAX", 2)
+    monkeypatch.setattr(silences, "NAMES_MAX", 2)
     memory = Memory()
     for at, name in enumerate(("first", "second", "first", "third")):
         memory = cycle(memory, at * SECOND_MS, number=0, name=name).memory
 
-    assert list(memory.silences) == ["first", "third"]
+    assert list(memory.silences.of_ids) == ["first", "third"]
