@@ -19,8 +19,8 @@ COORDINATOR_SCAN_MS = 10_000
 _UNKNOWN_AFTER_MS = 15 * 60 * 1000
 """An owner of which nothing is known is silent after this time, but at least a quarter and at most three quarters of its
 time-out: one with checkpoints every ten minutes often has a time-out of 15, and may write nothing between two."""
-_MARGIN_PARTS = 4
-"""The part of a usual silence by which a longer one must exceed it; cycles see less than the whole of a silence."""
+_USUAL_TIMES = 2
+"""A silence may last for so many usual ones: where a checkpoint fails, Flink commits with the next one."""
 
 
 def ends_at_ms(evidence: Evidence, verdict: Verdict) -> int | None:
@@ -90,7 +90,7 @@ def _silent_after_ms(
     least_ms = policy.owner_silent_after_ms
     usual_ms = silences.usual_ms(transactional_id)
     ended_ms = max(usual_ms or 0, silences.ended_by_write_ms(transactional_id))
-    more_ms = ended_ms + max(ended_ms // _MARGIN_PARTS, least_ms) if ended_ms else least_ms
+    more_ms = ended_ms * _USUAL_TIMES + least_ms
     if usual_ms is not None:
         return more_ms
     if is_usual is None:

@@ -32,7 +32,7 @@ def piece_request(topic: str, partition: int, offset: int) -> Any:
 
 
 def committed_piece_request(topic: str, partition: int, offset: int) -> Any:
-    """A request of a reader of committed records, whose response ends at the last stable offset and has what was aborted."""
+    """A request of a reader of committed records: the response ends at the last stable offset and has what was aborted."""
     return _request(
         topic,
         {partition: Position(offset)},
