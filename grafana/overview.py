@@ -9,6 +9,7 @@ from grafana import blocked
 from grafana.baseline import what_is_unusual
 from grafana.blocked import blocked_groups
 from grafana.coverage import coverage
+from grafana.disk import held_bytes, log_dirs
 from grafana.fields import DOUBTFUL, STATE_TEXTS, UNKNOWN, WRONG, Shade, drawn, fixed, texts, verdict_lines
 from grafana.firing import alerts
 from grafana.health import the_exporter, the_history
@@ -95,6 +96,7 @@ def _now() -> Iterator[Line]:
 def _trends() -> Iterator[Line]:
     yield Line(9, [(12, open_by_verdict()), (12, held_back_by_partition())])
     yield Line(9, [(8, oldest_suspects()), (8, idle_longest()), (8, late())])
+    yield Line(7, [(12, held_bytes(IN_TOPIC, read=OPEN)), (12, log_dirs())])
     yield Line(8, [(8, protection()), (8, features()), (8, clients())])
 
 

@@ -11,6 +11,7 @@
     thresholds: {
       clock_ahead_seconds: "30",
       cluster_wide_transactions: "10",
+      disk_full_seconds: "21600",
       fresh_cycles: "5",
       inconclusive_seconds: "600",
       initializations_per_minute: "6",
@@ -176,6 +177,14 @@
               last_over_time(group:kafka_consumer_group_blocked_records:fresh[5m])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, group, topic, partition)
                 (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+          |||,
+        },
+        {
+          "record": "log_dir:kafka_log_dir_full_seconds:fresh",
+          "expr": |||
+            kafka_log_dir_full_seconds
+            * ignoring (broker, log_dir, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
           |||,
         },
         {
@@ -627,6 +636,28 @@
                 "description": "Producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} in cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: its transaction that began {{ humanizeDuration $value }} ago is in state {{ $labels.state }} at coordinator {{ $labels.coordinator }}, and a partition's log has the opposite marker. Records of a commit are hidden, or records of an abort visible; its producer cannot start.",
                 "variables": "export PRODUCER_ID={{ $labels.producer_id | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionOutcomeContradicted.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+            },
+            {
+              "alert": "KafkaTransactionFillsDisk",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  log_dir:kafka_log_dir_full_seconds:fresh
+                )
+                < %(disk_full_seconds)s # threshold: disk_full_seconds
+              ||| % $._config.thresholds,
+              "for": "10m",
+              "keep_firing_for": "5m",
+              "labels": {
+                "severity": "critical",
+                "reason": "FillsDisk",
+                "component": "kafka-transactions",
+              },
+              "annotations": {
+                "summary": "A broker's disk fills, because an open Kafka transaction keeps a log from being compacted or tiered.",
+                "description": "Broker {{ $labels.broker }}, log directory {{ $labels.log_dir | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: it is full in {{ humanizeDuration $value }} at the growth of what open transactions hold back there. A broker without space stops.",
+                "variables": "export BROKER={{ $labels.broker | reReplaceAll \"[^0-9]\" \"?\" }}",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionFillsDisk.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {

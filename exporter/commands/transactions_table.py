@@ -10,7 +10,7 @@ from exporter.commands.document import transaction
 from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.blocked import names_of_blocked
-from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, printable
+from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
@@ -111,5 +111,7 @@ def _below(row: TransactionRow, now_ms: int) -> Iterator[str]:
         yield f"Consumer groups: {named}."
         if not row.verdict.is_suspect:
             yield until_in_words(row)
+    if row.held_bytes:
+        yield f"Bytes held on disk: about {humanize_bytes(row.held_bytes)}."
     if row.verdict.is_suspect and row.outcome_seen:
         yield f"Outcome elsewhere: {outcome_in_words(row)}"

@@ -113,9 +113,7 @@ class BlockedSettings:
     owner_silent_after_ms: int = setting(
         "blocked.owner_silent_after",
         values.POSITIVE_DURATION,
-        "An owner that has written nothing for longer is silent, if that is unusual: longer than in its id's earlier "
-        "transactions, or, until three were seen, in a transaction that is open for longer than the baseline's duration, "
-        "or for 15 minutes, at least a quarter and at most three quarters of its time-out.",
+        "An owner that has written nothing for longer is silent, if that is unusual for its id (docs/verdicts.md).",
         default="1m",
     )
 
@@ -172,7 +170,7 @@ class PublishSettings:
     blocked_groups_limit: int = setting(
         "publish.blocked_groups_limit",
         values.whole_number_kind(0, 100_000),
-        "Consumer groups blocked by a suspect, by partition, with two series each; the others are counted.",
+        "Blocked consumer groups, by partition, with two series each; the others are counted.",
         default=100,
     )
     stale_after_cycles: int = setting(

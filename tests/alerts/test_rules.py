@@ -161,7 +161,7 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
         assert optional == {"variables"}
     elif page_of(rule) in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}:
         assert optional == {"page_url"}
-    elif name == "KafkaTransactionWatchdog":
+    elif name in {"KafkaTransactionWatchdog", "KafkaTransactionFillsDisk"}:
         assert optional == {"variables"}
     else:
         assert optional == set()
@@ -176,15 +176,15 @@ def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
     if name == "KafkaTransactionWatchdog":
         assert lines == ["export PROMETHEUS=http://prometheus:9090"]
         return
-    assert bool(lines) == bool({"partition", "producer_id"} & file["labels"].keys())
+    assert bool(lines) == bool({"partition", "producer_id", "broker"} & file["labels"].keys())
     for line in lines:
         export, *words = shlex.split(line)
         assert export == "export"
         variables = dict(word.split("=", 1) for word in words)
         labels = {**file["labels"], "transactional_id": "billing-7"}  # the alert's own drop it
         assert variables == {variable: labels[variable.lower()] for variable in variables}
-        place = {"TOPIC", "PARTITION"} if "partition" in file["labels"] else {"PRODUCER_ID"}
-        assert place <= set(variables)
+        places = {"partition": {"TOPIC", "PARTITION"}, "producer_id": {"PRODUCER_ID"}, "broker": {"BROKER"}}
+        assert next(place for label, place in places.items() if label in file["labels"]) <= set(variables)
 
 
 @every_step

@@ -27,6 +27,9 @@ NOT_SUSPECT: Final = {"partly_read", *ALL_READ}
 NO_SUSPECT_NOW: Final = NOT_SUSPECT | UNREAD
 NO_SUSPECT_EVER: Final = NOT_SUSPECT | NEVER
 NO_BLOCK_NOW: Final = QUIET | {"partly_read"} | UNREAD
+FILLING: Final = {"owner_silent"}
+"""An open transaction fills a disk."""
+NOT_FILLING: Final = set(SCENARIOS) - FILLING
 
 EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Hanging transactions: A": UNREAD,
@@ -44,6 +47,11 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Open transactions by verdict: B": NOT_IDLE,
     "overview: Offsets held back, worst ten partitions with a suspect: A": NO_SUSPECT_EVER,
     "overview: Offsets held back, worst ten partitions with a suspect: B": NEVER,
+    "overview: Bytes held back, worst ten partitions: A": NOT_FILLING,
+    "overview: Bytes held back, worst ten partitions: B": NEVER,
+    "overview: Log directories with held partitions: A": QUIET | {"hanging", "one_process"},
+    "overview: Log directories with held partitions: B": NOT_FILLING,
+    "overview: Log directories with held partitions: C": NOT_FILLING,
     "overview: Age of suspects, worst ten partitions: A": NO_SUSPECT_EVER,
     "overview: Age of suspects, worst ten partitions: B": NEVER,
     "overview: Age of suspects, worst ten partitions: C": NEVER,

@@ -24,13 +24,16 @@ from exporter.snapshot import (
     Completions,
     CoordinatorCoverage,
     CoordinatorTransaction,
+    DiskSpace,
     GroupOffset,
     Impact,
+    LogDir,
     MarkerFinding,
     MaxTimeout,
     PartitionResult,
     Partitions,
     PendingMarker,
+    ReplicaSize,
     SecondRead,
     Snapshot,
     StatePartitionProof,
@@ -178,6 +181,7 @@ def owner_silent(at_ms: int, since_ms: int) -> Snapshot:
         [_ordinary(at_ms, since_ms), _entry(ORDERS_1, 4005, 20_154, behind=5 * behind, last_timestamp_ms=begun_ms)],
         transactions=(*_owned(at_ms), left),
         max_timeout=MaxTimeout(timeout_ms=120 * MINUTE_MS, timeout_ms_min=120 * MINUTE_MS, unread=()),
+        disk=_filling(at_ms, behind),
         impact=Impact(
             offsets=(
                 GroupOffset(group="invoices", topic="orders", partition=1, offset=20_154),
@@ -186,6 +190,20 @@ def owner_silent(at_ms: int, since_ms: int) -> Snapshot:
             residents=(),
             failures=(),
         ),
+    )
+
+
+def _filling(at_ms: int, behind: int) -> DiskSpace:
+    """The log directory of orders-1 grows by 5 MB a second, and its volume of a terabyte is nearly full."""
+    grown = 5_000_000 * behind
+    log_dir = LogDir(broker=2, path="/var/lib/kafka", total_bytes=10**12, usable_bytes=10**11 - grown)
+    replica = ReplicaSize(log_dir=log_dir, size_bytes=8 * 10**10 + grown, log_start_offset=0)
+    return DiskSpace(
+        at_ms=at_ms,
+        requested=frozenset({("orders", 1)}),
+        sizes={("orders", 1): replica},
+        log_dirs=(log_dir,),
+        failures=(),
     )
 
 

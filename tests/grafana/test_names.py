@@ -43,10 +43,6 @@ UNUSED: Final = {
     "kafka_transaction_exporter_transaction_log_records_total": "how many are left says whether it keeps up",
     "kafka_transaction_exporter_transaction_log_transactional_ids": "what they cost is in the graph of the memory",
     "kafka_transaction_exporter_history_newest_timestamp_seconds": "what waits in memory says how much is not on disk",
-    **dict.fromkeys(
-        ("kafka_partition_held_back_bytes", "kafka_log_dir_usable_bytes", "kafka_log_dir_total_bytes"),
-        "of the disk; its alert and panel come next",
-    ),
     "process_virtual_memory_bytes": "an address space that nobody pays for",
     "process_start_time_seconds": "for whoever asks whether it was restarted: no panel is worth it",
     "process_open_fds": "as good as constant: a connection for each broker and scraper",
@@ -140,7 +136,7 @@ def test_units_are_those_of_the_names(target: Target) -> None:
 def test_columns_have_the_units_of_their_questions(name: str) -> None:
     """A column of numbers says what it counts; ages are seconds and instants are dates."""
     ages = dict.fromkeys(("Age", "Blocked for", "Ends by itself in", "Snapshot age"), "dtdurations")
-    of_columns = {**ages, "Began": "dateTimeAsIso", "State": "locale"}
+    of_columns = {**ages, "Began": "dateTimeAsIso", "State": "locale", "Full in": "dtdurations", "Free": "bytes", "Size": "bytes"}
     for panel in panels(COMMITTED[name]):
         for rule in panel.get("fieldConfig", {}).get("overrides", []):
             has = {option["id"]: option["value"] for option in rule["properties"]}
@@ -176,6 +172,7 @@ def test_every_signal_is_in_a_panel() -> None:
         "transaction:kafka_blocking_transaction_owner_silent_seconds:fresh",
         "transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent",
         "transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait",
+        "log_dir:kafka_log_dir_full_seconds:fresh",  # the table of log directories has it without rules
         # in the state and the table of producers that cannot start, without rules
         "transaction:kafka_stuck_transaction_start_timestamp_seconds:age",
         "transaction:kafka_stuck_transaction_start_timestamp_seconds:lasting",

@@ -326,7 +326,7 @@ def test_a_cluster_without_transactions_is_read(prometheus: Prometheus) -> None:
         if re.match("no(ne)? ", target.target["legendFormat"])
     }
 
-    assert len(lines) == 15
+    assert len(lines) == 16
     assert {place: set(points) for place, points in lines.items()} == {place: {0} for place in lines}
 
 
@@ -367,6 +367,7 @@ def test_a_topic_narrows_rows_and_lines(prometheus: Prometheus) -> None:
             assert {sample["metric"].get("topic", "payments") for sample in answer} <= {"payments"}, target.name
 
     assert following == {
+        "Bytes held back, worst ten partitions",
         "Suspect transactions",
         "Blocked consumer groups",
         "Offsets held back, worst ten partitions with a suspect",

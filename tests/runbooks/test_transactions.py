@@ -312,6 +312,20 @@ def test_owner_silent(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic
     assert len(committed_records(guarded, planted.topic, 2)) == 2
 
 
+def test_fills_disk(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_name: FreshName) -> None:
+    """The transactions of the broker show their bytes; the one that holds most is aborted, as its own runbook says."""
+    hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("hang"))
+    run_transaction(guarded.bootstrap, fresh_name("behind"), [(hang.topic, 0)], records=200)
+    desk.variables |= {"BROKER": "1"}
+
+    with desk.reading("KafkaTransactionFillsDisk") as operator:
+        operator.pastes("find-hanging", shows="Bytes held on disk: about ")
+        write_marker(guarded.bootstrap, hang.topic, 0, hang.producer_id, hang.producer_epoch)
+        operator.pastes("find-hanging", hides=hang.topic)
+
+    assert not is_open(guarded, hang)
+
+
 def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTransaction, float]) -> None:
     """A coordinator that does not look for time-outs is made to abort; the records are gone, the producer is fenced."""
     planted, began = overdue

@@ -16,6 +16,21 @@ def held(shown: LimitedEvaluation) -> Samples:
     return tuple(Sample((topic, str(partition)), each.bytes) for (topic, partition), each in most_first[:limit])
 
 
+def full_seconds(evaluation: Evaluation) -> Samples:
+    """The log directories that fill by what is held back."""
+    disk = evaluation.snapshot.disk
+    sizes = {} if disk is None else disk.sizes
+    held = evaluation.held
+    full_ms = {
+        replica.log_dir: held[partition].log_dir_full_ms for partition, replica in sizes.items() if partition in held
+    }
+    return tuple(
+        Sample((str(each.broker), each.path), left_ms / 1000)
+        for each, left_ms in full_ms.items()
+        if left_ms is not None
+    )
+
+
 def _of_log_dirs(attribute: str, evaluation: Evaluation) -> Samples:
     disk = evaluation.snapshot.disk
     values = {} if disk is None else {each: getattr(each, attribute) for each in disk.log_dirs}
@@ -30,6 +45,14 @@ METRICS: tuple[Metric[Any], ...] = (
         labels=PARTITION,
         of=SHOWN,
         values=held,
+    ),
+    Metric(
+        name="kafka_log_dir_full_seconds",
+        help="Time until a log directory is full, at the growth of what open transactions hold back there; "
+        "no series where nothing grows, or the free space is unknown.",
+        labels=("broker", "log_dir"),
+        of=CLUSTER,
+        values=full_seconds,
     ),
     *(
         Metric(
