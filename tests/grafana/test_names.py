@@ -136,7 +136,14 @@ def test_units_are_those_of_the_names(target: Target) -> None:
 def test_columns_have_the_units_of_their_questions(name: str) -> None:
     """A column of numbers says what it counts; ages are seconds and instants are dates."""
     ages = dict.fromkeys(("Age", "Blocked for", "Ends by itself in", "Snapshot age"), "dtdurations")
-    of_columns = {**ages, "Began": "dateTimeAsIso", "State": "locale", "Full in": "dtdurations", "Free": "bytes", "Size": "bytes"}
+    of_columns = {
+        **ages,
+        "Began": "dateTimeAsIso",
+        "State": "locale",
+        "Full in": "dtdurations",
+        "Free": "bytes",
+        "Size": "bytes",
+    }
     for panel in panels(COMMITTED[name]):
         for rule in panel.get("fieldConfig", {}).get("overrides", []):
             has = {option["id"]: option["value"] for option in rule["properties"]}

@@ -1,0 +1,75 @@
+"""Times cycles over 100 stalled partitions with 500 groups at each: `python -m tests.verification.standstill.crowd`.
+
+Every group stands at the first record of an open transaction on every partition, 50,000 positions in all. A cycle must end
+within `scan.deadline`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from examples.workload.producers import OpenTransaction
+from exporter.config.loading import load
+from exporter.evaluation.verdicts import Policy
+from tests.brokers.cluster import KafkaCluster
+from tests.real_brokers.watching import Watch
+from tests.verification.standstill.play import PROPERTIES
+
+PARTITIONS: Final = 100
+GROUPS: Final = 500
+CYCLES: Final = 10
+CLIENTS: Final = 10
+TIMEOUT_MS: Final = 3_600_000
+
+
+def crowd(cluster: KafkaCluster, partitions: int, groups: int) -> None:
+    """Opens a transaction on each partition, writes a record behind it, and has each group stand at all of them."""
+    topic = cluster.topics.create("stalled", partitions=partitions)
+
+    def open_on(partition: int) -> None:
+        owner = OpenTransaction(cluster.bootstrap, f"owner-{partition}", [(topic, partition)], timeout_ms=TIMEOUT_MS)
+        owner.__enter__()
+
+    def stand(group: int) -> None:
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"group-{group}", "log_level": 0})
+        places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
+        consumer.commit(offsets=places, asynchronous=False)
+        consumer.close()
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        list(pool.map(open_on, range(partitions)))
+        list(pool.map(stand, range(groups)))
+    plain = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0, "log_level": 0})
+    for partition in range(partitions):
+        plain.produce(topic, value=b"behind", partition=partition)
+    assert plain.flush(30) == 0
+
+
+def main() -> int:
+    """Prints the times of the cycles that name everybody; the status is 1 if one is past the deadline."""
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings
+    deadline_s = settings.scan.deadline_ms / 1000
+    took: list[tuple[float, float]] = []
+    with KafkaCluster("4.3.1", properties=PROPERTIES) as cluster:
+        crowd(cluster, PARTITIONS, GROUPS)
+        with Watch(cluster.bootstrap, policy=Policy(blocked_after_ms=1000)) as watch:
+            while len(took) < CYCLES:
+                began = time.monotonic(), time.process_time()
+                named = len(watch.cycle().blocked_groups)
+                if named == PARTITIONS * GROUPS:
+                    took.append((time.monotonic() - began[0], time.process_time() - began[1]))
+    wall_s, processor_s = zip(*took, strict=True)
+    print(
+        f"{PARTITIONS} partitions, {GROUPS} groups: {CYCLES} cycles of {min(wall_s):.1f} to {max(wall_s):.1f} s, "
+        f"{min(processor_s):.1f} to {max(processor_s):.1f} s on the processor; the deadline is {deadline_s:.0f} s"
+    )
+    return int(max(wall_s) > deadline_s)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
