@@ -24,17 +24,8 @@ class Position(NamedTuple):
     """The epoch of the record before it; -1 if it is unknown."""
 
 
-def piece_request(topic: str, partition: int, offset: int) -> Any:
-    """A request for the piece of the log that begins at `offset`, which the leader responds to at once."""
-    return _request(topic, {partition: Position(offset)}, wait_ms=0, bytes_min=0)
-
-
-def pieces_request(topic: str, positions: Mapping[int, Position], *, wait_ms: int) -> Any:
-    """A request for the pieces of a topic that begin at these positions, by partition; the leader may wait for records."""
-    return _request(topic, positions, wait_ms=wait_ms, bytes_min=1)
-
-
-def _request(topic: str, positions: Mapping[int, Position], *, wait_ms: int, bytes_min: int) -> Any:
+def request(topic: str, positions: Mapping[int, Position], *, wait_ms: int = 0) -> Any:
+    """Requests the pieces of a topic that begin at these positions, by partition; the leader may wait for records."""
     topic_type = FetchRequest.FetchTopic
     wanted = [
         topic_type.FetchPartition(
@@ -47,7 +38,7 @@ def _request(topic: str, positions: Mapping[int, Position], *, wait_ms: int, byt
     ]
     return FetchRequest(
         max_wait_ms=wait_ms,
-        min_bytes=bytes_min,
+        min_bytes=1 if wait_ms else 0,
         max_bytes=PIECE_BYTES,
         topics=[topic_type(topic=topic, partitions=wanted)],
         forgotten_topics_data=[],
