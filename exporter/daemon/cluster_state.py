@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -94,19 +95,16 @@ class ClusterState:
         """The settings that prevent hanging transactions were read."""
         with self._lock:
             self._status = replace(self._status, protection=protection)
-        states = {name: check(protection).state for name, check in CHECKS.items()}
-        exposed, unknown = (
-            ", ".join(name for name, state in states.items() if state is wanted)
-            for wanted in (ProtectionState.EXPOSED, ProtectionState.UNKNOWN)
-        )
-        sentences = [
-            *(
-                [f"settings that allow transactions to hang: {exposed}; run doctor --cluster{_ITS_SETTINGS}"]
-                if exposed
-                else []
-            ),
-            *([f"settings that could not be read: {unknown}"] if unknown else []),
-        ]
+        names: dict[ProtectionState, list[str]] = defaultdict(list)
+        for name, check in CHECKS.items():
+            names[check(protection).state].append(name)
+        sentences = []
+        if exposed := ", ".join(names[ProtectionState.EXPOSED]):
+            sentences.append(
+                f"settings that allow transactions to hang: {exposed}; run doctor --cluster{_ITS_SETTINGS}"
+            )
+        if unknown := ", ".join(names[ProtectionState.UNKNOWN]):
+            sentences.append(f"settings that could not be read: {unknown}")
         self._say("protection", "; ".join(sentences) or "every setting prevents hanging transactions", logging.INFO)
 
     def failed(self, sentence: str, *, seconds: float) -> None:
