@@ -9,6 +9,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class HandClock:
+    """A clock that is set by hand, in seconds."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def until(
     read: Callable[[], T],
     holds: Callable[[T], object] = bool,

@@ -44,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=_epilog(command),
         )
         command.add_options(added)
-        if command.has_cluster_options:
+        if command.has_cluster_options and command.needs_settings is not None:
             options.add_fleet(added)
         if command.add_last is not None:
             command.add_last(added)
@@ -143,7 +143,7 @@ class Command:
     reads_clusters: bool = False
     """True if it reads all clusters of a fleet; others need --cluster to choose one."""
     has_cluster_options: bool = True
-    """False if the command has options of its own for that, or no settings."""
+    """False if the command has options of its own for that."""
     needs_settings: Callable[[argparse.Namespace], bool] | None = lambda _: True
     """False for a reader of files, which needs no broker's name; None for a command that takes no settings."""
     needs_only_publish: bool = False
@@ -312,32 +312,27 @@ _COMMANDS: Final = {
         Group.OFFLINE,
         "print the alerting rules for Prometheus",
         offline_options.add_rules,
-        has_cluster_options=False,
         needs_settings=None,
         needs_only_publish=True,
         examples=(
             "rules --config.file /etc/kafka-transaction-exporter/config.yaml > kafka-transactions.yaml",
             "rules --format prometheus-rule --threshold fresh_cycles=7",
         ),
-        statuses=ANSWERED,
     ),
     "dashboards": Command(
         "dashboards",
         Group.OFFLINE,
         "print or write the dashboards for Grafana",
         offline_options.add_dashboards,
-        has_cluster_options=False,
         needs_settings=None,
         usage="(NAME | --output DIRECTORY)",
         examples=("dashboards overview > overview.json", "dashboards --output dashboards"),
-        statuses=ANSWERED,
     ),
     "completion": Command(
         "completion",
         Group.OFFLINE,
         "print a shell's completion script",
         offline_options.add_completion,
-        has_cluster_options=False,
         needs_settings=None,
         usage="(bash | zsh | fish)",
         examples=("completion bash > /etc/bash_completion.d/kafka-transaction-exporter",),

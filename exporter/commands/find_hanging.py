@@ -9,7 +9,6 @@ from pathlib import Path
 
 from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
-from exporter.commands.document import transaction
 from exporter.commands.evaluations import MINUTE_MS, Results, render_evaluations, status_of_evaluations
 from exporter.commands.examine import Examiner, completing, policy
 from exporter.commands.names import suggestion
@@ -145,7 +144,7 @@ def _state(row: TransactionRow) -> str | None:
 def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRow]) -> bool:
     """False, with a message, if it could not be written."""
     snapshot = evaluation.snapshot
-    text = render_plan_file(snapshot.cluster_id, snapshot.taken_at_ms, [(row, transaction(row)) for row in rows])
+    text = render_plan_file(snapshot.cluster_id, snapshot.taken_at_ms, rows)
     try:
         with create_file(path) as file:
             file.write(text.encode())

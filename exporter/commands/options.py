@@ -106,12 +106,7 @@ def add_get(parser: argparse.ArgumentParser) -> None:
 def add_explain(parser: argparse.ArgumentParser) -> None:
     which = parser.add_argument_group("one open transaction, or the transactions of an incident")
     add_scope(which, required=False)
-    which.add_argument(
-        "--start-offset",
-        type=number(0, INT64_MAX),
-        metavar="OFFSET",
-        help="of its first record, as find-hanging shows it",
-    )
+    add_start_offset(which)
     which.add_argument("--incident", metavar="ID", help="an incident that `serve` on this machine has followed")
     add_format(parser, "text", "markdown", "json")
     parser.add_argument(
@@ -207,13 +202,7 @@ def add_why(parser: argparse.ArgumentParser) -> None:
 
 def add_find_hanging(parser: argparse.ArgumentParser) -> None:
     add_scope(parser, required=False)
-    parser.add_argument(
-        "--broker-id",
-        "--broker",
-        type=number(0, INT32_MAX),
-        metavar="ID",
-        help="only partitions with a replica on this broker",
-    )
+    add_broker(parser, "only partitions with a replica on this broker")
     parser.add_argument(
         "--max-transaction-timeout",
         type=number(0, INT32_MAX),
@@ -296,25 +285,14 @@ def add_describe(parser: argparse.ArgumentParser) -> None:
 
 def add_describe_producers(parser: argparse.ArgumentParser) -> None:
     add_scope(parser, required=True)
-    parser.add_argument(
-        "--broker-id",
-        "--broker",
-        type=number(0, INT32_MAX),
-        metavar="ID",
-        help="read from this replica instead of the leader",
-    )
+    add_broker(parser, "read from this replica instead of the leader")
     add_format(parser)
 
 
 def add_abort(parser: argparse.ArgumentParser) -> None:
     add_scope(parser, required=False)
     which = parser.add_argument_group("one transaction", "by its start offset, or by its producer id and both epochs")
-    which.add_argument(
-        "--start-offset",
-        type=number(0, INT64_MAX),
-        metavar="OFFSET",
-        help="of its first record, as find-hanging shows it",
-    )
+    add_start_offset(which)
     which.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID", help="as kafka-transactions.sh has it")
     which.add_argument("--producer-epoch", type=number(0, INT16_MAX), metavar="EPOCH", help="needed with a producer id")
     which.add_argument(
@@ -339,13 +317,7 @@ def add_abort(parser: argparse.ArgumentParser) -> None:
 
 def add_complete(parser: argparse.ArgumentParser) -> None:
     add_scope(parser, required=True)
-    parser.add_argument(
-        "--start-offset",
-        type=number(0, INT64_MAX),
-        required=True,
-        metavar="OFFSET",
-        help="of its first record, as find-hanging shows it",
-    )
+    add_start_offset(parser, required=True)
     parser.add_argument(
         "--stuck-after",
         type=duration,
@@ -372,6 +344,20 @@ def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
     parser.add_argument(
         "--partition", type=number(0, INT32_MAX), required=required, metavar="NUMBER", help="its number"
     )
+
+
+def add_start_offset(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
+    parser.add_argument(
+        "--start-offset",
+        type=number(0, INT64_MAX),
+        required=required,
+        metavar="OFFSET",
+        help="of its first record, as find-hanging shows it",
+    )
+
+
+def add_broker(parser: argparse.ArgumentParser, purpose: str) -> None:
+    parser.add_argument("--broker-id", "--broker", type=number(0, INT32_MAX), metavar="ID", help=purpose)
 
 
 def add_format(parser: argparse.ArgumentParser, *forms: str, purpose: str = "") -> None:

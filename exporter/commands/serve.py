@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from exporter.commands.cautions import exposed_secrets, globs, lacking_descriptors
-from exporter.commands.context import Configuration, Context
+from exporter.commands.context import Context
 from exporter.commands.pipeline import NEEDED
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -103,6 +103,7 @@ def embedded_reader(cluster: ClusterSettings) -> Reader:
 
 
 def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, orders: Orders) -> Daemon:
+    source = context.settings_source
     return Daemon(
         settings,
         open_reader,
@@ -111,7 +112,7 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
         follow=lambda own, before: LogFollower(own.kafka, own.transaction_log, counted_before=before),
         history=history_of(settings),
         baseline=baseline_of(settings),
-        reloader=reloader_of(context.settings_source),
+        reloader=Reloader(source.load, source.loaded, source.files, wall_clock=time.time),
         orders=orders,
     )
 
@@ -139,11 +140,6 @@ def follow_signals(orders: Orders, end_seconds: float | None = None) -> None:
     threading.Thread(target=follow, name="signals", daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-
-
-def reloader_of(configured: Configuration) -> Reloader:
-    """Reads the settings again from the same sources."""
-    return Reloader(configured.load, configured.loaded, configured.files, wall_clock=time.time)
 
 
 def serve(daemon: Daemon, server_of: Callable[[Routes], WebServer]) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from exporter.config.settings import Settings
-from exporter.daemon import kept_file, state_file
-from exporter.daemon.kept_file import KeptFileError, recall
+from exporter.daemon import state_file
+from exporter.daemon.kept_file import ANOTHER_CLUSTER, KeptFileError, made_free, recall
 from exporter.daemon.state_file import SavedState
 from exporter.doctor.findings import Diagnosis
 from exporter.evaluation.gaps import gaps
@@ -24,6 +25,7 @@ from exporter.transaction_log.report import LogPosition, LogReport
 
 log = logging.getLogger("exporter")
 
+_CONTENTS: Final = "first-seen times"
 _ITS_SETTINGS: Final = " with the daemon's settings"
 
 
@@ -40,13 +42,7 @@ class ClusterState:
         self._said: dict[str, str] = {}
         """The latest log line about each subject: a broker that is down for an hour gives one line, not 120."""
         self.evaluation: Evaluation | None = None
-        state, self._state_path = recall(
-            state_path,
-            state_file.load,
-            SavedState(),
-            contents="first-seen times",
-            warn=log.warning,
-        )
+        state, self._state_path = recall(state_path, state_file.load, SavedState(), contents=_CONTENTS)
         self.memory: Memory = state.memory
         self.log_position: LogPosition = state.log_position
         """Position up to which the published counts include the transaction log."""
@@ -99,19 +95,16 @@ class ClusterState:
         """The settings that prevent hanging transactions were read."""
         with self._lock:
             self._status = replace(self._status, protection=protection)
-        states = {name: check(protection).state for name, check in CHECKS.items()}
-        exposed, unknown = (
-            ", ".join(name for name, state in states.items() if state is wanted)
-            for wanted in (ProtectionState.EXPOSED, ProtectionState.UNKNOWN)
-        )
-        sentences = [
-            *(
-                [f"settings that allow transactions to hang: {exposed}; run doctor --cluster{_ITS_SETTINGS}"]
-                if exposed
-                else []
-            ),
-            *([f"settings that could not be read: {unknown}"] if unknown else []),
-        ]
+        names: dict[ProtectionState, list[str]] = defaultdict(list)
+        for name, check in CHECKS.items():
+            names[check(protection).state].append(name)
+        sentences = []
+        if exposed := ", ".join(names[ProtectionState.EXPOSED]):
+            sentences.append(
+                f"settings that allow transactions to hang: {exposed}; run doctor --cluster{_ITS_SETTINGS}"
+            )
+        if unknown := ", ".join(names[ProtectionState.UNKNOWN]):
+            sentences.append(f"settings that could not be read: {unknown}")
         self._say("protection", "; ".join(sentences) or "every setting prevents hanging transactions", logging.INFO)
 
     def failed(self, sentence: str, *, seconds: float) -> None:
@@ -159,9 +152,7 @@ class ClusterState:
         if contradiction is None:
             return None
         why = f"other bootstrap servers lead to another cluster, {contradiction}"
-        self._state_path = kept_file.made_free(
-            self._state_path, kept_file.ANOTHER_CLUSTER, contents="first-seen times", why=why, warn=log.warning
-        )
+        self._state_path = made_free(self._state_path, ANOTHER_CLUSTER, contents=_CONTENTS, why=why)
         return why
 
     def keep(self, bootstrap: str) -> None:
@@ -171,9 +162,9 @@ class ClusterState:
         try:
             state_file.save(self._state_path, SavedState(self.memory, self.log_position, self.cluster, bootstrap))
         except KeptFileError as error:
-            self._say("state", f"a restart would lose first-seen times: {error}", logging.WARNING)
+            self._say("state", f"a restart would lose {_CONTENTS}: {error}", logging.WARNING)
         else:
-            self._say("state", f"first-seen times are saved in {self._state_path}", logging.INFO)
+            self._say("state", f"{_CONTENTS} are saved in {self._state_path}", logging.INFO)
 
     def _say(self, subject: str, sentence: str, level: int, *, when_changed: str | None = None) -> None:
         news = sentence if when_changed is None else when_changed

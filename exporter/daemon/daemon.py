@@ -110,21 +110,18 @@ class Daemon:
 
     def _watch(self, clusters: tuple[ClusterSettings, ...], changed: frozenset[Path] = frozenset()) -> None:
         """Watches exactly these: keeps those that stay, closes those that are gone, and opens new ones."""
-        before = self._clusters
-        names = {cluster.name for cluster in clusters}
-        kept = {name: cluster for name, cluster in before.items() if name in names}
+        before, now = self._clusters, dict[str | None, WatchedCluster]()
         for cluster in clusters:
-            watched = kept.get(cluster.name)
+            watched = before.get(cluster.name)
             if watched is not None:
                 watched.use(cluster, changed)
-                continue
-            kept[cluster.name] = self._opened(cluster)
-        self._clusters = {cluster.name: kept[cluster.name] for cluster in clusters}
-        self._publisher.keep_only(tuple(self._clusters))
-        for name, watched in self._clusters.items():
+            now[cluster.name] = self._opened(cluster) if watched is None else watched
+        self._clusters = now
+        self._publisher.keep_only(tuple(now))
+        for name, watched in now.items():
             if name not in before:  # a scrape before the end of its first cycle gets a response too
                 self._publish(watched)
-        _close(tuple(cluster for name, cluster in before.items() if name not in names))
+        _close(tuple(cluster for name, cluster in before.items() if name not in now))
 
     def _opened(self, cluster: ClusterSettings) -> WatchedCluster:
         reader, state_path = self._open_reader(cluster), self._state_path_of(cluster)

@@ -73,15 +73,11 @@ class IncidentsFile:
         """`url_of` is the address of an incident's page."""
         self._url_of = url_of
         self._said = ""
-        self.incidents, self._path = kept_file.recall(
-            path_beside(state_path), load, NO_INCIDENTS, contents="incidents", warn=log.warning
-        )
+        self.incidents, self._path = kept_file.recall(path_beside(state_path), load, NO_INCIDENTS, contents="incidents")
 
     def begin_again(self, why: str) -> None:
         """Starts without incidents, and moves the file of the other cluster aside."""
-        self._path = kept_file.made_free(
-            self._path, kept_file.ANOTHER_CLUSTER, contents="incidents", why=why, warn=log.warning
-        )
+        self._path = kept_file.made_free(self._path, kept_file.ANOTHER_CLUSTER, contents="incidents", why=why)
         self.incidents = NO_INCIDENTS
 
     def take(self, evaluation: Evaluation) -> list[TransactionKey]:

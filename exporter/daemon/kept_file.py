@@ -6,6 +6,7 @@ One that is damaged, or of another cluster, is moved aside and never overwritten
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from exporter.files import atomic_write, read_text
+
+log = logging.getLogger("exporter")
 
 Content = TypeVar("Content")
 ANOTHER_CLUSTER = "another-cluster"
@@ -83,21 +86,21 @@ def set_aside(path: Path, mark: str = "damaged") -> Path:
     raise KeptFileError(f"{path.parent} has too many such files: remove some")
 
 
-def made_free(path: Path | None, mark: str, *, contents: str, why: str, warn: Callable[[str], None]) -> Path | None:
+def made_free(path: Path | None, mark: str, *, contents: str, why: str) -> Path | None:
     """Moves the file aside and returns where this run saves `contents`; None if it could not be moved."""
     if path is None or not path.exists():
-        warn(f"{contents} start from now: {why}")
+        log.warning("%s start from now: %s", contents, why)
         return path
     try:
-        warn(f"{contents} start from now: {why}; {path} was moved to {set_aside(path, mark)}")
+        log.warning("%s start from now: %s; %s was moved to %s", contents, why, path, set_aside(path, mark))
     except KeptFileError as error:
-        warn(f"{contents} are not saved in this run: {why}; {error}")
+        log.warning("%s are not saved in this run: %s; %s", contents, why, error)
         return None
     return path
 
 
 def recall(
-    path: Path | None, load: Callable[[Path], Content], empty: Content, *, contents: str, warn: Callable[[str], None]
+    path: Path | None, load: Callable[[Path], Content], empty: Content, *, contents: str
 ) -> tuple[Content, Path | None]:
     """Returns the content that the last run left at `path`, and the path where this run saves it.
 
@@ -110,7 +113,7 @@ def recall(
     try:
         return load(path), path
     except KeptFileDamagedError as damage:
-        return empty, made_free(path, "damaged", contents=contents, why=str(damage), warn=warn)
+        return empty, made_free(path, "damaged", contents=contents, why=str(damage))
     except KeptFileError as error:
-        warn(f"{contents} are not saved in this run: {error}")
+        log.warning("%s are not saved in this run: %s", contents, error)
     return empty, None

@@ -21,10 +21,6 @@ _OF_CLUSTER: Final = f"{SNAPSHOT_TIMESTAMP} and on(job, instance, cluster) {CLUS
 _RULE: Final = "KafkaTransactionHanging"
 
 
-class PrometheusError(Exception):
-    """Prometheus did not respond, or not usably; the text is a sentence without its full stop."""
-
-
 def prometheus_findings(url: str | None, cluster_id: str | None) -> Iterator[Finding]:
     """Yields findings about the series of this cluster and the rules in Prometheus; nothing without a URL."""
     if url is None:
@@ -33,8 +29,8 @@ def prometheus_findings(url: str | None, cluster_id: str | None) -> Iterator[Fin
         if cluster_id is not None:
             yield _of_snapshot(url, cluster_id)
         yield _of_rules(url)
-    except PrometheusError as error:
-        yield _unknown(str(error))
+    except HttpError as error:
+        yield _unknown(f"{url} cannot be queried: {error}")
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         yield _unknown(f"{url} is not the address of a Prometheus")
 
@@ -81,11 +77,7 @@ def _of_rules(url: str) -> Finding:
 
 
 def _get(url: str, path: str, **parameters: str) -> Mapping[str, Any]:
-    """The field `data` of a response. Raises PrometheusError, and anything for a response of another form."""
+    """The field `data` of a response. Raises HttpError, and anything for a response of another form."""
     full = f"{url.rstrip('/')}{path}?{urllib.parse.urlencode(parameters)}"
-    try:
-        body = Exchange(full, bytes_max=BYTES_MAX).wait(TIMEOUT_S)
-    except HttpError as error:
-        raise PrometheusError(f"{url} cannot be queried: {error}") from error
-    data: Mapping[str, Any] = body["data"]
+    data: Mapping[str, Any] = Exchange(full, bytes_max=BYTES_MAX).wait(TIMEOUT_S)["data"]
     return data

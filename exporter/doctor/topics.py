@@ -65,9 +65,7 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
             denied_by=denied,
         )
     else:
-        yield Finding(
-            check="topics", level=FindingLevel.OK, result=f"{humanize_count(len(topics), 'topic')}, all visible"
-        )
+        yield ok("topics", f"{humanize_count(len(topics), 'topic')}, all visible")
 
 
 def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -110,12 +110,13 @@ def _of_batches(facts: Facts) -> Iterator[Moment]:
     start = facts.opened.start_offset
     before = [batch for batch in facts.logs.own.batches if batch.offset < start]
     after = [batch for batch in facts.logs.own.batches if batch.offset >= start]
-    for batch in before[-BATCHES_MAX:]:
-        yield _batch(facts, batch, "")
-    for batch in after[:BATCHES_MAX]:
-        yield _batch(facts, batch, _opening(facts) if batch.offset == start else "")
-    if len(after) > BATCHES_MAX:
-        yield _rest(facts, after[BATCHES_MAX:])
+    for batch in (*before[-BATCHES_MAX:], *after[:BATCHES_MAX]):
+        opening = _opening(facts) if batch.offset == start else ""
+        written = f"{humanize_count(batch.records, 'record')}, producer epoch {batch.producer_epoch}"
+        yield _of_batch(facts, batch, f"{written}, sequence {batch.base_sequence}{opening}")
+    if rest := after[BATCHES_MAX:]:
+        more = humanize_count(len(rest), "more batch", "more batches")
+        yield _of_batch(facts, rest[0], f"{more} of the producer, at least")
 
 
 def _opening(facts: Facts) -> str:
@@ -125,20 +126,10 @@ def _opening(facts: Facts) -> str:
     return f": it opened the transaction; {f'headers {named}' if named else 'no headers'}"
 
 
-def _batch(facts: Facts, batch: LoggedBatch, more: str) -> Moment:
+def _of_batch(facts: Facts, batch: LoggedBatch, sentence: str) -> Moment:
     return Moment(
         at_ms=batch.first_timestamp_ms,
         clock=Clock.LEADER if batch.has_log_append_time else Clock.CLIENT,
         source=f"{facts.opened.topic}-{facts.opened.partition} offset {batch.offset}",
-        sentence=f"{humanize_count(batch.records, 'record')}, producer epoch {batch.producer_epoch}, "
-        f"sequence {batch.base_sequence}{more}",
-    )
-
-
-def _rest(facts: Facts, batches: Sequence[LoggedBatch]) -> Moment:
-    return Moment(
-        at_ms=batches[0].first_timestamp_ms,
-        clock=Clock.LEADER if batches[0].has_log_append_time else Clock.CLIENT,
-        source=f"{facts.opened.topic}-{facts.opened.partition} offset {batches[0].offset}",
-        sentence=f"{humanize_count(len(batches), 'more batch', 'more batches')} of the producer, at least",
+        sentence=sentence,
     )

@@ -25,7 +25,7 @@ from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.files import read_text
 from exporter.fleet.executor import CLIENTS, Clients
-from exporter.fleet.scan_table import SCAN, ClusterRow, scan_table
+from exporter.fleet.scan_table import SCAN, scan_table
 from exporter.kafka.client.credentials import CredentialsError
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.status import ApiStatistics, since
@@ -119,5 +119,5 @@ def read_table(cluster: ClusterSettings, clients: Clients = CLIENTS) -> pa.Table
         failure = str(error)
     except Exception as error:  # noqa: BLE001 - reported in the table
         failure = f"defect in the exporter: {type(error).__name__}: {error}"
-    about = ClusterRow(taken_at_ms=taken_at_ms, seconds=time.monotonic() - began, requests=requests, failure=failure)
-    return scan_table(name, about, found)
+    seconds = time.monotonic() - began
+    return scan_table(name, found, taken_at_ms=taken_at_ms, seconds=seconds, requests=requests, failure=failure)

@@ -7,7 +7,7 @@ broker in the metadata has one row.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -61,32 +61,30 @@ SCAN: Final = pa.schema(
 )
 
 
-class ClusterRow(NamedTuple):
-    """Content of the cluster's row."""
-
-    taken_at_ms: int
-    seconds: float
-    requests: tuple[ApiStatistics, ...]
-    failure: str | None
-    """Reason why the table has no other row."""
-
-
-def scan_table(cluster: str, about: ClusterRow, found: tuple[LeaderScan, MetadataSource] | None) -> pa.Table:
-    """The rows of a cluster; `found` is None if it could not be read."""
+def scan_table(
+    cluster: str,
+    found: tuple[LeaderScan, MetadataSource] | None,
+    *,
+    taken_at_ms: int,
+    seconds: float,
+    requests: tuple[ApiStatistics, ...],
+    failure: str | None,
+) -> pa.Table:
+    """The rows of a cluster; `found` is None if it could not be read, and `failure` the reason why."""
     scan, source = (None, None) if found is None else found
     of_cluster = _table(
         1,
         cluster=[cluster],
         cluster_id=[None if scan is None else scan.topology.cluster_id],
-        taken_at_ms=[about.taken_at_ms],
+        taken_at_ms=[taken_at_ms],
         broker=[NO_LEADER],
-        failure=[about.failure],
-        seconds=[about.seconds],
+        failure=[failure],
+        seconds=[seconds],
         out_of_date=[None if source is None else source.out_of_date],
         clock_ahead_ms=[None if source is None else source.clock_ahead_ms],
-        requests=[[{name: getattr(request, name) for name in _REQUESTS} for request in about.requests]],
+        requests=[[{name: getattr(request, name) for name in _REQUESTS} for request in requests]],
     )
-    rest = [] if scan is None else [part(cluster, scan, about.taken_at_ms) for part in (_brokers, _partitions)]
+    rest = [] if scan is None else [part(cluster, scan, taken_at_ms) for part in (_brokers, _partitions)]
     return pa.concat_tables([of_cluster, *rest])
 
 

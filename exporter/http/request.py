@@ -116,7 +116,7 @@ class Exchange:
         if urllib.parse.urlsplit(self._url).scheme not in SCHEMES:
             raise ValueError("its URL is neither http nor https")
         request = urllib.request.Request(self._url, data=self._data, headers=self._headers)  # noqa: S310 - checked above
-        opener = urllib.request.build_opener(_Http(self._connect), _Https(self._connect, self._tls()), _NoRedirects())
+        opener = urllib.request.build_opener(_OwnSockets(self._connect, self._tls()), _NoRedirects())
         with opener.open(request, timeout=max(self._timeout_s, 0.1)) as response:
             body = response.read(self._bytes_max + 1)
         if len(body) > self._bytes_max:
@@ -134,20 +134,16 @@ class Exchange:
         return made
 
 
-class _Http(urllib.request.HTTPHandler):
-    def __init__(self, connect: Callable[..., socket.socket]) -> None:
-        super().__init__()
-        self._connect = connect
+class _OwnSockets(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens http and https over sockets that `connect` makes."""
 
-    def http_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(partial(_connection, http.client.HTTPConnection, self._connect), request)
-
-
-class _Https(urllib.request.HTTPSHandler):
     def __init__(self, connect: Callable[..., socket.socket], tls: ssl.SSLContext) -> None:
         super().__init__(context=tls)
         self._connect = connect
         self._tls = tls
+
+    def http_open(self, request: urllib.request.Request) -> Any:
+        return self.do_open(partial(_connection, http.client.HTTPConnection, self._connect), request)
 
     def https_open(self, request: urllib.request.Request) -> Any:
         make = partial(_connection, http.client.HTTPSConnection, self._connect)

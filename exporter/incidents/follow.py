@@ -44,11 +44,11 @@ def follow(before: Incidents, evaluation: Evaluation) -> Incidents:
     rows = {row.key: row for row in evaluation.suspects}
     if not rows and all(incident.is_over for incident in before.all):
         return before
-    other_verdicts = _verdicts_of_others(before, rows, evaluation)
+    known = {suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None}
+    other_verdicts = _verdicts_of(known - rows.keys(), evaluation)
     followed_ = [
         incident if incident.is_over else _after(incident, rows, other_verdicts, evaluation) for incident in before.all
     ]
-    known = {suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None}
     new = [row for key, row in rows.items() if key not in known]
     kept = _with_new(followed_, new, evaluation) if new else tuple(followed_)
     return before if kept == before.all else Incidents(cluster_id=cluster_id, all=_newest(kept))
@@ -98,14 +98,8 @@ def _with_causes(incident: Incident, causes: Mapping[TransactionKey, tuple[str, 
     return _with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
 
 
-def _verdicts_of_others(
-    before: Incidents, rows: Mapping[TransactionKey, TransactionRow], evaluation: Evaluation
-) -> Mapping[TransactionKey, Verdict]:
-    """The verdicts of followed transactions that are open, and no suspects in this cycle."""
-    open_before = {
-        suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None
-    }
-    wanted = open_before - rows.keys()
+def _verdicts_of(wanted: set[TransactionKey], evaluation: Evaluation) -> Mapping[TransactionKey, Verdict]:
+    """The verdicts of these transactions, as far as they are open."""
     if not wanted:
         return {}
     verdicts = zip(evaluation.evidence, evaluation.transactions.verdict.tolist(), strict=True)

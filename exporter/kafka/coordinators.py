@@ -20,7 +20,6 @@ from exporter.snapshot import (
     ACTIVE_STATES,
     NO_LEADER,
     STATE_TOPIC,
-    CoordinatorCoverage,
     CoordinatorTransaction,
     TransactionState,
 )
@@ -143,11 +142,6 @@ def coordinators_of(topology: Topology) -> tuple[int, ...]:
     rows = topology.rows_of(STATE_TOPIC)
     leaders = {int(topology.leader[row]) for row in rows} - {NO_LEADER}
     return tuple(sorted(leaders)) if len(rows) else tuple(sorted(topology.brokers))
-
-
-def coverage_of(listings: Iterable[Listing]) -> tuple[CoordinatorCoverage, ...]:
-    """Coordinators that were queried, and those that responded."""
-    return tuple(CoordinatorCoverage(broker=response.broker, failure=response.failure) for response in listings)
 
 
 def by_producer_id(transactions: Iterable[CoordinatorTransaction]) -> Mapping[int, CoordinatorTransaction]:

@@ -30,8 +30,9 @@ from exporter.kafka.errors import (
     error_name,
 )
 from exporter.kafka.log_progress import LogProgress, LogRecord
-from exporter.kafka.messages.fetch import Fetched, Position, fetched_of_topic, pieces_request
-from exporter.kafka.offsets import LATEST, LOG_START, offsets_at
+from exporter.kafka.messages import fetch
+from exporter.kafka.messages.fetch import Fetched, Position, fetched_of_topic
+from exporter.kafka.offsets import LATEST, LOG_START, by_leader, offsets_at
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, STATE_TOPIC
 
@@ -240,7 +241,7 @@ class StateLog:
 
     async def _offsets(self, client: ClusterClient, partitions: Collection[int], timestamp_ms: int) -> dict[int, int]:
         """Returns the offsets of those with a result; `failures` has the reason for the others."""
-        leaders = {(STATE_TOPIC, each): self._known.leader_of(STATE_TOPIC, each)[0] for each in partitions}
+        leaders = {(STATE_TOPIC, each): self._leader_of(each) for each in partitions}
         found, failures = await offsets_at(client, leaders, timestamp_ms)
         self._is_stale |= bool(failures)
         self.failures.update({partition: str(fault) for (_, partition), fault in failures.items()})
@@ -248,17 +249,15 @@ class StateLog:
             self.failures.pop(partition, None)
         return {partition: offset for (_, partition), offset in found.items()}
 
-    def _by_leader(self, partitions: Collection[int]) -> dict[int, list[int]]:
-        by_leader: dict[int, list[int]] = {}
-        for partition in sorted(partitions):
-            by_leader.setdefault(self._known.leader_of(STATE_TOPIC, partition)[0], []).append(partition)
-        return by_leader
+    def _leader_of(self, partition: int) -> int:
+        return self._known.leader_of(STATE_TOPIC, partition)[0]
 
     async def _fetch(self, timeout_s: float) -> None:
         """Queries every leader that owes nothing, and takes the responses that come within the time."""
         taken_from = {piece.leader for piece in self._pieces}
         now = self._clock()
-        for leader, partitions in self._by_leader(self.positions.keys() & set(self.partitions)).items():
+        readable = sorted(self.positions.keys() & set(self.partitions))
+        for leader, partitions in by_leader({each: self._leader_of(each) for each in readable}).items():
             if leader == NO_LEADER:
                 self.failures.update(dict.fromkeys(partitions, "it has no leader"))
                 self._is_stale = True
@@ -286,7 +285,7 @@ class StateLog:
             return fetched_of_topic(answer, STATE_TOPIC, asked.keys())
 
         try:
-            request = pieces_request(STATE_TOPIC, asked, wait_ms=WAIT_MS)
+            request = fetch.request(STATE_TOPIC, asked, wait_ms=WAIT_MS)
             return asked, await self._client().request(leader, "Fetch", request, read)
         except BrokerFault as fault:
             return asked, fault

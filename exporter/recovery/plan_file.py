@@ -79,10 +79,8 @@ class PlanFile:
     """Digest of the bytes that were parsed, for the audit log: the file may be another one by now."""
 
 
-def render_plan_file(
-    cluster_id: str, taken_at_ms: int, rows: Iterable[tuple[TransactionRow, Mapping[str, Any]]]
-) -> str:
-    """The text of a plan file for those of `rows` (each with its evidence) that are proved hanging."""
+def render_plan_file(cluster_id: str, taken_at_ms: int, rows: Iterable[TransactionRow]) -> str:
+    """The text of a plan file for those of `rows` that are proved hanging, each with its evidence."""
     return (
         json.dumps(
             {
@@ -91,7 +89,7 @@ def render_plan_file(
                 "cluster_id": cluster_id,
                 "taken_at_ms": taken_at_ms,
                 "transactions": [
-                    {**plan_entry(row), "evidence": dict(evidence)} for row, evidence in rows if row.verdict.is_hanging
+                    {**plan_entry(row), "evidence": project(row, Output.JSON)} for row in rows if row.verdict.is_hanging
                 ],
             },
             indent=2,

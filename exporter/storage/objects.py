@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from functools import lru_cache, total_ordering
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -42,7 +42,6 @@ class ObjectStatus:
         return self.st_mtime_ns / 1e9
 
 
-@total_ordering
 @dataclass(frozen=True, slots=True)
 class ObjectPath:
     """An object, or what its folder would be."""
@@ -53,9 +52,6 @@ class ObjectPath:
 
     def __str__(self) -> str:
         return str(self.location)
-
-    def __lt__(self, other: ObjectPath) -> bool:
-        return str(self) < str(other)
 
     def __truediv__(self, name: str) -> ObjectPath:
         return self._at(f"{self.location.key}/{name}".lstrip("/"))

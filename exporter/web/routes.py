@@ -79,12 +79,9 @@ class Routes:
         self._reload = reload
         self._published: _Publication | None = None
 
-    def publish(self, exposition: Exposition, pages: Page | Mapping[str, Page], *, is_ready: bool) -> None:
-        """Requests from now on get these; `is_ready` is true after the first cycle that succeeded.
-
-        Several pages are given by path; a single page is at `/`.
-        """
-        self._published = _Publication(exposition, {"/": pages} if isinstance(pages, Page) else pages, is_ready)
+    def publish(self, exposition: Exposition, pages: Mapping[str, Page], *, is_ready: bool) -> None:
+        """Requests from now on get these, pages by path; `is_ready` is true after the first cycle that succeeded."""
+        self._published = _Publication(exposition, pages, is_ready)
 
     def answer(self, request: Request) -> Response:
         """The response to one request. HEAD is handled like GET; the server omits the body."""

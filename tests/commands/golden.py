@@ -19,7 +19,7 @@ from exporter.commands.evaluations import render_evaluations
 from exporter.commands.find_hanging import selected
 from exporter.commands.recover import recover
 from exporter.commands.rows import Row, as_table
-from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.recovery.plan import Action
 from exporter.recovery.plan_file import render_plan_file
 from tests.commands.scenes import ODD_ID, World, alone, committed, context_of, every_kind, hang, live, nothing, stuck
@@ -86,8 +86,7 @@ def abort_plan_file() -> str:
     """One that hangs, one that lives again, one that is gone."""
 
     def run(folder: Path) -> int:
-        looks = [hang(partition=0), hang(partition=1), hang(partition=2)]
-        rows: list[tuple[TransactionRow, dict[str, object]]] = [(look.suspects[0], {}) for look in looks]
+        rows = [hang(partition=partition).suspects[0] for partition in range(3)]
         (folder / "plan.json").write_text(render_plan_file("cluster-1", NOW_MS, rows))
         now = {0: hang(partition=0), 1: live(partition=1), 2: live(partition=0)}
         means, _ = World.of(lambda scope: now[scope.partition or 0])

@@ -12,10 +12,9 @@ import pytest
 
 from exporter.commands import abort
 from exporter.commands.abort_planned import abort_planned
-from exporter.commands.document import transaction
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.plan import what_changed
 from exporter.recovery.plan_file import PlanFileError, load, parse, render_plan_file
@@ -26,7 +25,7 @@ from tests.recovery.stand_in import PartitionStandIn
 
 def plan_of(looks: Sequence[Evaluation], cluster_id: str = "cluster-1") -> str:
     rows = [row for look in looks for row in look.suspects]
-    return render_plan_file(cluster_id, NOW_MS, [(row, transaction(row)) for row in rows])
+    return render_plan_file(cluster_id, NOW_MS, rows)
 
 
 def run(
@@ -273,8 +272,7 @@ def test_every_problem_is_reported_at_once_with_the_file_s_name(tmp_path: Path) 
 
 def test_a_plan_holds_only_what_is_proved() -> None:
     """A suspect that is not proved to hang is printed, and not planned."""
-    rows: list[tuple[TransactionRow, dict[str, object]]] = [(row, {}) for row in all_rows(live())]
-    rows.append((hang().suspects[0], {"reason": "x"}))
+    rows = [*all_rows(live()), hang().suspects[0]]
 
     assert len(parse(render_plan_file("c", 1, rows)).transactions) == 1
     assert parse(render_plan_file("c", 1, ())).transactions == ()

@@ -30,7 +30,7 @@ def _settings(**publish: str) -> PublishSettings:
 
 def _routes(*, is_ready: bool = True) -> Routes:
     routes = Routes(lambda: None)
-    routes.publish(render(three_hangs()), render_page(three_hangs()), is_ready=is_ready)
+    routes.publish(render(three_hangs()), {"/": render_page(three_hangs())}, is_ready=is_ready)
     return routes
 
 

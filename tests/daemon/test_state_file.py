@@ -128,6 +128,12 @@ def test_saving_makes_the_folder_and_leaves_no_other_file(tmp_path: Path) -> Non
     assert [p.name for p in path.parent.iterdir()] == ["state.json"]
 
 
+def document(**changed: object) -> bytes:
+    """A state file without transactions, but for these keys."""
+    whole = {"format": state_file.FORMAT, "version": 1, "cluster_id": "", "transactions": []}
+    return json.dumps({**whole, **changed}).encode()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -138,38 +144,13 @@ def test_saving_makes_the_folder_and_leaves_no_other_file(tmp_path: Path) -> Non
         b"\xff\xfe",
         b"[" * 100_000,
         b'{"format": "something else", "version": 1}',
-        json.dumps({"format": state_file.FORMAT, "version": 2, "cluster_id": "", "transactions": []}).encode(),
-        json.dumps({"format": state_file.FORMAT, "version": 1, "cluster_id": 5, "transactions": []}).encode(),
-        json.dumps({"format": state_file.FORMAT, "version": 1, "cluster_id": "", "transactions": [["t", 1]]}).encode(),
-        json.dumps(
-            {"format": state_file.FORMAT, "version": 1, "cluster_id": "", "transactions": [], "topics": "t"}
-        ).encode(),
-        json.dumps(
-            {
-                "format": state_file.FORMAT,
-                "version": 1,
-                "cluster_id": "",
-                "transactions": [],
-                "blocked": [["g", "t", 0, "1"]],
-            }
-        ).encode(),
-        json.dumps(
-            {
-                "format": state_file.FORMAT,
-                "version": 1,
-                "cluster_id": "",
-                "transactions": [],
-                "held": [["t", 0, 7, 9, "", 1, 2, 3, 4, "5"]],
-            }
-        ).encode(),
-        json.dumps(
-            {
-                "format": state_file.FORMAT,
-                "version": 1,
-                "cluster_id": "",
-                "transactions": [["t", 1, 2, 3, 4, 5, 6, 7, "8"]],
-            }
-        ).encode(),
+        document(version=2),
+        document(cluster_id=5),
+        document(transactions=[["t", 1]]),
+        document(topics="t"),
+        document(blocked=[["g", "t", 0, "1"]]),
+        document(held=[["t", 0, 7, 9, "", 1, 2, 3, 4, "5"]]),
+        document(transactions=[["t", 1, 2, 3, 4, 5, 6, 7, "8"]]),
     ],
 )
 def test_a_damaged_or_foreign_file_is_reported_and_kept(tmp_path: Path, content: bytes) -> None:

@@ -8,14 +8,7 @@ import time
 import pytest
 
 from exporter.daemon.timetable import BEGIN_SECONDS, Job, Timetable
-from tests.waiting import until
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import HandClock, until
 
 
 class Cluster:
@@ -47,7 +40,7 @@ def begun(timetable: Timetable) -> float:
     return pause_s
 
 
-def timetable_of(clock: Clock, **jobs: Job) -> Timetable:
+def timetable_of(clock: HandClock, **jobs: Job) -> Timetable:
     timetable = Timetable(lambda job: job.cycle(), clock=clock)
     by_name: dict[str | None, Job] = dict(jobs.items())
     timetable.use(by_name)
@@ -56,7 +49,7 @@ def timetable_of(clock: Clock, **jobs: Job) -> Timetable:
 
 def test_a_cycle_begins_at_once_and_at_every_interval() -> None:
     """The grid is that of the first cycle, however late one begins."""
-    clock, cluster = Clock(), Cluster()
+    clock, cluster = HandClock(1000.0), Cluster()
     timetable = timetable_of(clock, a=cluster)
     assert begun(timetable) == 10
     clock.now += 9
@@ -69,7 +62,7 @@ def test_a_cycle_begins_at_once_and_at_every_interval() -> None:
 
 def test_however_much_time_has_passed_one_cycle_begins() -> None:
     """Ten years of intervals of 1 ms cost what one interval costs."""
-    clock, cluster = Clock(), Cluster(interval_ms=1)
+    clock, cluster = HandClock(1000.0), Cluster(interval_ms=1)
     timetable = timetable_of(clock, a=cluster)
     begun(timetable)
     clock.now += 3650 * 86_400
@@ -81,7 +74,7 @@ def test_however_much_time_has_passed_one_cycle_begins() -> None:
 
 def test_a_cycle_that_still_runs_is_not_begun_twice() -> None:
     """The one that was due is missed, and the next one begins at its time."""
-    clock, cluster = Clock(), Cluster()
+    clock, cluster = HandClock(1000.0), Cluster()
     cluster.released.clear()
     timetable = timetable_of(clock, a=cluster)
     begun(timetable)
@@ -97,7 +90,7 @@ def test_a_cycle_that_still_runs_is_not_begun_twice() -> None:
 
 def test_first_cycles_are_spread_and_other_intervals_begin_again() -> None:
     """A cluster that stays keeps its times; one with another interval begins an interval later."""
-    clock, a, b = Clock(), Cluster(), Cluster()
+    clock, a, b = HandClock(1000.0), Cluster(), Cluster()
     timetable = timetable_of(clock, a=a, b=b)
     assert begun(timetable) == pytest.approx(BEGIN_SECONDS)
     assert (a.cycles, b.cycles) == (1, 0)

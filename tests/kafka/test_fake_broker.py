@@ -15,8 +15,8 @@ from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import max_timeout, strangers
 from exporter.kafka.coordinators import describe_ids, list_transactions
-from exporter.kafka.messages import describe_producers
-from exporter.kafka.messages.fetch import Position, fetched_of_topic, pieces_request
+from exporter.kafka.messages import describe_producers, fetch
+from exporter.kafka.messages.fetch import Position, fetched_of_topic
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import STATE_TOPIC
@@ -165,7 +165,7 @@ async def _ask_everything(connections: Connections, broker: Address, topic: str,
 
 async def _fetched(client: ClusterClient, topic: str, offset: int) -> tuple[int, bool, int, int | None]:
     """(error, whether there are records, high watermark, divergence) of the first partition, which has one record."""
-    request = pieces_request(topic, {0: Position(offset, leader_epoch=0)}, wait_ms=0)
+    request = fetch.request(topic, {0: Position(offset, leader_epoch=0)})
     found = await client.request(1, "Fetch", request, lambda response: fetched_of_topic(response, topic, {0}))
     return found[0].error, bool(found[0].records), found[0].high_watermark, found[0].diverges_at
 

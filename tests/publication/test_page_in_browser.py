@@ -50,7 +50,7 @@ def two_hundred_suspects() -> Publication:
 
 def _site(publication: Publication) -> Routes:
     routes = Routes(lambda: None)
-    routes.publish(Renderer().render(publication), render_page(publication), is_ready=True)
+    routes.publish(Renderer().render(publication), {"/": render_page(publication)}, is_ready=True)
     return routes
 
 

@@ -25,7 +25,7 @@ from exporter.web.server import WebServer
 from exporter.web.tls import is_allowed
 from tests.certificates import Authority
 from tests.publication.scenarios import render, three_hangs
-from tests.waiting import until
+from tests.waiting import HandClock, until
 from tests.web.logins import TLS, basic, client_tls, hashed
 
 PATIENCE_S = 30
@@ -33,7 +33,7 @@ PATIENCE_S = 30
 
 def routes() -> Routes:
     made = Routes(lambda: None)
-    made.publish(render(three_hangs()), render_page(three_hangs()), is_ready=True)
+    made.publish(render(three_hangs()), {"/": render_page(three_hangs())}, is_ready=True)
     return made
 
 
@@ -268,13 +268,6 @@ def test_a_known_scraper_never_waits_for_guesses(tmp_path: Path) -> None:
     assert while_asking < 30, "each scrape would have waited behind a guess"
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def refusals(guard: Authenticator, *headers: dict[str, str]) -> list[int | None]:
     async def every() -> list[int | None]:
         answers = [
@@ -424,7 +417,7 @@ def test_a_long_password_is_not_known_by_its_beginning() -> None:
 
 def test_the_rate_is_limited() -> None:
     """So many at once, then one after each interval, and never more than the burst after a rest."""
-    clock = Clock()
+    clock = HandClock()
     guard = Authenticator(lambda: WebConfig(rate_limit=RateLimit(interval_ms=100, burst=3)), clock=clock)
     nothing: dict[str, str] = {}
 

@@ -38,7 +38,7 @@ PATIENCE_SECONDS = 30
 
 def _site(publication: Publication, liveness: Callable[[], str | None] = lambda: None) -> Routes:
     routes = Routes(liveness)
-    routes.publish(render(publication), render_page(publication), is_ready=True)
+    routes.publish(render(publication), {"/": render_page(publication)}, is_ready=True)
     return routes
 
 
@@ -47,7 +47,7 @@ def _large_site() -> Routes:
     evaluated = evaluation_of(many_partitions(5000, 20), {})
     routes = Routes(lambda: None)
     publication = published(evaluated)
-    routes.publish(Renderer().render(publication), render_page(healthy()), is_ready=True)
+    routes.publish(Renderer().render(publication), {"/": render_page(healthy())}, is_ready=True)
     return routes
 
 
@@ -108,7 +108,7 @@ def test_a_new_publication_replaces_the_old_one_whole() -> None:
     """Requests after a publication get it; there is no mixture and no wait."""
     routes = _site(three_hangs())
     with WebServer("127.0.0.1:0", routes) as web:
-        routes.publish(render(healthy()), render_page(healthy()), is_ready=True)
+        routes.publish(render(healthy()), {"/": render_page(healthy())}, is_ready=True)
         assert _ask(web, "/metrics").body == render(healthy()).text.body
 
 
@@ -117,7 +117,7 @@ def test_a_body_of_many_pieces_arrives_whole() -> None:
     evaluated = evaluation_of(many_partitions(1000, 20), {19: 5000})
     exposition = Renderer().render(published(evaluated))
     routes = Routes(lambda: None)
-    routes.publish(exposition, render_page(healthy()), is_ready=True)
+    routes.publish(exposition, {"/": render_page(healthy())}, is_ready=True)
     with WebServer("127.0.0.1:0", routes) as web:
         reply = _ask(web, "/metrics")
     assert reply.body == exposition.text.body
@@ -152,9 +152,9 @@ def test_ready_is_when_the_first_cycle_has_ended() -> None:
     routes = Routes(lambda: None)
     with WebServer("127.0.0.1:0", routes) as web:
         assert [_ask(web, path).status for path in ("/-/healthy", "/-/ready", "/metrics", "/")] == [200, 503, 503, 503]
-        routes.publish(render(healthy()), render_page(healthy()), is_ready=False)
+        routes.publish(render(healthy()), {"/": render_page(healthy())}, is_ready=False)
         assert [_ask(web, path).status for path in ("/-/ready", "/metrics", "/")] == [503, 200, 200]
-        routes.publish(render(healthy()), render_page(healthy()), is_ready=True)
+        routes.publish(render(healthy()), {"/": render_page(healthy())}, is_ready=True)
         assert _ask(web, "/-/ready").status == 200
 
 

@@ -36,7 +36,7 @@ from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES, MetadataSource, checked_topology
 from exporter.kafka.topology import Topology
-from exporter.kafka.visibility.cluster import TopicWatch, about_source
+from exporter.kafka.visibility.cluster import TopicWatch
 from exporter.snapshot import (
     NO_KEYS,
     NOTHING_REMEMBERED,
@@ -304,9 +304,9 @@ class Collector:
         excluded = self._options.topics.excluded_rows(topology)
         if excluded is not None and len(excluded) > 0 and excluded.all():
             visibility = visibility.with_gap("scan.topics excludes every visible topic")
-        if why is None:
-            return topology, visibility
-        return topology, visibility.with_gap(about_source(why))
+        if why is not None:
+            visibility = visibility.with_gap(f"no broker is known to have current metadata: {why}")
+        return topology, visibility
 
     async def _read_leaders(
         self, client: ClusterClient, topology: Topology, scope: Scope, progress: Progress | None

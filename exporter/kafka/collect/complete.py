@@ -28,7 +28,7 @@ from exporter.kafka.collect.state import (
 )
 from exporter.kafka.collect.suspects import find_impact
 from exporter.kafka.collect.verify import reread_unexplained
-from exporter.kafka.coordinators import by_producer_id, coordinators_of, coverage_of, describe, list_transactions
+from exporter.kafka.coordinators import by_producer_id, coordinators_of, describe, list_transactions
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.cluster import with_state_topic
@@ -39,6 +39,7 @@ from exporter.snapshot import (
     NOTHING_HIDDEN,
     BoolColumn,
     BrokerCoverage,
+    CoordinatorCoverage,
     Int16Column,
     Int64Column,
     MaxTimeout,
@@ -253,7 +254,9 @@ def _snapshot(
         disk=effects.disk,
         end_markers=effects.end_markers,
         brokers=_brokers(topology, scan, exists),
-        coordinators=coverage_of(coordinators.listings),
+        coordinators=tuple(
+            CoordinatorCoverage(broker=listing.broker, failure=listing.failure) for listing in coordinators.listings
+        ),
         max_timeout=limit,
     )
 

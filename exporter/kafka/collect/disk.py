@@ -6,7 +6,6 @@ While a transaction is open, a log is neither compacted (LogCleanerManager.clean
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, error_name
 from exporter.kafka.messages import describe_log_dirs
-from exporter.kafka.offsets import LOG_START, offsets_at
+from exporter.kafka.offsets import LOG_START, by_leader, offsets_at
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, DiskSpace, LogDir, ReplicaSize, TopicPartition
 
@@ -35,11 +34,9 @@ async def disk_space(
         return None
     if last is not None and 0 <= now_ms - last.at_ms < READ_EVERY_MS and last.requested.issuperset(partitions):
         return last
-    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-    for partition in partitions:
-        by_leader[topology.leader_of(*partition)[0]].append(partition)
-    by_leader.pop(NO_LEADER, None)
-    parts = await client.gather(_of_broker(client, broker, mine, now_ms) for broker, mine in sorted(by_leader.items()))
+    led = by_leader({partition: topology.leader_of(*partition)[0] for partition in partitions})
+    led.pop(NO_LEADER, None)
+    parts = await client.gather(_of_broker(client, broker, mine, now_ms) for broker, mine in sorted(led.items()))
     return DiskSpace(
         at_ms=now_ms,
         requested=frozenset(partitions),

@@ -29,35 +29,29 @@ class HeldBack:
     """Reason why there may be more, as a phrase; empty when all are counted."""
 
 
-@dataclass(slots=True)
-class _Count:
-    producer_id: int
-    producer_epoch: int
-    own: int = 0
-    others: int = 0
-
-    def take(self, batch: Batch, *_: object) -> None:
-        if batch.is_control:
-            return
-        is_own = (batch.producer_id, batch.producer_epoch) == (self.producer_id, self.producer_epoch)
-        if is_own and batch.is_transactional:
-            self.own += batch.records
-        else:
-            self.others += batch.records
-
-
 async def held_back(
     client: ClusterClient, topic: str, partition: int, *, producer_id: int, producer_epoch: int, start_offset: int
 ) -> HeldBack:
     """Reads the partition from the start offset to its high watermark, BYTES_MAX at most. A fault ends the count."""
-    count = _Count(producer_id=producer_id, producer_epoch=producer_epoch)
+    own = others = 0
     budget = LogBudget(BYTES_MAX)
+
+    def take(batch: Batch, *_: object) -> None:
+        nonlocal own, others
+        if batch.is_control:
+            return
+        is_own = (batch.producer_id, batch.producer_epoch) == (producer_id, producer_epoch)
+        if is_own and batch.is_transactional:
+            own += batch.records
+        else:
+            others += batch.records
+
     try:
         leader = await leader_of(client, topic, partition)
-        reader = LogReader(client, leader, (topic, partition), start_offset, count.take, budget)
+        reader = LogReader(client, leader, (topic, partition), start_offset, take, budget)
         uncounted = await reader.read_to_end(
             lambda: "" if budget.bytes_left > 0 else f"only the first {BYTES_MAX // MEGABYTE} MB were read"
         )
     except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as fault:
         uncounted = str(fault)
-    return HeldBack(own=count.own, others=count.others, uncounted=uncounted)
+    return HeldBack(own=own, others=others, uncounted=uncounted)

@@ -8,7 +8,8 @@ from typing import Any
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
-from exporter.kafka.messages.fetch import fetched, piece_request
+from exporter.kafka.messages import fetch
+from exporter.kafka.messages.fetch import Position, fetched
 from exporter.kafka.messages.log_batches import Batch, batches_from
 from exporter.snapshot import TopicPartition
 
@@ -86,7 +87,8 @@ async def read_piece(
             take(records)
         return error, len(records), high_watermark
 
-    request = piece_request(*partition, offset)
+    topic, number = partition
+    request = fetch.request(topic, {number: Position(offset)})
     error, size, high_watermark = await client.request(leader, "Fetch", request, read, patience_s=patience_s)
     if error:
         raise BrokerFault(FaultReason.REFUSED, f"broker {leader} responded with {error_name(error)}")

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode
-from exporter.kafka.messages.fetch import AbortedTransaction, committed_piece_request, fetched, fetched_aborted
+from exporter.kafka.messages import fetch
+from exporter.kafka.messages.fetch import AbortedTransaction, Position, fetched, fetched_aborted
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, GroupOffset, TopicPartition
@@ -62,8 +63,9 @@ async def _next_offset(client: ClusterClient, topology: Topology, place: _Place,
             return None
         return next_committed(records, fetched_aborted(answer), offset, stable)
 
+    request = fetch.request(partition[0], {partition[1]: Position(offset)}, is_committed=True)
     try:
-        return await client.request(leader, "Fetch", committed_piece_request(*partition, offset), read)
+        return await client.request(leader, "Fetch", request, read)
     except BrokerFault:
         return None
 

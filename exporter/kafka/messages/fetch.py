@@ -26,37 +26,12 @@ class Position(NamedTuple):
     """The epoch of the record before it; -1 if it is unknown."""
 
 
-def piece_request(topic: str, partition: int, offset: int) -> Any:
-    """A request for the piece of the log that begins at `offset`, which the leader responds to at once."""
-    return _request(topic, {partition: Position(offset)}, wait_ms=0, bytes_min=0)
+def request(topic: str, positions: Mapping[int, Position], *, wait_ms: int = 0, is_committed: bool = False) -> Any:
+    """Requests the pieces of a topic that begin at these positions, by partition; the leader may wait for records.
 
-
-def committed_piece_request(topic: str, partition: int, offset: int) -> Any:
-    """A request of a reader of committed records: the response ends at the last stable offset and has what was aborted."""
-    return _request(
-        topic,
-        {partition: Position(offset)},
-        wait_ms=0,
-        bytes_min=0,
-        isolation_level=_READ_COMMITTED,
-        bytes_max=COMMITTED_PIECE_BYTES,
-    )
-
-
-def pieces_request(topic: str, positions: Mapping[int, Position], *, wait_ms: int) -> Any:
-    """A request for the pieces of a topic that begin at these positions, by partition; the leader may wait for records."""
-    return _request(topic, positions, wait_ms=wait_ms, bytes_min=1)
-
-
-def _request(
-    topic: str,
-    positions: Mapping[int, Position],
-    *,
-    wait_ms: int,
-    bytes_min: int,
-    isolation_level: int = 0,
-    bytes_max: int = PIECE_BYTES,
-) -> Any:
+    `is_committed`: as a reader of committed records, whose smaller pieces end at the last stable offset.
+    """
+    bytes_max = COMMITTED_PIECE_BYTES if is_committed else PIECE_BYTES
     topic_type = FetchRequest.FetchTopic
     wanted = [
         topic_type.FetchPartition(
@@ -69,9 +44,9 @@ def _request(
     ]
     return FetchRequest(
         max_wait_ms=wait_ms,
-        min_bytes=bytes_min,
+        min_bytes=1 if wait_ms else 0,
         max_bytes=bytes_max,
-        isolation_level=isolation_level,
+        isolation_level=_READ_COMMITTED if is_committed else 0,
         topics=[topic_type(topic=topic, partitions=wanted)],
         forgotten_topics_data=[],
         min_version=_VERSION_MIN,

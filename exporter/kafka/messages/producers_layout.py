@@ -48,13 +48,7 @@ _COUNT_AT = 7
 """Value if there is no message."""
 _SIGN_BIT = 0x80
 """Bit of the first byte of a big-endian number: this byte or a higher one makes it negative."""
-_RUN_ENTRIES_MIN = 200
-"""Handling a run costs as much as gathering the bytes of this many entries."""
 _NOWHERE: Int64Column = np.empty(0, dtype=np.int64)
-
-_Run = tuple[int, int, int, int]
-"""Neighbours with the same number of entries: (where the first one's entries begin, partitions, entries, bytes to the
-next)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +68,6 @@ class Layout:
     lengths_at: Int32Column
     lengths: npt.NDArray[np.uint8]
     """Positions of the other bytes with a length, and their values."""
-    runs: tuple[_Run, ...] | None
-    """All partitions that have entries; None if there are too many runs."""
     entry: np.dtype[Any]
     """One of ENTRIES."""
 
@@ -95,21 +87,8 @@ class Layout:
 
         Like the next two methods it raises MalformedBytesError if an entry has tagged fields.
         """
-        size, tags_at = self.entry.itemsize, tags_of(self.entry)
-        start_offset_at = _at(self.entry, "current_txn_start_offset")
-        if self.runs is None:
-            entry_at = self.all_entries(bytes_)
-            return entry_at[bytes_[entry_at + start_offset_at] < _SIGN_BIT]
-        found = [_NOWHERE]
-        for first, partitions, entries, step in self.runs:
-            table: npt.NDArray[np.uint8] = np.ndarray(
-                (partitions, entries, size), np.uint8, bytes_, first, (step, size, 1)
-            )
-            if table[..., tags_at].any():
-                raise MalformedBytesError("tagged fields")
-            partition, entry = np.nonzero(table[..., start_offset_at] < _SIGN_BIT)
-            found.append(first + partition * step + entry * size)
-        return np.concatenate(found)
+        entry_at = self.all_entries(bytes_)
+        return entry_at[bytes_[entry_at + _at(self.entry, "current_txn_start_offset")] < _SIGN_BIT]
 
     def entries_of(self, body: memoryview, producer_ids: Collection[int]) -> Int64Column:
         """(N,) where each entry of `producer_ids` begins."""
@@ -184,7 +163,6 @@ def walk(body: bytes, entry: np.dtype[Any]) -> Layout:
         mark=unaligned_view(memoryview(body), ">u2")[head_at + MESSAGE_AT],
         lengths_at=lengths_at,
         lengths=bytes_[lengths_at],
-        runs=_runs(entries_at, count_of),
         entry=entry,
     )
 
@@ -195,26 +173,6 @@ def _positions(bounds: list[int]) -> Int32Column:
     size = end - start
     positions: Int64Column = np.repeat(start - (np.cumsum(size) - size), size) + np.arange(size.sum())
     return positions.astype(np.int32)
-
-
-def _runs(entries_at: Int64Column, count: Int64Column) -> tuple[_Run, ...] | None:
-    """Partitions at equal distances with the same number of entries; None if gathering bytes one by one is less work."""
-    with_entries = np.flatnonzero(count)
-    entries_at, count = entries_at[with_entries], count[with_entries]
-    step = np.diff(entries_at)
-    is_other_count = np.diff(count) != 0
-    is_other_step = np.diff(step, prepend=step[:1]) != 0
-    suspects = np.flatnonzero(is_other_count | is_other_step)
-    if len(suspects) * _RUN_ENTRIES_MIN > count.sum():
-        return None
-    starts, last_end = [0] if len(count) else [], -1
-    for end in suspects.tolist():
-        if is_other_count[end] or last_end != end - 1:  # a run of one has no distance yet
-            starts.append(end + 1)
-            last_end = end
-    sizes = np.diff([*starts, len(count)])
-    steps = np.append(step, 0)[starts]
-    return tuple(zip(entries_at[starts].tolist(), sizes.tolist(), count[starts].tolist(), steps.tolist(), strict=True))
 
 
 def _step_over_topic(

@@ -34,12 +34,6 @@ class TopicWatch:
         """The topics that were visible before a restart: grants often change together with one."""
         self._cluster_id, self._visible = cluster.cluster_id, tuple(cluster.topic_ids)
 
-    def _forget_another(self, cluster_id: str) -> None:
-        """Other credentials may lead to another cluster, or show less of the same one, which must be reported."""
-        if cluster_id != self._cluster_id:
-            self._visible = self._hidden = ()
-        self._cluster_id = cluster_id
-
     def _not_too_old(self, hidden: tuple[str, ...], now_s: float) -> tuple[str, ...]:
         """Removes topics that have been hidden for so long that they are no longer reported: they may be deleted."""
         self._hidden_since_s = {topic: self._hidden_since_s.get(topic, now_s) for topic in hidden}
@@ -58,7 +52,9 @@ class TopicWatch:
         Topics that `is_excluded` selects may vanish. `thoroughly`: also whether the coordinators' topic is hidden, if it is
         not visible.
         """
-        self._forget_another(topology.cluster_id)
+        # Other credentials may lead to another cluster, or show less of the same one, which must be reported.
+        if topology.cluster_id != self._cluster_id:
+            self._cluster_id, self._visible, self._hidden = topology.cluster_id, (), ()
         vanished: tuple[str, ...] = ()
         if topology.topics is not self._visible:
             vanished = tuple(topic for topic in self._visible if topic not in topology.first_row)
@@ -131,11 +127,6 @@ async def _is_without_authorizer(client: ClusterClient, topology: Topology) -> b
     except BrokerFault:
         return False
     return code == ErrorCode.SECURITY_DISABLED
-
-
-def about_source(out_of_date: str) -> str:
-    """The gap for metadata that may not be current."""
-    return f"no broker is known to have current metadata: {out_of_date}"
 
 
 async def with_state_topic(client: ClusterClient, topology: Topology, visibility: Visibility) -> Visibility:

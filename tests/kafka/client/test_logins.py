@@ -21,14 +21,7 @@ from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.transaction_log.report import LogPosition
 from tests.kafka.loopback import HOST
 from tests.kafka.talking import RefusingLogins, broker, client, fault_of
-from tests.waiting import until
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import HandClock, until
 
 
 def settings_for(port: int, word: str = "wrong") -> Settings:
@@ -44,7 +37,7 @@ def settings_for(port: int, word: str = "wrong") -> Settings:
 
 def test_pauses_double_up_to_five_minutes() -> None:
     """A day of a wrong password is some 300 logins of one listener; a login that is accepted ends the pauses."""
-    clock = Clock()
+    clock = HandClock(100.0)
     logins = Logins(clock)
     sent = 0
     for _ in range(86_400):
@@ -70,7 +63,7 @@ def test_connections_send_one_login_in_a_pause() -> None:
     refusing = RefusingLogins()
     login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
     with broker(refusing) as listener, client(security_protocol="SASL_PLAINTEXT", **login) as connections:
-        connections._logins = Logins(Clock())
+        connections._logins = Logins(HandClock(100.0))
         faults = [fault_of(connections, listener) for _ in range(20)]
     assert {fault.reason for fault in faults} == {FaultReason.AUTHENTICATION_FAILED}
     assert len({str(fault) for fault in faults}) == 1

@@ -17,14 +17,7 @@ from exporter.kafka.client.oauth import ClientCredentials
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 from tests.http.endpoints import ENDLESS
 from tests.kafka.loopback import HOST, Listener
-from tests.waiting import until
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.waiting import HandClock, until
 
 
 def provider(
@@ -33,7 +26,7 @@ def provider(
     client: str = CLIENT_ID,
     secret: str = CLIENT_SECRET,
     urlencode: bool | None = None,
-    clock: Clock | None = None,
+    clock: HandClock | None = None,
 ) -> ClientCredentials:
     oauth = OauthSettings(
         token_endpoint_url=url,
@@ -44,7 +37,7 @@ def provider(
         extensions=(("traceId", "1"),),
         https_ca_location=None,
     )
-    return ClientCredentials(oauth, clock=clock or Clock())
+    return ClientCredentials(oauth, clock=clock or HandClock(100.0))
 
 
 def failure(tokens: ClientCredentials) -> str:
@@ -56,7 +49,7 @@ def failure(tokens: ClientCredentials) -> str:
 
 def test_a_token_is_used_until_little_of_its_life_is_left() -> None:
     """One request for many logins; a new one before the old one is over."""
-    clock = Clock()
+    clock = HandClock(100.0)
     with TokenEndpoint(life_s=100) as endpoint:
         tokens = provider(endpoint.url, clock=clock)
         for _ in range(5):
@@ -75,7 +68,7 @@ def test_a_token_is_used_until_little_of_its_life_is_left() -> None:
 
 def test_a_token_at_hand_outlives_an_endpoint_that_fails_for_a_while() -> None:
     """A valid token is used; after it has expired, the reason is reported."""
-    clock = Clock()
+    clock = HandClock(100.0)
     with TokenEndpoint(life_s=100) as endpoint:
         tokens = provider(endpoint.url, clock=clock)
         tokens.refresh(5)

@@ -117,9 +117,7 @@ class Exporter:
 
     def abort_planned(self, rows: tuple[TransactionRow, ...]) -> int:
         """`abort --plan-file`, of a plan that was written of these rows."""
-        plan = plan_file.parse(
-            plan_file.render_plan_file(CLUSTER_ID, self.world.cluster.now_ms, [(row, {}) for row in rows])
-        )
+        plan = plan_file.parse(plan_file.render_plan_file(CLUSTER_ID, self.world.cluster.now_ms, rows))
 
         def command() -> int:
             with replaced(abort_planned, "load", lambda _path: plan):

@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.verification.model import drive
 from tests.verification.model.beginnings import SHOP
 from tests.verification.model.cluster import home_of, java_hash
-from tests.verification.model.directors import Played, Schedule
 from tests.verification.model.events import Event, happen
+from tests.verification.model.hand import do, fates, world_of
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.logs import Replica
-from tests.verification.model.situations import BY_NAME, make
 from tests.verification.model.truth import Fate, standings
 from tests.verification.model.world import World
-
-
-@pytest.fixture(autouse=True)
-def repeatable() -> Iterator[None]:
-    """Without chance."""
-    with drive.repeatable():
-        yield
-
-
-def world_of(situation: str) -> World:
-    """The world of a situation, where nothing happens by itself."""
-    return make(BY_NAME[situation], lambda cluster: World(cluster, Played(Schedule())))
-
-
-def do(world: World, *steps: tuple[object, ...]) -> None:
-    """Have events happen that must be possible."""
-    for name, *arguments in steps:
-        assert happen(world, Event(str(name), tuple(arguments))), f"{name}{tuple(arguments)} cannot happen"
-
-
-def fates(world: World) -> dict[str, Fate]:
-    """`topic-partition from start` -> what will become of it."""
-    return {
-        f"{key.topic}-{key.partition} from {key.start_offset}": one.fate
-        for key, one in standings(world.cluster).items()
-    }
 
 
 def leader_of(world: World, topic: str, index: int) -> Replica:

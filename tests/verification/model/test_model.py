@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from kafka.protocol.admin.transactions import DescribeProducersResponse, ListTransactionsResponse
@@ -19,6 +18,7 @@ from tests.verification.model.defects import DEFECTS, Defect, put_back
 from tests.verification.model.directors import HEALED, QUIET, Played, Schedule
 from tests.verification.model.events import Event, happen, names
 from tests.verification.model.explore import Reached, alphabet_of, by_chance, replay, shrunk, story
+from tests.verification.model.hand import do, fates, world_of
 from tests.verification.model.image import STATE_TOPIC
 from tests.verification.model.lies import LIES, Lie, search
 from tests.verification.model.logs import Batch, Entry
@@ -40,32 +40,6 @@ OF_PRODUCERS = (
     *("send_marker", "send_all_markers", "recreate_topic"),
 )
 BEFORE_A_WRITE = ("question", "lock", "DescribeProducers", "ListOffsets")
-
-
-@pytest.fixture(autouse=True)
-def repeatable() -> Iterator[None]:
-    """Without chance."""
-    with drive.repeatable():
-        yield
-
-
-def world_of(situation: str) -> World:
-    """The world of a situation, where nothing happens by itself."""
-    return make(BY_NAME[situation], lambda cluster: World(cluster, Played(Schedule())))
-
-
-def fates(world: World) -> dict[str, Fate]:
-    """`topic-partition from start` -> what will become of it."""
-    return {
-        f"{key.topic}-{key.partition} from {key.start_offset}": one.fate
-        for key, one in standings(world.cluster).items()
-    }
-
-
-def do(world: World, *steps: tuple[Any, ...]) -> None:
-    """Have events happen that must be possible."""
-    for name, *arguments in steps:
-        assert happen(world, Event(name, tuple(arguments))), f"{name}{tuple(arguments)} cannot happen"
 
 
 # --- the model itself ---

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.verification.model import drive, rights
+from tests.verification.model import rights
 from tests.verification.model.directors import Played, Schedule
 from tests.verification.model.events import Event, happen
 from tests.verification.model.exhaustive import NO_LIMIT, Extent, exhaustively, spread, with_every_subset
@@ -20,13 +18,6 @@ from tests.verification.model.world import World
 COMMITTED_ELSEWHERE = tuple(
     BY_NAME[name] for name in ("abort of what was committed elsewhere", "abort of an expired id")
 )
-
-
-@pytest.fixture(autouse=True)
-def repeatable() -> Iterator[None]:
-    """Without chance."""
-    with drive.repeatable():
-        yield
 
 
 def authorized() -> World:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.verification.model import drive
 from tests.verification.model.defects import SCHEDULES_MAX, Defect, put_back
 from tests.verification.model.explore import story
 from tests.verification.model.lies import search
@@ -14,13 +11,6 @@ from tests.verification.model.situations import BY_NAME
 from tests.verification.model.steps import NEEDED, REDUNDANT
 
 REDUNDANT_SCHEDULES = 100
-
-
-@pytest.fixture(autouse=True)
-def repeatable() -> Iterator[None]:
-    """Without chance."""
-    with drive.repeatable():
-        yield
 
 
 @pytest.mark.long
