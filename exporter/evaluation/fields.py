@@ -150,6 +150,13 @@ FIELDS: Final = (
         left_out={**_BY_EVALUATION, Output.HISTORY: "it follows from the last sequence of the cycles"},
     ),
     Field(
+        name="takes_new_ids",
+        kind=ColumnType.FLAG,
+        meaning="true if others with its id's prefix were used last before its id appeared, so that no restart fences it; "
+        "false in a command, which does not follow the transaction log",
+        left_out={**_BY_EVALUATION, Output.HISTORY: "the transaction log shows it"},
+    ),
+    Field(
         name="ends_at_ms",
         kind=ColumnType.INSTANT,
         meaning="time by which its coordinator aborts it, unless it has ended before",

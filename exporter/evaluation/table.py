@@ -102,6 +102,7 @@ _OF_EVIDENCE: Final[Mapping[str, Callable[[Evidence], Any]]] = {
     "outcome_evidence": outcome_of,
     "outcome_seen": outcome_seen,
     "outcome_unsearched": lambda evidence: evidence.unsearched,
+    "takes_new_ids": lambda evidence: evidence.logged is not None and evidence.logged.takes_new_ids,
 }
 _OF_ROW: Final[Mapping[str, Value]] = {
     "coordinator_epoch": _of_leader("coordinator_epoch"),

@@ -257,6 +257,8 @@ class TransactionRow:
     usual_silence_ms: int | None = None
     """The longest usual silence of its transactional id; None until enough of its transactions have ended."""
     owner: OwnerState | None = None
+    takes_new_ids: bool = False
+    """True if its application takes a new transactional id each time, as far as the transaction log shows it."""
     ends_at_ms: int | None = None
     """Time by which its coordinator aborts it; None if that is unknown, or it never does."""
     is_late: bool

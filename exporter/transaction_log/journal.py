@@ -38,6 +38,8 @@ class LoggedProducer:
     """Time at which the outcome of the transaction of `latest` was decided; -1 if it is not."""
     ended: Mapping[TopicPartition, EndedTransaction] = field(default_factory=lambda: MappingProxyType({}))
     """The newest transaction on each partition whose outcome is known."""
+    takes_new_ids: bool = False
+    """True if others with the same prefix were used last before it appeared: its application takes a new id each time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from types import MappingProxyType
 
-from exporter.snapshot import TopicPartition
+from exporter.patterns import prefix_of
+from exporter.snapshot import TopicPartition, TransactionState
 from exporter.transaction_log.events import Event, Happening, StateMachine
 from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
 
 FORMER_PRODUCERS_MAX = 20_000
 """Remembered producer ids that no longer belong to a transactional id, the newest."""
+FORMER_IDS_MIN = 3
+"""Ids with one prefix that were used last before another one appeared, for an application that takes a new id each time."""
+COMPARED_IDS_MAX = 100
+"""Ids with one prefix that are compared, those that were read first: a pool may have thousands."""
 ENDED_PARTITIONS_MAX = 256
 """Partitions of one transactional id whose last outcome is remembered, the newest."""
 
@@ -37,6 +43,10 @@ class Ledger:
     _live: dict[int, _Producer] = field(default_factory=dict)
     _former: dict[int, _Producer] = field(default_factory=dict)
     """Oldest first."""
+    _first_ms: dict[str, int] = field(default_factory=dict)
+    """Time of the record by which an id appeared; none for an id whose first record compaction may have removed."""
+    _last_ms: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    """Prefix -> id -> (partition of the log, time of the newest record), those that were read last at the end."""
 
     @property
     def transactional_ids(self) -> int:
@@ -51,6 +61,7 @@ class Ledger:
         before = machine.known.get(decoded.transactional_id) if isinstance(decoded, _OF_AN_ID) else None
         events = tuple(machine.take(decoded, written_at_ms))
         if isinstance(decoded, TransactionRecord):
+            self._note_use(log_partition, decoded, is_first=before is None)
             if before is None or before.record.producer_id != decoded.producer_id:
                 self._hand_over(log_partition, decoded, None if before is None else before.record.producer_id)
             for event in events:
@@ -58,6 +69,7 @@ class Ledger:
                     self._note_end(event)
         elif before is not None:
             self._retire(before.record.producer_id)
+            self._forget_use(before.record.transactional_id)
         return events
 
     def journal(self, producer_ids: Iterable[int], read_to_end: Collection[int]) -> Journal:
@@ -71,6 +83,31 @@ class Ledger:
         machine = self._machines.pop(log_partition, None)
         for known in () if machine is None else machine.known.values():
             self._retire(known.record.producer_id)
+            self._forget_use(known.record.transactional_id)
+
+    def _note_use(self, log_partition: int, record: TransactionRecord, *, is_first: bool) -> None:
+        name = record.transactional_id
+        if is_first and record.status is TransactionState.EMPTY and record.producer_epoch == 0:
+            self._first_ms[name] = record.last_update_ms
+        of_prefix = self._last_ms.setdefault(prefix_of(name), {})
+        of_prefix.pop(name, None)
+        of_prefix[name] = log_partition, record.last_update_ms
+
+    def _forget_use(self, name: str) -> None:
+        prefix = prefix_of(name)
+        self._first_ms.pop(name, None)
+        self._last_ms[prefix].pop(name, None)
+        if not self._last_ms[prefix]:
+            del self._last_ms[prefix]
+
+    def _takes_new_ids(self, name: str, read_to_end: Collection[int]) -> bool:
+        """True if enough ids with the prefix of this one were used last before this one appeared."""
+        first_ms = self._first_ms.get(name)
+        if first_ms is None:
+            return False
+        oldest = islice(self._last_ms.get(prefix_of(name), {}).values(), COMPARED_IDS_MAX)
+        former = sum(last_ms < first_ms and partition in read_to_end for partition, last_ms in oldest)
+        return former >= FORMER_IDS_MIN
 
     def _logged(self, producer_id: int, read_to_end: Collection[int]) -> LoggedProducer | None:
         live = self._live.get(producer_id)
@@ -82,6 +119,7 @@ class Ledger:
             is_former=live is None,
             latest=None,
             ended=MappingProxyType(dict(producer.ended)),
+            takes_new_ids=self._takes_new_ids(producer.transactional_id, read_to_end),
         )
         machine = self._machines.get(producer.log_partition)
         known = None if machine is None else machine.known.get(producer.transactional_id)

@@ -23,6 +23,7 @@ from exporter.evaluation.verdicts import (
     WaitingGroup,
 )
 from exporter.publication.exposition import Renderer
+from exporter.publication.page.blocking import owner_in_words
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import render_page
 from exporter.publication.page.script import SCRIPT
@@ -215,6 +216,18 @@ def test_green_is_a_statement_of_completeness(name: str, drop: bool, succeeded: 
 
 
 # The page
+
+
+def test_the_owner_of_a_live_transaction_is_described_by_what_is_known_of_its_id() -> None:
+    silent = next(row for row in groups_behind_live_transactions().blocking if row.owner is OwnerState.SILENT)
+
+    assert owner_in_words(replace(silent, usual_silence_ms=30_000, takes_new_ids=True)) == (
+        "nothing written for 1 min 42 s (its id is usually silent for at most 30 s): it has stopped, or is paused; earlier "
+        "ids of its prefix were never used again, so a restart with a new one ends nothing"
+    )
+    assert owner_in_words(replace(silent, usual_silence_ms=120_000, owner=OwnerState.WRITING, takes_new_ids=True)) == (
+        "nothing written for 1 min 42 s (its id is usually silent for at most 2 min 0 s)"
+    )
 
 
 def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end() -> None:

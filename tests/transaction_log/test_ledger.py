@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from exporter.snapshot import TransactionState
 from exporter.transaction_log import ledger as module
 from exporter.transaction_log.events import Outcome
@@ -138,3 +140,51 @@ def test_memory_is_bounded() -> None:
     ended = kept.journal([7], [0]).producers[7].ended
     assert len(ended) == module.ENDED_PARTITIONS_MAX
     assert ("orders", module.ENDED_PARTITIONS_MAX + 9) in ended
+
+
+def appeared(name: str, at_ms: int, *, epoch: int = 0) -> Decoded:
+    return replace(EMPTY, transactional_id=name, producer_id=at_ms, producer_epoch=epoch, last_update_ms=at_ms)
+
+
+def used(name: str, at_ms: int, *, since_ms: int) -> Decoded:
+    """A record of the id that appeared at `since_ms`."""
+    return replace(ONGOING, transactional_id=name, producer_id=since_ms, last_update_ms=at_ms)
+
+
+ONCE = (appeared("app-1", 10), appeared("app-2", 20), used("app-2", 25, since_ms=20), appeared("app-3", 30))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "records", "takes_new_ids"),
+    [
+        ("three ids before it", (*ONCE, appeared("app-4", 40)), True),
+        ("two before it", (*ONCE[:3], appeared("app-4", 40)), False),
+        ("one of three is used again", (*ONCE, appeared("app-4", 40), used("app-1", 41, since_ms=10)), False),
+        ("it came again at the next epoch", (*ONCE, appeared("app-4", 40, epoch=1)), False),
+        ("its first record is missing", (*ONCE, used("app-4", 40, since_ms=40)), False),
+        ("another application", (*ONCE, appeared("other-4", 40)), False),
+        ("one of them has expired", (*ONCE, Tombstone("app-1"), appeared("app-4", 40)), False),
+    ],
+)
+def test_an_application_that_takes_a_new_id_each_time(
+    sentence: str,
+    records: tuple[Decoded, ...],
+    takes_new_ids: bool,  # noqa: FBT001 - a case
+) -> None:
+    """Its ids follow each other, and none is used after the next one has appeared. A pool's ids are used side by side."""
+    assert logged(fed(*records), 40).takes_new_ids is takes_new_ids, sentence
+
+
+def test_ids_of_a_partition_that_is_behind_may_be_used_again_there() -> None:
+    kept = fed(*ONCE, appeared("app-4", 40))
+
+    assert not logged(kept, 40, read_to_end=False).takes_new_ids
+
+
+def test_a_forgotten_partition_takes_its_ids_along() -> None:
+    kept = fed(*ONCE)
+    kept.forget(LOG_PARTITION)
+    for written in (*ONCE[:2], appeared("app-4", 40)):
+        kept.take(LOG_PARTITION, written, START_MS)
+
+    assert not logged(kept, 40).takes_new_ids

@@ -73,4 +73,7 @@ def owner_in_words(row: TransactionRow) -> str:
     silent = f"nothing written for {humanize_duration(row.silent_ms)}"
     if row.usual_silence_ms is not None:
         silent += f" (its id is usually silent for at most {humanize_duration(row.usual_silence_ms)})"
-    return f"{silent}: it has stopped, or is paused" if row.owner is OwnerState.SILENT else silent
+    if row.owner is not OwnerState.SILENT:
+        return silent
+    new_ids = "; earlier ids of its prefix were never used again, so a restart with a new one ends nothing"
+    return f"{silent}: it has stopped, or is paused{new_ids if row.takes_new_ids else ''}"
