@@ -90,7 +90,11 @@ def _cost(collector: Collector, transaction: CoordinatorTransaction) -> Iterator
     partitions = sorted(transaction.partitions or ())
     topics = {topic for topic, _ in partitions}
     scope = Scope(topic=topics.pop()) if len(topics) == 1 else EVERYTHING
-    evaluation = Examiner(collector, Policy(blocked_after_ms=0), search_logs=False).look(scope)
+    try:
+        evaluation = Examiner(collector, Policy(blocked_after_ms=0), search_logs=False).look(scope)
+    except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as fault:
+        yield f"what is dropped, and who waits, could not be read: {fault}"
+        return
     rows = rows_of_producer(evaluation, {transaction.producer_id})
     open_at = {(row.topic, row.partition): row for row in rows}
     for topic, partition in partitions[:PARTITIONS_MAX]:

@@ -75,11 +75,11 @@ def next_committed(records: bytes, aborted: Iterable[AbortedTransaction], offset
 
     None if the piece ends before. The rule is that of Kafka's own consumer (CompletedFetch). Raises MalformedResponseError.
     """
-    begun = sorted(aborted, key=lambda each: each.first_offset)
+    last_first = sorted(aborted, key=lambda each: -each.first_offset)
     open_now: set[int] = set()
     for batch in batches_from(records, offset):
-        while begun and begun[0].first_offset < batch.next_offset:
-            open_now.add(begun.pop(0).producer_id)
+        while last_first and last_first[-1].first_offset < batch.next_offset:
+            open_now.add(last_first.pop().producer_id)
         if batch.base_offset >= stable:
             return stable
         if batch.is_control:
