@@ -11,7 +11,7 @@ from exporter.doctor.coordinators import of_coordinators, of_ids, of_state_topic
 from exporter.doctor.findings import Diagnosis, Finding, FindingLevel, missing_checks
 from exporter.doctor.topics import of_unread, of_visible_topics, topics_of
 from exporter.evaluation.humanize import humanize_count
-from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Provable, Snapshot, StateTopic
+from exporter.snapshot import OFFSETS_TOPIC, STATE_TOPIC, IdVisibility, Preconditions, Provable, Snapshot, StateTopic
 from exporter.snapshot.proof import FAILURES_IN_WORDS
 
 
@@ -98,7 +98,10 @@ def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: in
 
 def _sentence(snapshot: Snapshot, pre: Preconditions, findings: Iterable[Finding], readable: int, visible: int) -> str:
     noun = "included topic" if snapshot.partitions.excluded_count else "visible topic"
-    where = _all_of(visible, noun) if readable == visible else f"{readable:,} of {humanize_count(visible, noun)}"
+    own = "" if {OFFSETS_TOPIC, STATE_TOPIC}.isdisjoint(snapshot.partitions.topics) else " (with Kafka's own)"
+    where = (
+        f"{_all_of(visible, noun) if readable == visible else f'{readable:,} of {humanize_count(visible, noun)}'}{own}"
+    )
     missing = missing_checks(findings)
     more = f" Missing: {', '.join(missing)}." if missing else ""
     failed = sum(proof.failure is not None for proof in pre.state_partitions)

@@ -21,8 +21,9 @@ NOT_OFFERED_BY_THE_FAKE = "consumer groups"
 CLOSED_PORT = 1
 OF_STATE_PARTITIONS = f"except those of transactional ids that belong to {{}} of 8 partitions of {STATE_TOPIC}."
 TOOL = "kafka-acls.sh --bootstrap-server kafka:9092 --command-config admin.properties"
-PROVES_ALL = "Hangs can be proved on all 4 visible topics."
-ALL_BUT_UNKNOWN = "Hangs can be proved on all 4 visible topics, except those of producers that no coordinator knows."
+ALL = "Hangs can be proved on all 4 visible topics (with Kafka's own)"
+PROVES_ALL = f"{ALL}."
+ALL_BUT_UNKNOWN = f"{ALL}, except those of producers that no coordinator knows."
 
 
 def diagnosed(change: Callable[[FakeCluster], None], principal: str | None = None) -> Diagnosis:
@@ -152,7 +153,7 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, FindingLevel], 
     "coordinator loading": (
         _loading,
         {"coordinators": FindingLevel.MISSING},
-        f"Hangs can be proved on all 4 visible topics, {OF_STATE_PARTITIONS.format(2)} Missing: coordinators.",
+        f"{ALL}, {OF_STATE_PARTITIONS.format(2)} Missing: coordinators.",
     ),
     "ids hidden": (
         _ids_hidden,
@@ -190,7 +191,7 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, FindingLevel], 
     "topic refused": (
         _topic_refused,
         {"partitions": FindingLevel.MISSING},
-        "Hangs can be proved on 3 of 4 visible topics. Missing: partitions.",
+        "Hangs can be proved on 3 of 4 visible topics (with Kafka's own). Missing: partitions.",
     ),
     "no state topic": (
         _no_state_topic,
