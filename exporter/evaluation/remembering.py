@@ -71,6 +71,7 @@ def remembered_silences(
 ) -> Silences:
     """Returns the silences of all owners; `silent_ms` has the present one of each examined transaction."""
     builder = SilencesBuilder(memory.silences if memory.is_of(snapshot) else NO_SILENCES)
+    evidence = tuple(evidence)
     seen, now_ms = set(), snapshot.cluster_time_ms
     for each, present_ms in zip(evidence, silent_ms, strict=False):
         transaction, name = each.transaction, each.transactional_id
@@ -95,8 +96,11 @@ def remembered_silences(
         )
         builder.see(name, now)
     if snapshot.open_transactions.examined_count == len(snapshot.open_transactions):
+        # By its producer: a coordinator that does not respond has not ended anything.
+        open_now = {(each.key.producer_id, each.key[:2]) for each in evidence}
         for name, latest in builder.still_open():
-            row = None if name in seen else snapshot.partitions.row(*latest.place)
+            is_open = (latest.producer_id, latest.place) in open_now
+            row = None if is_open else snapshot.partitions.row(*latest.place)
             if row is not None and snapshot.partitions.was_read[row]:
                 builder.end(name, now_ms, was_aborted=_was_aborted(journal, latest))
     return builder.silences()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -40,9 +41,17 @@ def cycle(
 ) -> Evaluation:
     """A cycle at this time since the beginning, in which the id's transaction number `number` is open: ten minutes each."""
     start_ms = NOW_MS + number * 10 * MINUTE_MS
-    described = transaction(start_ms=start_ms, timeout_ms=TIMEOUT_MS, transactional_id=name)
+    producer_id = 7 if name == NAME else 100 + number
+    described = transaction(start_ms=start_ms, timeout_ms=TIMEOUT_MS, transactional_id=name, producer_id=producer_id)
     taken = snapshot(
-        [Entry(start_offset=100 + number, last_sequence=last_sequence, last_timestamp_ms=start_ms)],
+        [
+            Entry(
+                producer_id=producer_id,
+                start_offset=100 + number,
+                last_sequence=last_sequence,
+                last_timestamp_ms=start_ms,
+            )
+        ],
         transactions=(described if is_described else listed(transactional_id=name),),
         taken_at_ms=NOW_MS + at_ms,
         monotonic_ms=MONOTONIC_MS + at_ms,
@@ -143,6 +152,18 @@ def test_a_transaction_on_a_partition_that_is_not_read_is_not_over() -> None:
 
     assert evaluate(unread, memory, Policy()).memory.silences.of_ids[NAME].is_open
     assert not evaluate(read, memory, Policy()).memory.silences.of_ids[NAME].is_open
+
+
+@pytest.mark.parametrize("fields", [{"transactions": ()}, {"monotonic_ms": None}])
+def test_a_cycle_that_knows_less_ends_nothing(fields: dict[str, Any]) -> None:
+    """Its coordinator did not respond, or the cycle ran on another machine: the transaction is still open."""
+    memory = idle_checkpoints(1).memory
+    taken = replace(cycle(memory, 11 * MINUTE_MS, number=1).snapshot, **fields)
+
+    silences_now = evaluate(taken, memory, Policy()).memory.silences
+
+    assert silences_now.of_ids[NAME].is_open
+    assert silences_now.of_ids[NAME].ended == memory.silences.of_ids[NAME].ended
 
 
 def test_a_silence_that_a_write_ended_is_no_sign_in_the_same_transaction() -> None:
