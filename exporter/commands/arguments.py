@@ -115,7 +115,7 @@ def add_settings(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup
 
 
 ANSWERED: Final = "0 success, 1 failed, 2 wrong usage."
-READS: Final = "0 success, 1 failed, 2 wrong usage, 4 incomplete (standard error says what is missing)."
+READS: Final = "0 success, 1 failed, 2 wrong usage, 4 incomplete (it says what is missing)."
 WRITES: Final = "0 success, 1 failed, 2 wrong usage, 5 refused, nothing was written."
 
 
@@ -191,7 +191,9 @@ _COMMANDS: Final = {
         "say why consumers or a producer stand still, and until when",
         options.add_why,
         examples=("why --group order-emails", "why --topic orders --partition 3"),
-        statuses=READS.replace(", 4", ",\n3 with --exit-code where a transaction holds it, 4"),
+        statuses=READS.replace(
+            ", 4", ",\n3 with --exit-code where a transaction has held it for longer than blocked.after, 4"
+        ),
     ),
     "find-hanging": Command(
         "find_hanging",

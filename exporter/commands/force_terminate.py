@@ -15,7 +15,7 @@ from exporter.commands.context import Context
 from exporter.commands.describe import described
 from exporter.commands.examine import Examiner
 from exporter.commands.lines import say
-from exporter.commands.recover import counted, groups_in_words
+from exporter.commands.recover import counted, dry_run, groups_in_words
 from exporter.commands.report import complain
 from exporter.commands.standstill import rows_of_producer
 from exporter.commands.status import ExitStatus
@@ -51,11 +51,10 @@ def _on(context: Context, collector: Collector, transaction: CoordinatorTransact
     why = refusal_to_terminate(transaction)
     cost = () if why is not None else tuple(_cost(collector, transaction))
     say("\n  ".join((in_words(transaction, int(time.time() * 1000)), *cost)))
+    if options.dry_run:
+        return dry_run(why)
     if why is not None:
         return complain(f"refused, nothing is written: {why}", ExitStatus.REFUSED)
-    if options.dry_run:
-        print("dry run: nothing is written")
-        return ExitStatus.ANSWERED
     audit = audit_log(context)
     audit.step("planned", action="force-terminate", transaction=described(transaction, int(time.time() * 1000)))
     if not agrees(options, audit, {"transactional_id": transaction.transactional_id}):
@@ -78,11 +77,13 @@ def in_words(transaction: CoordinatorTransaction, now_ms: int) -> str:
     """The question to the operator."""
     named = (f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ()))
     partitions = ", ".join(named) or "no partition"
-    return (
+    found = (
         f"force-terminate: coordinator {transaction.coordinator} has {transaction.transactional_id!r} "
-        f"{transaction.state.value} at epoch {transaction.producer_epoch} with {partitions}; "
-        f"fence its producer and abort the ongoing transaction{_until(transaction, now_ms)}"
+        f"{transaction.state.value} at epoch {transaction.producer_epoch} with {partitions}"
     )
+    if refusal_to_terminate(transaction) is not None:
+        return found
+    return f"{found}; fence its producer and abort the ongoing transaction{_until(transaction, now_ms)}"
 
 
 def _cost(collector: Collector, transaction: CoordinatorTransaction) -> Iterator[str]:

@@ -10,6 +10,8 @@ from typing import Final, TextIO
 
 WIDTH_MIN: Final = 40
 """A narrower terminal gets lines of this length."""
+COMMAND_AFTER: Final = "Next: "
+"""Begins a line whose rest is a command to paste: that stays on one line, or its first part would be another command."""
 _GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
@@ -30,7 +32,10 @@ def fit(text: str, width: int | None, hang: int | None = None) -> str:
     """
     if width is None:
         return text
-    return "\n".join(line if len(line) <= width else _continued(line, width, hang) for line in text.split("\n"))
+    return "\n".join(
+        line if len(line) <= width or line.startswith(COMMAND_AFTER) else _continued(line, width, hang)
+        for line in text.split("\n")
+    )
 
 
 def fit_terminal(text: str, hang: int | None = None, stream: TextIO | None = None) -> str:

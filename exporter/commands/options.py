@@ -196,7 +196,11 @@ def add_why(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--transactional-id", metavar="ID", help="a producer's id")
     who.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID", help="a producer's number")
     parser.add_argument("--partition", type=number(0, INT32_MAX), metavar="NUMBER", help="only this one of the topic")
-    parser.add_argument("--exit-code", action="store_true", help="exit with 3 when a transaction holds it")
+    parser.add_argument(
+        "--exit-code",
+        action="store_true",
+        help="exit with 3 when a transaction has held it for longer than blocked.after",
+    )
     add_format(parser, "text", "json")
 
 

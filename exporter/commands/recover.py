@@ -181,8 +181,11 @@ def find_transaction(
         )
         return None
     missing = "; ".join(gaps(evaluation.snapshot))
+    others = humanize_names([str(row.start_offset) for row in rows], shown_max=GROUPS_MAX)
     complain(
-        f"no transaction {by} is open on {options.topic}-{options.partition}" + (f" ({missing})" if missing else "")
+        f"no transaction {by} is open on {options.topic}-{options.partition}"
+        + (f"; those that are open begin at {others}" if others else "")
+        + (f" ({missing})" if missing else "")
     )
     return None
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from exporter.commands.document import stuck_transaction
+from exporter.commands.lines import COMMAND_AFTER
 from exporter.evaluation.blocked import is_held
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.field_types import Output
@@ -26,6 +27,8 @@ from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 
 PROGRAM: Final = "kafka-transaction-exporter"
 NAMES_MAX: Final = 5
+_UNSEEN: Final = "something open holds it on {}, which was not examined or has begun since: run it again"
+_BEGUN: Final = "It stands at a transaction that has just begun, which is normal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,8 @@ class Answer:
     """Parts that could not be looked at, a sentence each without its full stop."""
     aside: str = ""
     """A sentence that explains a negative answer further."""
+    has_moved: bool = False
+    """True if the group stands at a transaction that has begun since the partition was read, or was not examined."""
     connection: tuple[str, ...] = ()
     """Options by which the next command finds the cluster, as they were given."""
 
@@ -115,13 +120,28 @@ def about_group(
         if position.is_held and partition in rows
     ]
     holds += [Hold(row=rows[home]) for home in [home_of(evaluation, group)] if is_pending and home in rows]
+    unread = tuple(_unread(evaluation, positions))
+    moved = [name for name, position in positions.items() if position.is_held and name not in rows]
+    partitions, open_ = evaluation.snapshot.partitions, evaluation.snapshot.open_transactions
+    had_one = {partitions.name(row) for row in set(open_.partition_row.tolist())}
+    unseen = [f"{topic}-{partition}" for topic, partition in moved if (topic, partition) in had_one]
     return Answer(
         subject=f"group {group}",
         holds=_worst_first(holds),
         partitions=len(positions),
         lag=sum(position.lag for position in positions.values()),
-        unknown=(*_unread(evaluation, positions), *_unseen(positions, rows)),
-        aside="" if positions else "It has committed no offset to Kafka: where it stands cannot be seen.",
+        unknown=(
+            *unread,
+            *([_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX))] if unseen else ()),
+            *(
+                ()
+                if positions or holds
+                else ("it has committed no offset to Kafka, so where it stands cannot be seen",)
+            ),
+        ),
+        # Where nothing was open when the partition was read, it is young.
+        aside=f"{_BEGUN}." if moved and not unseen and not unread else "",
+        has_moved=bool(unseen),
     )
 
 
@@ -190,19 +210,6 @@ def _unexamined(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Ite
         yield f"{named} has transactions that were not examined (scan.transactions_limit)"
 
 
-def _unseen(
-    positions: Mapping[TopicPartition, GroupPosition], rows: Mapping[TopicPartition, TransactionRow]
-) -> Iterator[str]:
-    """Says where the group stands at a transaction that was not examined, or has begun since."""
-    held = [partition for partition, position in positions.items() if position.is_held and partition not in rows]
-    if held:
-        names = [f"{topic}-{partition}" for topic, partition in held]
-        yield (
-            f"something open holds it on {humanize_names(names, shown_max=NAMES_MAX)}, which was not examined or has begun "
-            "since: run it again"
-        )
-
-
 def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
     """docs/schema/why.schema.json."""
     return {
@@ -257,7 +264,7 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     lines = [
         f"{_who(answer, hold)} {behind}. {row.reason}",
         " ".join(filter(None, (_waiting(hold), _on_disk(row), _until(row)))),
-        *([_YOUNG] if answer.is_young(row) else [_effect(row), f"Next: {_command(row, answer.connection)}"]),
+        *([_YOUNG] if answer.is_young(row) else [_effect(row), f"{COMMAND_AFTER}{_command(row, answer.connection)}"]),
     ]
     return "\n".join(filter(None, lines))
 

@@ -38,6 +38,7 @@ from exporter.kafka.collect.next_records import with_next_offsets
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
+from exporter.kafka.messages import list_groups
 from exporter.kafka.offsets import latest_offsets
 from exporter.snapshot import CoordinatorTransaction, GroupOffset
 
@@ -111,14 +112,14 @@ def _second_look(
     answer_of: Callable[[Evaluation], Answer],
     producer_ids: AbstractSet[int] = frozenset(),
 ) -> tuple[Evaluation, Answer]:
-    """Looks again where a coordinator is completing the transaction of a hold, or of these producers.
+    """Looks again where a coordinator is completing the transaction of a hold, or of these producers, or a group has moved.
 
     Most are complete a second later; the others are stuck, as far as two looks can say.
     """
     first = examiner.look(scope)
     answer = answer_of(first)
     lasting = {each.transaction.producer_id for each in first.snapshot.completing.lasting}
-    if not lasting & (producer_ids | _completing(answer)):
+    if not answer.has_moved and not lasting & (producer_ids | _completing(answer)):
         return first, answer
     evaluation = examiner.look_again(scope)
     answer = answer_of(evaluation)
@@ -140,12 +141,26 @@ def _at_coordinator(transaction: CoordinatorTransaction) -> str:
     return f"{at} at epoch {transaction.producer_epoch}."
 
 
+async def _must_exist(client: ClusterClient, coordinator: int, group: str) -> None:
+    """Raises KafkaRequestError if the coordinator, which has no offset of the group, does not list it."""
+    code, listed = await client.request(coordinator, "ListGroups", list_groups.request(), list_groups.decode)
+    names = [name for name, _ in listed]
+    if code == ErrorCode.NONE and group not in names:
+        altered = "; an alert writes ? for other characters than -_.:/=+ and letters and digits" if "?" in group else ""
+        raise KafkaRequestError(
+            ErrorCode.GROUP_ID_NOT_FOUND.name,
+            f"no group {group!r} is visible at its coordinator, broker {coordinator}{altered}{suggestion(group, names)}",
+        )
+
+
 def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> Answer:
     """Reads the positions of the group, and whether one of its offsets is pending."""
 
     async def question(client: ClusterClient) -> Answer:
         coordinator, positions = await committed_by(client, group)
         unknown: Sequence[str] = ()
+        if not positions:
+            await _must_exist(client, coordinator, group)
         if not positions:  # a share group commits none
             try:
                 shared, unknown = await share_positions(client, coordinator, [group], None)

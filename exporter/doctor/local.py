@@ -9,7 +9,6 @@ from pathlib import Path
 
 from exporter.config.settings import Settings
 from exporter.doctor.findings import Finding, FindingLevel, ok
-from exporter.files import make_private_folder
 from exporter.storage.places import Place, place_of
 
 
@@ -73,14 +72,18 @@ def _is_readable(place: Place) -> bool:
 
 
 def _unwritable(folder: Place) -> str | None:
-    """Returns why no file can be made in the directory, which is created if it is missing; None if one can be."""
+    """Returns why no file can be made in the directory, or a missing directory itself; None if that is possible.
+
+    A directory on this machine is not made: made by another user than the exporter's, it would be in the way.
+    """
+    if isinstance(folder, Path):
+        there = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+        if not there.is_dir():
+            return f"{folder} cannot be written: {there} is not a directory"
+        return None if os.access(there, os.W_OK | os.X_OK) else f"{folder} cannot be written: no permission at {there}"
     try:
         probe = folder / f".doctor-{os.getpid()}"
-        if isinstance(probe, Path):
-            make_private_folder(probe.parent)
-            probe.touch(mode=0o600)
-        else:
-            probe.write_bytes(b"")
+        probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
         return f"{folder} cannot be written: {error.strerror or error}"

@@ -226,7 +226,7 @@ def test_the_text_holds_everything(tmp_path: Path) -> None:
 
     assert "KafkaTransactionHanging, critical, since 2026-11-21 03:00:00 UTC" in page
     assert {HOSTILE, GROUPS, VARIABLES} <= set(page)
-    assert {f"Runbook: {LINKS['runbook_url']}", f"Incidents: {LINKS['page_url']}"} <= set(page)
+    assert {f"Runbook: {LINKS['runbook_url']}", f"Page: {LINKS['page_url']}"} <= set(page)
     assert f"Dashboard: {LINKS['dashboard_url']}" in page
 
 

@@ -31,7 +31,7 @@ def test_each_check_is_a_line_and_the_sentence_is_the_sum(tmp_path: Path) -> Non
     assert done.returncode == 4
     at = lines.index("missing  partitions        not authorized to read hung: needs READ")
     assert lines[at + 1].strip() == "-> transactions on them are not seen"
-    assert "Hangs can be proved on 3 of 4 visible topics. Missing: partitions." in lines
+    assert "Hangs can be proved on 3 of 4 visible topics (with Kafka's own). Missing: partitions." in lines
     assert "To mend it, as an administrator whose login is in admin.properties:" in lines
     assert lines[-1].endswith("--add --allow-principal User:ANONYMOUS --operation Read --topic hung")
 

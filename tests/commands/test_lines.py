@@ -70,10 +70,11 @@ def test_a_terminal_says_its_width_and_a_pipe_has_none() -> None:
         ("state  one two three four", "state  one two\n       three four"),
         ("path /a/very/long/path/to/a/file is read", "path\n/a/very/long/path/to/a/file\nis read"),
         ("well-known words with-hyphens", "well-known words\nwith-hyphens"),
+        ("Next: abort --start-offset 28 --dry-run", "Next: abort --start-offset 28 --dry-run"),
     ],
 )
 def test_a_long_line_continues_below_its_last_column(line: str, continued: str) -> None:
-    """With its own indentation, behind a bullet, below a column; a path stays whole, to be copied."""
+    """With its own indentation, behind a bullet, below a column; a path or a command stays whole, to be copied."""
     width = 18
     assert fit(line, width) == continued
     assert fit(line, None) == line

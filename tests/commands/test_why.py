@@ -115,7 +115,8 @@ def test_a_hang_whose_first_records_are_deleted_holds_its_readers() -> None:
 
 def test_a_group_without_offsets_cannot_be_seen() -> None:
     assert in_words(about_group(live(), "flink", {})) == (
-        "No open transaction holds group flink. It has committed no offset to Kafka: where it stands cannot be seen."
+        "No open transaction that could be examined holds group flink; whether one does is not known.\n\n"
+        "Not known: it has committed no offset to Kafka, so where it stands cannot be seen."
     )
 
 
@@ -124,21 +125,33 @@ def test_what_was_not_read_is_said_and_never_taken_for_no() -> None:
 
     assert in_words(answer) == (
         "No open transaction that could be examined holds group readers; whether one does is not known.\n\n"
-        "Not known: payments-3 could not be read, or is not visible.\n\n"
-        "Not known: something open holds it on payments-3, which was not examined or has begun since: run it again."
+        "Not known: payments-3 could not be read, or is not visible."
     )
 
 
 def test_a_transaction_that_was_not_examined_is_never_taken_for_none() -> None:
-    """One beyond the limit, or one that has begun since the partitions were read."""
-    nothing_open = evaluate(snapshot([], partitions=1), Memory(), Policy())
-    held = about_group(nothing_open, "readers", {ORDERS_0: AT_LSO})
+    """One beyond the limit, or one that may have begun since another one was seen on the partition."""
+    another = evaluate(snapshot([Entry(start_offset=90)], transactions=(transaction(),)), Memory(), Policy())
+    held = about_group(another, "readers", {ORDERS_0: AT_LSO})
     not_examined = about_topic(evaluate(without_examination(live().snapshot), Memory(), Policy()), "orders", None)
 
+    assert held.has_moved
     assert held.unknown == (
         "something open holds it on orders-0, which was not examined or has begun since: run it again",
     )
     assert not_examined.unknown == ("orders-0 has transactions that were not examined (scan.transactions_limit)",)
+
+
+def test_where_nothing_was_open_a_transaction_has_just_begun() -> None:
+    """The group's position is read after the partitions: on a busy one it then stands at the next transaction."""
+    nothing_open = evaluate(snapshot([], partitions=1), Memory(), Policy())
+    answer = about_group(nothing_open, "readers", {ORDERS_0: AT_LSO})
+
+    assert (answer.unknown, answer.has_moved, answer.is_held) == ((), False, False)
+    assert in_words(answer) == (
+        "No open transaction holds group readers on its partition; its lag of 50 offsets is its own. It stands at a "
+        "transaction that has just begun, which is normal."
+    )
 
 
 def test_a_hang_has_its_own_way_out() -> None:

@@ -222,8 +222,8 @@ def test_the_owner_of_a_live_transaction_is_described_by_what_is_known_of_its_id
     silent = next(row for row in groups_behind_live_transactions().blocking if row.owner is OwnerState.SILENT)
 
     assert owner_in_words(replace(silent, usual_silence_ms=30_000, takes_new_ids=True)) == (
-        "nothing written for 1 min 42 s (its id is usually silent for at most 30 s): it has stopped, or is paused; earlier "
-        "ids of its prefix were never used again, so a restart with a new one ends nothing"
+        "nothing written for 1 min 42 s (its id is usually silent for at most 30 s): it has stopped, is paused, or "
+        "computes; earlier ids of its prefix were never used again, so a restart with a new one ends nothing"
     )
     assert owner_in_words(replace(silent, usual_silence_ms=120_000, owner=OwnerState.WRITING, takes_new_ids=True)) == (
         "nothing written for 1 min 42 s (its id is usually silent for at most 2 min 0 s)"
@@ -242,7 +242,7 @@ def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end
         "orders-0 owner silent",
         "consumer groups order-emails (blocked for 1 min 0 s, lag 42 offsets)",
         "ends in 13 min 10 s, at 2027-01-15 08:13:10 UTC, its coordinator aborts it, unless its owner ends it before",
-        "owner nothing written for 1 min 42 s: it has stopped, or is paused",
+        "owner nothing written for 1 min 42 s: it has stopped, is paused, or computes",
         "next (evidence) runbook kafka-transaction-exporter find-hanging --all",
         "orders-1 open_within_timeout",
         "ends when its owner ends it: no time-out is known",
@@ -305,15 +305,18 @@ def test_the_id_of_a_producer_that_cannot_start_is_hidden_with_all_others() -> N
     assert "app-1" not in _page(replace(shown, options=PublishOptions(transactional_ids=False)))
 
 
-def test_a_group_behind_an_owner_that_writes_is_a_note() -> None:
-    """It waits, and nothing is wrong."""
+def test_a_group_behind_an_owner_that_writes_is_named_in_a_headline_that_is_not_green() -> None:
+    """It waits, and nothing is wrong: neither a warning, nor a page without a word."""
     evaluated = groups_behind_live_transactions().evaluation
     assert evaluated is not None
     writing = replace(evaluated, blocking=evaluated.blocking[1:])
 
     summary = summarize(writing, status())
 
-    assert summary.level is Severity.GOOD
+    assert summary.level is Severity.WAITING
+    assert summary.title == (
+        "Consumer group invoices is blocked behind 1 live transaction: no suspect in 2 partitions, all read"
+    )
     assert "Consumer group invoices is blocked behind 1 live transaction, no time-out is known." in summary.notes
 
 

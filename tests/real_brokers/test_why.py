@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from confluent_kafka import Consumer
+
 from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.groups import commit, read_to_the_end
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import AT_ONCE, ask_why, called
+from tests.waiting import until
 
 
 def test_a_group_behind_a_live_transaction(
@@ -56,7 +59,7 @@ def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(
     broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
 ) -> None:
     topic, elsewhere = make_topic(broker), make_topic(broker)
-    held, slow, absent = fresh_name("held"), fresh_name("slow"), fresh_name("absent")
+    held, slow = fresh_name("held"), fresh_name("slow")
     run_transaction(broker.bootstrap, fresh_name("before"), [(topic, 0), (elsewhere, 0)], records=3)
     plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
     run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=2)
@@ -64,7 +67,7 @@ def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(
     commit(broker, slow, topic, 1)
     commit(broker, slow, elsewhere, 0)
 
-    yes, no, nobody = (ask_why(broker, tmp_path, "--group", group) for group in (held, slow, absent))
+    yes, no = (ask_why(broker, tmp_path, "--group", group) for group in (held, slow))
 
     assert [hold["transaction"]["verdict"] for hold in yes["holds"]] == ["hanging_not_in_transaction"]
     assert "waiting does not help" in yes["text"]
@@ -72,7 +75,27 @@ def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(
         no["text"]
         == f"No open transaction holds group {slow} on any of its 2 partitions; its lag of 11 offsets is its own."
     )
-    assert (nobody["holds"], nobody["partitions"], nobody["lag"]) == ([], 0, 0)
+
+
+def test_a_group_that_does_not_exist_is_no_group_that_nothing_holds(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """A mistyped name and one that an alert has altered are refused; of a group without offsets nothing is known."""
+    group, idle = fresh_name("mails"), fresh_name("idle")
+    commit(broker, group, make_topic(broker), 0)
+    asked = ("why", "--bootstrap-server", broker.bootstrap, "--group")
+    member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": idle})
+    member.subscribe([make_topic(broker)])
+    until(lambda: bool(member.poll(0.2) or member.assignment()))
+
+    mistyped, altered, idle_one = (called(tmp_path, *asked, name) for name in (f"{group}x", f"{group}?", idle))
+    member.close()
+
+    assert (mistyped.returncode, altered.returncode, idle_one.returncode) == (1, 1, 4)
+    assert f"no group '{group}x' is visible at its coordinator, broker 1" in mistyped.stderr
+    assert group in mistyped.stderr.replace(f"{group}x", "")
+    assert "an alert writes ? for other characters" in altered.stderr
+    assert "it has committed no offset to Kafka, so where it stands cannot be seen" in idle_one.stdout
 
 
 def test_a_name_that_nobody_has_is_an_error(broker: KafkaCluster, tmp_path: Path) -> None:

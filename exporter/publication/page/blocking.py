@@ -6,6 +6,7 @@ from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.verdicts import OwnerState, TransactionRow
+from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import (
@@ -38,7 +39,7 @@ def blocking_section(publication: Publication) -> str:
 def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     """Renders who waits and until when, then the owner."""
     is_silent = row.owner is OwnerState.SILENT
-    level = Severity.WARNING if is_silent else Severity.UNKNOWN
+    level = Severity.WARNING if is_silent else Severity.WAITING
     groups = [humanize_group(group, now_ms) for group in row.groups]
     first = (
         ("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX)),
@@ -51,6 +52,7 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
         ("start offset", str(row.start_offset)),
+        ("for the runbook", variables(row, publication.bootstrap)),
     )
     tag = f'<span class="tag {level.value}">{"owner silent" if is_silent else _e(row.verdict.label)}</span>'
     step = next_step(row, publication.bootstrap, publication.options.runbook_url)
@@ -76,4 +78,4 @@ def owner_in_words(row: TransactionRow) -> str:
     if row.owner is not OwnerState.SILENT:
         return silent
     new_ids = "; earlier ids of its prefix were never used again, so a restart with a new one ends nothing"
-    return f"{silent}: it has stopped, or is paused{new_ids if row.takes_new_ids else ''}"
+    return f"{silent}: it has stopped, is paused, or computes{new_ids if row.takes_new_ids else ''}"

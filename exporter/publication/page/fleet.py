@@ -13,11 +13,12 @@ from exporter.publication.page.summary import Severity, Summary, summarize
 from exporter.publication.paths import INCIDENTS, below
 from exporter.publication.publication import Publication
 
-_WORST_FIRST = (Severity.BAD, Severity.UNKNOWN, Severity.WARNING, Severity.GOOD)
+_WORST_FIRST = (Severity.BAD, Severity.UNKNOWN, Severity.WARNING, Severity.WAITING, Severity.GOOD)
 _COUNTED = {
     Severity.BAD: "with hanging transactions",
     Severity.UNKNOWN: "without a current snapshot",
     Severity.WARNING: "with a suspect, or partly unread",
+    Severity.WAITING: "with groups behind live transactions",
 }
 _Found = tuple[Summary, Publication]
 

@@ -16,6 +16,8 @@ LIGHT = {
     "warning-page": "#fff4dc",
     "unknown": "#4a4f57",
     "unknown-page": "#e9ebee",
+    "waiting": "#0b4a8f",
+    "waiting-page": "#e6effa",
     "good": "#176231",
     "good-page": "#e6f5ea",
 }
@@ -32,6 +34,8 @@ DARK = {
     "warning-page": "#362808",
     "unknown": "#c3c9d1",
     "unknown-page": "#2b3036",
+    "waiting": "#9cc9ff",
+    "waiting-page": "#13263a",
     "good": "#86dba0",
     "good-page": "#12301c",
 }
@@ -55,6 +59,7 @@ code,td,pre{overflow-wrap:anywhere}pre{white-space:pre-wrap;max-width:100ch}td.w
 .bad{color:var(--bad);background:var(--bad-page);border-color:var(--bad)}
 .warning{color:var(--warning);background:var(--warning-page);border-color:var(--warning)}
 .unknown{color:var(--unknown);background:var(--unknown-page);border-color:var(--unknown)}
+.waiting{color:var(--waiting);background:var(--waiting-page);border-color:var(--waiting)}
 .good{color:var(--good);background:var(--good-page);border-color:var(--good)}
 dl.facts{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:.5rem;margin:1.5rem 0 0}
 dl.facts div{background:var(--panel);border-radius:.25rem;padding:.45rem .7rem}

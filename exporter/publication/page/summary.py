@@ -30,6 +30,8 @@ class Severity(Enum):
     BAD = "bad"
     WARNING = "warning"
     UNKNOWN = "unknown"
+    WAITING = "waiting"
+    """All was read and nothing is suspect, and groups stand still behind live transactions."""
     GOOD = "good"
 
 
@@ -88,7 +90,12 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     aside = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found."
     notes = (*notes, aside) if excluded else notes
     notes = (f"A suspect is {SUSPECT_MEANS}.", *notes)
-    return Summary(level=Severity.GOOD, title=f"No suspect in {read}, all read", notes=notes)
+    title = f"No suspect in {read}, all read"
+    if evaluation.blocking:
+        behind = humanize_count(len(evaluation.blocking), "live transaction")
+        title = f"{_blocked(evaluation.blocking)} behind {behind}: {title[0].lower()}{title[1:]}"
+        return Summary(level=Severity.WAITING, title=title, notes=notes)
+    return Summary(level=Severity.GOOD, title=title, notes=notes)
 
 
 def _is_contradicted(evaluation: Evaluation) -> bool:

@@ -18,6 +18,8 @@ from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
 """Suspects on the page; it shows the number of the others."""
+FULL_SHOWN_MAX_MS = 90 * 24 * 3_600_000
+"""A disk that is full later than in 90 days is nothing to act on."""
 GROUPS_SHOWN_MAX = 5
 """Maximum of groups shown per suspect."""
 
@@ -93,7 +95,7 @@ def held_back(row: TransactionRow, publication: Publication) -> tuple[tuple[str,
     words = f"about {humanize_bytes(row.held_bytes)}"
     if held is not None and held.bytes_per_second:
         words += f", {humanize_bytes(int(held.bytes_per_second * 60))} more each minute"
-    if held is not None and held.log_dir_full_ms is not None:
+    if held is not None and held.log_dir_full_ms is not None and held.log_dir_full_ms < FULL_SHOWN_MAX_MS:
         words += f": its log directory is full in {humanize_duration(held.log_dir_full_ms)}"
     return offsets, ("bytes held", words)
 

@@ -1,0 +1,42 @@
+"""What the doctor says of this machine: it only looks, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from exporter.config.loading import load
+from exporter.doctor.local import local_findings
+
+
+def of_state_file(path: Path) -> str:
+    """The result of the doctor's check of the state file."""
+    settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings
+    found = {finding.check: finding.result for finding in local_findings(settings, state_path=path)}
+    return found["state file"]
+
+
+@pytest.mark.parametrize("missing", ["state.json", "a/b/state.json"])
+def test_a_state_file_that_could_be_written_is_not_begun(tmp_path: Path, missing: str) -> None:
+    """A directory that the doctor made as root would be in the way of the exporter's own user."""
+    found = of_state_file(tmp_path / missing)
+
+    assert found == f"{tmp_path / missing} can be written"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_place_of_a_directory_is_said(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+
+    found = of_state_file(tmp_path / "taken" / "state.json")
+
+    assert found == f"{tmp_path / 'taken'} cannot be written: {tmp_path / 'taken'} is not a directory"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_without_permission_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    assert "no permission" in of_state_file(tmp_path / "a" / "state.json")
