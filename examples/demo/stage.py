@@ -125,7 +125,7 @@ def stage(port: int, kafka_port: int | None, settings: Mapping[str, str]) -> Ite
                     f"\nthe workload ended {ended.begun} transactions meanwhile: {ended.committed} committed, "
                     f"{ended.aborted} aborted, {ended.fenced} fenced"
                 )
-            print("suspects: " + (", ".join(sorted(made.suspects)) or "none"))
+            print("suspects that were seen: " + (", ".join(sorted(made.suspects)) or "none"))
 
 
 def number_in(variable: str, default: float, what: str) -> float:

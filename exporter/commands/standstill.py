@@ -249,7 +249,8 @@ def _nothing(answer: Answer) -> str:
         return f"No open transaction that could be examined holds {answer.subject}; whether one does is not known."
     among = f"any of its {answer.partitions:,} partitions" if answer.partitions != 1 else "its partition"
     if answer.lag is not None:
-        own = f"; its lag of {humanize_count(answer.lag, 'offset')} is its own" if answer.partitions else ""
+        has_own = answer.lag and answer.partitions and not answer.aside
+        own = f"; its lag of {humanize_count(answer.lag, 'offset')} is its own" if has_own else ""
         return f"No open transaction holds {answer.subject}{f' on {among}' if answer.partitions else ''}{own}."
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"No transaction of {answer.subject} is open on any partition that was read."

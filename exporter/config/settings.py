@@ -106,8 +106,8 @@ class BlockedSettings:
     blocked_after_ms: int = setting(
         "blocked.after",
         values.DURATION,
-        "Consumer groups at a partition's last stable offset are blocked when the transaction that holds it is open for "
-        "longer, whatever its verdict.",
+        "Consumer groups at a partition's last stable offset are blocked when a live transaction that holds it is open for "
+        "longer, and at once behind a suspect.",
         default="30s",
     )
     owner_silent_after_ms: int = setting(

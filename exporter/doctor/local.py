@@ -59,7 +59,7 @@ def _state_file(path: Path | None) -> Finding:
             consequence=lost,
             advice="set state.file to a place that this user can write, or state.file: none",
         )
-    return ok(check, f"{path} can be written")
+    return ok(check, f"{path} can be written by this user")
 
 
 def _is_readable(place: Place) -> bool:

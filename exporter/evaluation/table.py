@@ -112,7 +112,9 @@ _OF_ROW: Final[Mapping[str, Value]] = {
     "start_source": lambda evaluation, row: StartSource(int(evaluation.transactions.start_source[row])),
     "duration_ms": _number("duration_ms"),
     "idle_ms": _number("idle_ms"),
-    "silent_ms": lambda evaluation, row: _known(evaluation.transactions.silent_ms[row]),
+    "silent_ms": lambda evaluation, row: (
+        _known(evaluation.transactions.silent_ms[row]) if evaluation.evidence[row].was_seen_before else None
+    ),
     "owner": lambda evaluation, row: owner_state(
         evaluation.evidence[row],
         _verdict(evaluation, row),

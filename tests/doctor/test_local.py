@@ -23,7 +23,7 @@ def test_a_state_file_that_could_be_written_is_not_begun(tmp_path: Path, missing
     """A directory that the doctor made as root would be in the way of the exporter's own user."""
     found = of_state_file(tmp_path / missing)
 
-    assert found == f"{tmp_path / missing} can be written"
+    assert found == f"{tmp_path / missing} can be written by this user"
     assert list(tmp_path.iterdir()) == []
 
 

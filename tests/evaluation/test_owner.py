@@ -123,7 +123,7 @@ def test_an_owner_is_silent_by_the_clock_of_the_exporter_and_not_by_its_own() ->
 
     states = [(row.owner, row.silent_ms) for row in map(only_row, (first, almost, silent, wrote))]
     assert states == [
-        (None, 0),
+        (None, None),
         (None, after_ms - 1),
         (OwnerState.SILENT, after_ms),
         (OwnerState.WRITING, 0),

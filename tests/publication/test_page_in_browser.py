@@ -110,7 +110,7 @@ def test_two_hundred_suspects_can_be_read(browser: Browser) -> None:
 def test_the_script_runs_under_the_policy_of_the_server(browser: Browser) -> None:
     """Every command has its button, which only the script makes: the server allows it, and no other."""
     with WebServer("127.0.0.1:0", _site(three_hangs())) as web:
-        assert browser.elements(web.url).count("<button>copy</button>") == 5
+        assert browser.elements(web.url).count("<button>copy</button>") == 8
 
 
 LONG = "kafka-1.payments.example:9092,kafka-2.payments.example:9092,kafka-3.payments.example:9092"

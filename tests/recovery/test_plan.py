@@ -142,8 +142,8 @@ def test_an_operator_reads_what_will_be_written() -> None:
 
     assert in_words(plan).splitlines() == [
         (
-            "abort on orders-0: write one ABORT marker for producer 4000 at epoch 3 (coordinator epoch 0), closing the "
-            "transaction open since offset 100."
+            "abort on orders-0: write one ABORT marker for producer 4000 at epoch 3 (coordinator epoch 0, since the "
+            "partition has none), closing the transaction open since offset 100."
         ),
         "  records that are dropped: not counted; offsets that wait: 42 in all",
         "  transactional id 'app,\\x1b[2J\\n1', verdict hanging_not_in_transaction",

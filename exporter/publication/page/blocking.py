@@ -6,7 +6,6 @@ from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.verdicts import OwnerState, TransactionRow
-from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import (
@@ -14,8 +13,8 @@ from exporter.publication.page.suspects import (
     SUSPECTS_SHOWN_MAX,
     article,
     held_back,
-    next_step,
     pairs_of,
+    what_to_paste,
 )
 from exporter.publication.publication import Publication
 
@@ -44,7 +43,7 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
     first = (
         ("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX)),
         ("ends", end_in_words(row.ends_at_ms, now_ms)),
-        ("owner", owner_in_words(row)),
+        ("owner", owner_in_words(row, publication.status.interval_ms)),
         ("age", humanize_duration(row.duration_ms)),
     )
     evidence = (
@@ -52,10 +51,9 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
         ("start offset", str(row.start_offset)),
-        ("for the runbook", variables(row, publication.bootstrap)),
     )
     tag = f'<span class="tag {level.value}">{"owner silent" if is_silent else _e(row.verdict.label)}</span>'
-    step = next_step(row, publication.bootstrap, publication.options.runbook_url)
+    step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url)
     return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
 
 
@@ -68,13 +66,14 @@ def end_in_words(ends_at_ms: int | None, now_ms: int) -> str:
     return f"{within}, at {humanize_instant(ends_at_ms)}, its coordinator aborts it, unless its owner ends it before"
 
 
-def owner_in_words(row: TransactionRow) -> str:
-    """Says whether its producer writes, as far as this exporter has seen."""
+def owner_in_words(row: TransactionRow, interval_ms: int) -> str:
+    """Says whether its producer writes, as far as this exporter has seen; a silence is seen but for one interval."""
     if row.silent_ms is None:
         return "unknown"
     silent = f"nothing written for {humanize_duration(row.silent_ms)}"
     if row.usual_silence_ms is not None:
-        silent += f" (its id is usually silent for at most {humanize_duration(row.usual_silence_ms)})"
+        usual = humanize_duration(row.usual_silence_ms + interval_ms)
+        silent += f" (its id is usually silent for at most {usual})"
     if row.owner is not OwnerState.SILENT:
         return silent
     new_ids = "; earlier ids of its prefix were never used again, so a restart with a new one ends nothing"

@@ -12,12 +12,11 @@ from typing import Final, NamedTuple
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.incidents.document import as_json
 from exporter.incidents.incident import Incident, Incidents, Suspect, without_transactional_ids
-from exporter.publication.page.advice import variables
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot, head
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.page.summary import Severity
-from exporter.publication.page.suspects import all_at_once, next_step
+from exporter.publication.page.suspects import all_at_once, what_to_paste
 from exporter.publication.paths import INCIDENTS, below, path_of, url_of
 
 _NAMES_SHOWN_MAX: Final = 5
@@ -167,7 +166,7 @@ def _suspect(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
         ("consumer groups blocked", humanize_names(suspect.groups, shown_max=_NAMES_SHOWN_MAX) or "none seen"),
     )
     is_open = suspect.ended_at_ms is None and suspect.verdict.is_suspect
-    step = _what_to_paste(suspect, bootstrap, runbooks) if is_open else ""
+    step = what_to_paste(suspect, bootstrap, runbooks) if is_open else ""
     listed = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>" for name, text in facts)
     return (
         f'<article class="suspect"><h3><code>{_e(suspect.name)}</code>'
@@ -180,10 +179,3 @@ def _cause(suspect: Suspect) -> str:
     if not suspect.cause:
         return ""
     return f'<p class="cause">Cause <strong>{_e(suspect.cause)}</strong>: {_e(suspect.because)}.</p>'
-
-
-def _what_to_paste(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
-    """The next command, and the line before the commands of the runbook."""
-    line = f'<code class="command variables">{_e(variables(suspect, bootstrap))}</code>'
-    before = "with the runbook's line for your login, before its commands"
-    return f'{next_step(suspect, bootstrap, runbooks)}<p class="quiet">{before} {line}</p>'

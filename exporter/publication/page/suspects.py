@@ -10,7 +10,14 @@ from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
-from exporter.publication.page.advice import Suspected, advice_of, next_command, plan_commands, runbook_url
+from exporter.publication.page.advice import (
+    Suspected,
+    advice_of,
+    next_command,
+    plan_commands,
+    runbook_url,
+    variables,
+)
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.sections import breakable, table
 from exporter.publication.page.summary import SUSPECT_MEANS, Severity
@@ -75,9 +82,16 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
         ("start offset", str(row.start_offset)),
         ("coordinator", _coordinator(row)),
     )
-    step = next_step(row, publication.bootstrap, publication.options.runbook_url)
+    step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url)
     tag = f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span>'
     return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
+
+
+def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None) -> str:
+    """The next command, and the line before the commands of the runbook."""
+    line = f'<code class="command variables">{_e(variables(row, bootstrap))}</code>'
+    before = "with the runbook's line for your login, before its commands"
+    return f'{next_step(row, bootstrap, runbooks)}<p class="quiet">{before} {line}</p>'
 
 
 def article(row: TransactionRow, tag: str, content: str) -> str:
@@ -94,7 +108,7 @@ def held_back(row: TransactionRow, publication: Publication) -> tuple[tuple[str,
         return (offsets,)
     words = f"about {humanize_bytes(row.held_bytes)}"
     if held is not None and held.bytes_per_second:
-        words += f", {humanize_bytes(int(held.bytes_per_second * 60))} more each minute"
+        words += f", {humanize_bytes(int(held.bytes_per_second * 60))} more each minute on average"
     if held is not None and held.log_dir_full_ms is not None and held.log_dir_full_ms < FULL_SHOWN_MAX_MS:
         words += f": its log directory is full in {humanize_duration(held.log_dir_full_ms)}"
     return offsets, ("bytes held", words)
