@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from examples.demo.display import Cycle, shown
 from examples.demo.progress import Progress
 from examples.demo.stage import GROUP, number_in, run_demo, stage
+from exporter.config.loading import environment_name
 
 
 def main() -> int:
@@ -26,13 +28,16 @@ def _run(port: int, kafka_port: int | None) -> None:
     status = Progress(sys.stdout)
     last: Cycle | None = None
     is_said = False
-    with stage(port, kafka_port, {}) as on:
+    with (
+        TemporaryDirectory(prefix="demo-") as folder,
+        stage(port, kafka_port, {"state.file": f"{folder}/state.json"}) as on,
+    ):
         for number, cycle, planted in on.cycles(seconds):
             status.clear()
             if last is None or cycle.result != last.result:
                 print(shown(number, cycle), flush=True)
             if planted is not None and cycle.suspects and not is_said:
-                print(_now_try(on.bootstrap, on.url, planted.start_offset), flush=True)
+                print(_now_try(on.bootstrap, on.url, folder, planted.start_offset), flush=True)
                 is_said = True
             if last is not None and last.suspects and not cycle.suspects:
                 print(f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on\n", flush=True)
@@ -42,7 +47,7 @@ def _run(port: int, kafka_port: int | None) -> None:
             )
 
 
-def _now_try(bootstrap: str, url: str, start_offset: int) -> str:
+def _now_try(bootstrap: str, url: str, folder: str, start_offset: int) -> str:
     """What a newcomer does next, to paste in another terminal."""
     program = Path(sys.executable).parent / "ktx"
     place = f"--bootstrap-server {bootstrap} --topic orders --partition 1"
@@ -51,7 +56,8 @@ def _now_try(bootstrap: str, url: str, start_offset: int) -> str:
         f"    {program} find-hanging --bootstrap-server {bootstrap}\n"
         f"    {program} abort {place} --start-offset {start_offset} --dry-run\n"
         f"    {program} abort {place} --start-offset {start_offset}\n"
-        f"    before the page's own commands: export PATH={program.parent}:$PATH\n"
+        f"    before the commands of the page and of an incident: export PATH={program.parent}:$PATH "
+        f"{environment_name('state.file')}={folder}/state.json {environment_name('kafka.bootstrap.servers')}={bootstrap}\n"
         f"    status page: {url}/   incidents: {url}/incidents   metrics: {url}/metrics\n"
     )
 

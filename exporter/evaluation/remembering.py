@@ -96,14 +96,26 @@ def remembered_silences(
         )
         builder.see(name, now)
     if snapshot.open_transactions.examined_count == len(snapshot.open_transactions):
-        # By its producer: a coordinator that does not respond has not ended anything.
-        open_now = {(each.key.producer_id, each.key[:2]) for each in evidence}
-        for name, latest in builder.still_open():
-            is_open = (latest.producer_id, latest.place) in open_now
-            row = None if is_open else snapshot.partitions.row(*latest.place)
-            if row is not None and snapshot.partitions.was_read[row]:
-                builder.end(name, now_ms, was_aborted=_was_aborted(journal, latest))
+        _end_absent(builder, snapshot, journal, evidence)
     return builder.silences()
+
+
+def _end_absent(builder: SilencesBuilder, snapshot: Snapshot, journal: Journal, evidence: Iterable[Evidence]) -> None:
+    """Ends the transactions of ids that are not open any more, on partitions that were read.
+
+    By their producers: a coordinator that does not respond has not ended anything.
+    """
+    open_now = {(each.key.producer_id, each.key[:2]) for each in evidence}
+    for name, latest in builder.still_open():
+        if (latest.producer_id, latest.place) in open_now:
+            continue
+        row = snapshot.partitions.row(*latest.place)
+        if row is None:  # the topic is gone
+            builder.forget(name)
+        elif snapshot.partitions.was_read[row]:
+            builder.end(name, snapshot.cluster_time_ms, was_aborted=_was_aborted(journal, latest))
+            if len(builder.latest_ended(name)) == 1:  # it may be used once; its prefix remembers it
+                builder.forget(name)
 
 
 def _was_aborted(journal: Journal, latest: OwnerSilences) -> bool:

@@ -97,6 +97,10 @@ class SilencesBuilder:
         """The latest transaction of an id."""
         return self._of_ids.get(name)
 
+    def latest_ended(self, name: str) -> tuple[int, ...]:
+        """The silences in the ended transactions of an id."""
+        return self._of_ids[name].ended
+
     def still_open(self) -> tuple[tuple[str, OwnerSilences], ...]:
         """The ids whose latest transaction is open, as far as is known by now."""
         return tuple((name, each) for name, each in self._of_ids.items() if each.is_open)
@@ -114,6 +118,10 @@ class SilencesBuilder:
         if ended:
             prefix = prefix_of(name)
             self._of_prefixes[prefix] = (*self._of_prefixes.pop(prefix, ()), *ended)[-TRANSACTIONS_MAX:]
+
+    def forget(self, name: str) -> None:
+        """Forgets an id and learns nothing from it."""
+        del self._of_ids[name]
 
     def see(self, name: str, now: OwnerSilences) -> None:
         """Takes the latest transaction of an id as this cycle sees it; another one before it has ended."""

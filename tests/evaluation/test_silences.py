@@ -16,7 +16,17 @@ from exporter.evaluation.silences import NO_SILENCES, OwnerSilences, Silences
 from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, TransactionRow, Verdict
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import NO_JOURNAL, EndedTransaction, Journal, LoggedProducer
-from tests.evaluation.builders import MINUTE_MS, MONOTONIC_MS, NOW_MS, Entry, evidence, listed, snapshot, transaction
+from tests.evaluation.builders import (
+    MINUTE_MS,
+    MONOTONIC_MS,
+    NOW_MS,
+    Entry,
+    evidence,
+    listed,
+    partitions_of,
+    snapshot,
+    transaction,
+)
 
 SECOND_MS = 1000
 TIMEOUT_MS = 60 * MINUTE_MS
@@ -150,8 +160,22 @@ def test_a_transaction_on_a_partition_that_is_not_read_is_not_over() -> None:
     unread = snapshot(unread=[0], taken_at_ms=NOW_MS + 11 * MINUTE_MS)
     read = snapshot(taken_at_ms=NOW_MS + 11 * MINUTE_MS)
 
+    gone = replace(read, partitions=partitions_of([("elsewhere", 0)]))
+
     assert evaluate(unread, memory, Policy()).memory.silences.of_ids[NAME].is_open
-    assert not evaluate(read, memory, Policy()).memory.silences.of_ids[NAME].is_open
+    ended = evaluate(read, memory, Policy()).memory.silences
+    assert not ended.of_ids[NAME].is_open
+    assert ended.of_ids[NAME].ended == (570_000, 0)
+    assert evaluate(gone, memory, Policy()).memory.silences.of_ids == {}
+
+
+def test_an_id_that_was_used_once_is_remembered_by_its_prefix_alone() -> None:
+    """So that ids which are never used again take no room."""
+    once = cycle(Memory(), 0, number=0, name="sink-0-1").memory
+    after_it = evaluate(snapshot(taken_at_ms=NOW_MS + MINUTE_MS), once, Policy()).memory.silences
+
+    assert after_it.of_ids == {}
+    assert after_it.of_prefixes == {"sink-0": (0,)}
 
 
 @pytest.mark.parametrize("fields", [{"transactions": ()}, {"monotonic_ms": None}])

@@ -15,7 +15,7 @@ from tests.verification.mutations import FAULTS, ROOT, Fault
 
 HERE: Final = Path(__file__).parent
 FOLDERS: Final = sorted(path.parent.name for path in HERE.glob("*/__main__.py"))
-PROGRAMS: Final = [*FOLDERS, "soak.flat", "privileges", "mutations"]
+PROGRAMS: Final = [*FOLDERS, "soak.flat", "standstill.crowd", "privileges", "mutations"]
 
 
 ASK_ALL: Final = """
@@ -56,7 +56,8 @@ def test_the_readme_names_every_program() -> None:
     rows = {line.split("`")[1] for line in (HERE / "README.md").read_text().splitlines() if line.startswith("| `")}
 
     assert len(FOLDERS) == 9
-    assert rows == {*(f"{name}/" for name in FOLDERS), "soak/flat.py", "privileges.py", "mutations.py"}
+    files = {"soak/flat.py", "standstill/crowd.py", "privileges.py", "mutations.py"}
+    assert rows == {*(f"{name}/" for name in FOLDERS), *files}
 
 
 @each(FAULTS, name=lambda fault: f"{fault.path}: {fault.new[:40]}")

@@ -6,6 +6,7 @@ within `scan.deadline`.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +53,8 @@ def crowd(cluster: KafkaCluster, partitions: int, groups: int) -> None:
 
 def main() -> int:
     """Prints the times of the cycles that name everybody; the status is 1 if one is past the deadline."""
+    parser = argparse.ArgumentParser(prog="python -m tests.verification.standstill.crowd", description=__doc__)
+    parser.parse_args()
     settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings
     deadline_s = settings.scan.deadline_ms / 1000
     took: list[tuple[float, float]] = []
