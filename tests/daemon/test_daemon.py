@@ -223,7 +223,8 @@ def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.
     assert [fourth, fifth] == [(3, "Hangs can be proved on the 1 visible topic."), (3, "")]
     page = get(daemon, "/")[1]
     assert "could be proved" not in page
-    assert re.search(r"Checked at \d{4}-\d\d-\d\d [0-9:]{8} UTC: hangs can be proved on the 1 visible topic\.", page)
+    topics = r"Hangs can be proved on the 1 visible topic\."
+    assert re.search(topics + r" Rights and coordinators were checked at \d{4}-\d\d-\d\d [0-9:]{8} UTC\.", page)
 
 
 def test_the_principal_is_read_once_for_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +257,7 @@ def test_preconditions_that_are_not_read_in_time_change_nothing(caplog: pytest.L
         cycle(daemon)
 
     assert caplog.text.count("Hangs can be proved") == 1
-    assert "hangs can be proved on the 1 visible topic." in get(daemon, "/")[1]
+    assert "Hangs can be proved on the 1 visible topic." in get(daemon, "/")[1]
 
 
 def test_only_a_dead_loop_fails_liveness() -> None:

@@ -143,10 +143,10 @@ def _failure_notes(status: ClusterStatus) -> tuple[str, ...]:
 
 
 def _proof_notes(proof: ProofStatus | None, *, is_complete: bool) -> tuple[str, ...]:
-    """The sentence of the last check with its time; without it where this cycle contradicts it."""
+    """The sentence about this cycle's topics, with the time of the last check; none where the cycle contradicts it."""
     if proof is None or (proof.provable is Provable.ALL and not is_complete):
         return ()
-    return (f"Checked at {humanize_instant(proof.checked_at_ms)}: {proof.sentence[0].lower()}{proof.sentence[1:]}",)
+    return (f"{proof.sentence} Rights and coordinators were checked at {humanize_instant(proof.checked_at_ms)}.",)
 
 
 def _blocking_notes(evaluation: Evaluation) -> tuple[str, ...]:
