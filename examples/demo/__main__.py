@@ -56,7 +56,8 @@ def _now_try(bootstrap: str, url: str, folder: str, start_offset: int) -> str:
         f"    {program} find-hanging --bootstrap-server {bootstrap}\n"
         f"    {program} abort {place} --start-offset {start_offset} --dry-run\n"
         f"    {program} abort {place} --start-offset {start_offset}\n"
-        f"    before the commands of the page and of an incident: export PATH={program.parent}:$PATH "
+        "    before the commands of the page, of an incident and of a runbook, instead of its lines: "
+        f"export PATH={program.parent}:$PATH "
         f"{environment_name('state.file')}={folder}/state.json {environment_name('kafka.bootstrap.servers')}={bootstrap}\n"
         f"    status page: {url}/   incidents: {url}/incidents   metrics: {url}/metrics\n"
     )
