@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from grafana.fields import COLOURED_CELL, NOT_READ, PARTLY_READ, UNKNOWN, column, texts
+from grafana.fields import COLOURED_CELL, UNREAD, column
 from grafana.owners import BLOCKED, CHOSEN_GROUP, with_id
 from grafana.page import Json
 from grafana.panels import DURATION, age_column, table
@@ -34,7 +34,7 @@ def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, h
         no_value="No group is blocked that the exporter can describe.",
         no_cell="-",
         columns=(
-            column("group", "Group", {"mappings": [_unread()], **COLOURED_CELL, "custom.minWidth": 120}),
+            column("group", "Group", {"mappings": [UNREAD], **COLOURED_CELL, "custom.minWidth": 120}),
             column("topic", "Topic", {"links": list(links), "custom.width": 120}),
             column("partition", "Partition", {"links": list(links), "custom.width": 70}),
             age_column("Blocked for", width=100),
@@ -46,10 +46,6 @@ def blocked_groups(matchers: str, links: Sequence[Json], *, select: Selection, h
         hidden=("job", "linked_cluster", *hidden),
         sorted_by={"Value #B": True},
     )
-
-
-def _unread() -> Json:
-    return texts({name: (name, UNKNOWN) for name in (NOT_READ, PARTLY_READ)})
 
 
 def _since(matchers: str, select: Selection) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.fields import NEUTRAL, NOT_READ, PARTLY_READ, UNKNOWN, Shade, column, texts
+from grafana.fields import COLOURED_CELL, NEUTRAL, NOT_READ, UNREAD, Shade, column, texts
 from grafana.page import Json
 from grafana.panels import DURATION, graph, table
 from grafana.queries import EXPORTER, NONE_READ, none_of, now, or_unread, series
@@ -44,14 +44,7 @@ def log_dirs() -> Json:
         no_cell="-",
         columns=(
             column("broker", "Broker", {"custom.width": 70}),
-            column(
-                "log_dir",
-                "Log directory",
-                {
-                    "mappings": [texts({name: (name, UNKNOWN) for name in (NOT_READ, PARTLY_READ)})],
-                    "custom.minWidth": 120,
-                },
-            ),
+            column("log_dir", "Log directory", {"mappings": [UNREAD], **COLOURED_CELL, "custom.minWidth": 120}),
             column("Value #B", "Full in", {**DURATION, "custom.width": 100}),
             column("Value #A", "Free", {**_BYTES, "mappings": [_DASH]}),
             column("Value #C", "Size", _BYTES),

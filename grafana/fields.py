@@ -106,6 +106,8 @@ def texts(known: Mapping[Any, tuple[str, str]]) -> Json:
     }
 
 
+UNREAD: Final = texts({name: (name, UNKNOWN) for name in (NOT_READ, PARTLY_READ)})
+"""Mappings of a column that says where nothing, or not everything, was read."""
 COLOURED_CELL: Final[Json] = {"custom.cellOptions": {"type": "color-background", "mode": "basic"}}
 """Properties of a column whose values colour their cells."""
 
