@@ -20,14 +20,14 @@ LATEST = -1
 _REQUEST_PARTITIONS_MAX = 2000
 
 Key = TypeVar("Key")
+Ends = Mapping[TopicPartition, tuple[int, int]]
+"""(last stable offset, high watermark) of each partition."""
 Results = tuple[dict[TopicPartition, int], dict[TopicPartition, BrokerFault]]
 """(offsets, failures): each partition is in one of them. An offset is -1 where there is no such record."""
 
 
-async def latest_offsets(
-    client: ClusterClient, leaders: dict[TopicPartition, int]
-) -> dict[TopicPartition, tuple[int, int]]:
-    """(last stable offset, high watermark) of each partition, from its leader; UNKNOWN_OFFSET without a response.
+async def latest_offsets(client: ClusterClient, leaders: dict[TopicPartition, int]) -> Ends:
+    """The ends of each partition, from its leader; UNKNOWN_OFFSET without a response.
 
     A partition whose leader is NO_LEADER costs no request.
 

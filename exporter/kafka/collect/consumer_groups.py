@@ -8,14 +8,14 @@ without DESCRIBE are omitted silently, so the result is information for an opera
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import describe_share_group_offsets, list_groups, offset_fetch
 from exporter.kafka.messages.describe_share_group_offsets import ShareOffset
-from exporter.kafka.offsets import latest_offsets
+from exporter.kafka.offsets import Ends, latest_offsets
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.kafka.topology import Topology
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, GroupOffset, Impact, TopicPartition
@@ -24,8 +24,6 @@ REQUEST_GROUPS_MAX = 500
 SETTLING_S = 0.1
 """Most transactions that are ending have ended after this time."""
 _OMITTED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_ID_NOT_FOUND)
-Ends = Mapping[TopicPartition, tuple[int, int]]
-"""(last stable offset, high watermark) of each partition."""
 
 
 async def impact_on(client: ClusterClient, topology: Topology, partitions: Collection[TopicPartition]) -> Impact:

@@ -6,7 +6,7 @@ after their last record (Flink does) stand before them. A Fetch of committed rec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.messages import fetch
 from exporter.kafka.messages.fetch import AbortedTransaction, Position, fetched, fetched_aborted
 from exporter.kafka.messages.log_batches import batches_from
+from exporter.kafka.offsets import Ends
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, GroupOffset, TopicPartition
 
@@ -23,31 +24,33 @@ OFFSETS_MAX: Final = 1000
 POSITIONS_MAX: Final = 20
 """Positions whose next record a cycle looks for, the nearest to the last stable offset first: a piece of a log each."""
 
-Ends = Mapping[TopicPartition, tuple[int, int]]
-"""(last stable offset, high watermark) of each partition."""
 _Place = tuple[TopicPartition, int]
 
 
 async def with_next_offsets(
-    client: ClusterClient, topology: Topology, offsets: Iterable[GroupOffset], ends: Ends
-) -> tuple[GroupOffset, ...]:
-    """Adds the offset of the next record to those that stand shortly before a last stable offset, as far as it was read."""
-    offsets = tuple(offsets)
-    near = {place: left for each in offsets if 0 < (left := _left(place := _place_of(each), ends)) <= OFFSETS_MAX}
-    places = sorted(near, key=lambda place: (near[place], place))[:POSITIONS_MAX]
+    client: ClusterClient, topology: Topology, offsets: Sequence[GroupOffset], ends: Ends
+) -> Sequence[GroupOffset]:
+    """Adds the offset of the next record to those that stand shortly before a last stable offset, as far as it was read.
+
+    Most groups stand at it, or far away: a cycle may have 50,000 positions, which are not copied.
+    """
+    left_at: dict[_Place, int] = {}
+    for each in offsets:
+        stable, high_watermark = ends.get((each.topic, each.partition), (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
+        if UNKNOWN_OFFSET < each.offset < stable < high_watermark and stable - each.offset <= OFFSETS_MAX:
+            left_at[_place_of(each)] = stable - each.offset
+    if not left_at:
+        return offsets
+    places = sorted(left_at, key=lambda place: (left_at[place], place))[:POSITIONS_MAX]
     read = await client.gather(_next_offset(client, topology, place, ends[place[0]][0]) for place in places)
-    found = dict(zip(places, read, strict=True))
-    return tuple(replace(each, next_offset=found.get(_place_of(each))) for each in offsets)
+    found = {place: offset for place, offset in zip(places, read, strict=True) if offset is not None}
+    return tuple(
+        replace(each, next_offset=found[place]) if (place := _place_of(each)) in found else each for each in offsets
+    )
 
 
 def _place_of(offset: GroupOffset) -> _Place:
     return (offset.topic, offset.partition), offset.offset
-
-
-def _left(place: _Place, ends: Ends) -> int:
-    """The number of offsets from a position to the last stable offset, where records wait behind that; else -1."""
-    stable, high_watermark = ends.get(place[0], (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
-    return stable - place[1] if UNKNOWN_OFFSET < stable < high_watermark and place[1] >= 0 else -1
 
 
 async def _next_offset(client: ClusterClient, topology: Topology, place: _Place, stable: int) -> int | None:

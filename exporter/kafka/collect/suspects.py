@@ -58,7 +58,7 @@ async def find_impact(
     if impact is not None:
         of_held = {examined.partition(i): (int(ends[i, 0]), int(ends[i, 1])) for i in np.flatnonzero(holds).tolist()}
         offsets = await with_next_offsets(client, examined.topology, impact.offsets, of_held)
-        impact = replace(impact, offsets=offsets)
+        impact = replace(impact, offsets=tuple(offsets))
     disk = await disk_space(client, examined.topology, held, now_ms, last_disk)
     return Effects(impact=impact, disk=disk, end_markers=markers)
 
