@@ -28,7 +28,7 @@ from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 PROGRAM: Final = "kafka-transaction-exporter"
 NAMES_MAX: Final = 5
 _UNSEEN: Final = "something open holds it on {}, which was not examined or has begun since: run it again"
-_BEGUN: Final = "It stands at a transaction that has just begun, which is normal"
+_BEGUN: Final = "It stands at a transaction that has just begun, which is normal."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,27 +120,24 @@ def about_group(
         if position.is_held and partition in rows
     ]
     holds += [Hold(row=rows[home]) for home in [home_of(evaluation, group)] if is_pending and home in rows]
-    unread = tuple(_unread(evaluation, positions))
+    unknown = list(_unread(evaluation, positions))
     moved = [name for name, position in positions.items() if position.is_held and name not in rows]
     partitions, open_ = evaluation.snapshot.partitions, evaluation.snapshot.open_transactions
     had_one = {partitions.name(row) for row in set(open_.partition_row.tolist())}
     unseen = [f"{topic}-{partition}" for topic, partition in moved if (topic, partition) in had_one]
+    # Where nothing was open when the partition was read, it is young.
+    is_young = moved and not unseen and not unknown
+    if unseen:
+        unknown.append(_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX)))
+    if not positions and not holds:
+        unknown.append("it has committed no offset to Kafka, so where it stands cannot be seen")
     return Answer(
         subject=f"group {group}",
         holds=_worst_first(holds),
         partitions=len(positions),
         lag=sum(position.lag for position in positions.values()),
-        unknown=(
-            *unread,
-            *([_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX))] if unseen else ()),
-            *(
-                ()
-                if positions or holds
-                else ("it has committed no offset to Kafka, so where it stands cannot be seen",)
-            ),
-        ),
-        # Where nothing was open when the partition was read, it is young.
-        aside=f"{_BEGUN}." if moved and not unseen and not unread else "",
+        unknown=tuple(unknown),
+        aside=_BEGUN if is_young else "",
         has_moved=bool(unseen),
     )
 

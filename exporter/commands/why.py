@@ -159,9 +159,8 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
     async def question(client: ClusterClient) -> Answer:
         coordinator, positions = await committed_by(client, group)
         unknown: Sequence[str] = ()
-        if not positions:
-            await _must_exist(client, coordinator, group)
         if not positions:  # a share group commits none
+            await _must_exist(client, coordinator, group)
             try:
                 shared, unknown = await share_positions(client, coordinator, [group], None)
                 positions = {(offset.topic, offset.partition): offset.offset for offset in shared}
@@ -173,11 +172,12 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         pending = await pending_groups(client, coordinator, [group] if is_home_held else [], names)
         topology = await client.topology(tuple({topic for topic, _ in positions}))
         ends = await latest_offsets(client, {partition: topology.leader_of(*partition)[0] for partition in positions})
-        offsets = (GroupOffset(group=group, topic=of[0], partition=of[1], offset=at) for of, at in positions.items())
+        offsets = [
+            GroupOffset(group=group, topic=topic, partition=number, offset=offset)
+            for (topic, number), offset in sorted(positions.items())
+        ]
         at = {}
-        for each in sorted(
-            await with_next_offsets(client, topology, offsets, ends), key=lambda of: (of.topic, of.partition)
-        ):
+        for each in await with_next_offsets(client, topology, offsets, ends):
             partition = each.topic, each.partition
             stable, high_watermark = ends[partition]
             at[partition] = GroupPosition(

@@ -98,10 +98,9 @@ def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: in
 
 def _sentence(snapshot: Snapshot, pre: Preconditions, findings: Iterable[Finding], readable: int, visible: int) -> str:
     noun = "included topic" if snapshot.partitions.excluded_count else "visible topic"
-    own = "" if {OFFSETS_TOPIC, STATE_TOPIC}.isdisjoint(snapshot.partitions.topics) else " (with Kafka's own)"
-    where = (
-        f"{_all_of(visible, noun) if readable == visible else f'{readable:,} of {humanize_count(visible, noun)}'}{own}"
-    )
+    where = _all_of(visible, noun) if readable == visible else f"{readable:,} of {humanize_count(visible, noun)}"
+    if not {OFFSETS_TOPIC, STATE_TOPIC}.isdisjoint(snapshot.partitions.topics):
+        where += " (with Kafka's own)"
     missing = missing_checks(findings)
     more = f" Missing: {', '.join(missing)}." if missing else ""
     failed = sum(proof.failure is not None for proof in pre.state_partitions)

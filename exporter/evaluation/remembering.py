@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,11 +67,10 @@ def remember(
 
 
 def remembered_silences(
-    snapshot: Snapshot, memory: Memory, journal: Journal, evidence: Iterable[Evidence], silent_ms: Iterable[int]
+    snapshot: Snapshot, memory: Memory, journal: Journal, evidence: Sequence[Evidence], silent_ms: Iterable[int]
 ) -> Silences:
     """Returns the silences of all owners; `silent_ms` has the present one of each examined transaction."""
     builder = SilencesBuilder(memory.silences if memory.is_of(snapshot) else NO_SILENCES)
-    evidence = tuple(evidence)
     seen, now_ms = set(), snapshot.cluster_time_ms
     for each, present_ms in zip(evidence, silent_ms, strict=False):
         transaction, name = each.transaction, each.transactional_id
@@ -113,9 +112,7 @@ def _end_absent(builder: SilencesBuilder, snapshot: Snapshot, journal: Journal, 
         if row is None:  # the topic is gone
             builder.forget(name)
         elif snapshot.partitions.was_read[row]:
-            builder.end(name, snapshot.cluster_time_ms, was_aborted=_was_aborted(journal, latest))
-            if len(builder.latest_ended(name)) == 1:  # it may be used once; its prefix remembers it
-                builder.forget(name)
+            builder.leave(name, snapshot.cluster_time_ms, was_aborted=_was_aborted(journal, latest))
 
 
 def _was_aborted(journal: Journal, latest: OwnerSilences) -> bool:

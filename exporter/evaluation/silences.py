@@ -73,10 +73,10 @@ class Silences:
         if transactional_id is None:
             return None
         own = self.of_ids.get(transactional_id)
-        if own is not None and len(own.ended) >= TRANSACTIONS_MIN:
-            return sorted(own.ended)[-2]
-        others = self.of_prefixes.get(prefix_of(transactional_id), ())
-        return sorted(others)[-2] if len(others) >= TRANSACTIONS_MIN else None
+        ended = () if own is None else own.ended
+        if len(ended) < TRANSACTIONS_MIN:
+            ended = self.of_prefixes.get(prefix_of(transactional_id), ())
+        return sorted(ended)[-2] if len(ended) >= TRANSACTIONS_MIN else None
 
     def ended_by_write_ms(self, transactional_id: str | None) -> int:
         """The longest silence in the present transaction of this id that a write has ended; 0 without one."""
@@ -97,10 +97,6 @@ class SilencesBuilder:
         """The latest transaction of an id."""
         return self._of_ids.get(name)
 
-    def latest_ended(self, name: str) -> tuple[int, ...]:
-        """The silences in the ended transactions of an id."""
-        return self._of_ids[name].ended
-
     def still_open(self) -> tuple[tuple[str, OwnerSilences], ...]:
         """The ids whose latest transaction is open, as far as is known by now."""
         return tuple((name, each) for name, each in self._of_ids.items() if each.is_open)
@@ -118,6 +114,12 @@ class SilencesBuilder:
         if ended:
             prefix = prefix_of(name)
             self._of_prefixes[prefix] = (*self._of_prefixes.pop(prefix, ()), *ended)[-TRANSACTIONS_MAX:]
+
+    def leave(self, name: str, at_ms: int, *, was_aborted: bool) -> None:
+        """Ends the latest transaction of an id that has no other one. One that was used once only its prefix remembers."""
+        self.end(name, at_ms, was_aborted=was_aborted)
+        if len(self._of_ids[name].ended) == 1:
+            self.forget(name)
 
     def forget(self, name: str) -> None:
         """Forgets an id and learns nothing from it."""
