@@ -74,7 +74,7 @@ def test_a_terminal_says_its_width_and_a_pipe_has_none() -> None:
     ],
 )
 def test_a_long_line_continues_below_its_last_column(line: str, continued: str) -> None:
-    """With its own indentation, behind a bullet, below a column; a path or a command stays whole, to be copied."""
+    """It keeps its indentation, bullet or column; a path or a command stays whole, to be copied."""
     width = 18
     assert fit(line, width) == continued
     assert fit(line, None) == line

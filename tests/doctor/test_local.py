@@ -1,4 +1,4 @@
-"""What the doctor says of this machine: it only looks, and leaves nothing behind."""
+"""The checks of this machine only look, and leave nothing behind."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ def test_neither_another_process_nor_another_cluster_knows_a_silence() -> None:
 
 
 def test_the_memory_of_silences_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that were seen last remain."""
+    """The ids that were seen last remain."""
     monkeypatch.setattr(silences, "NAMES_MAX", 2)
     memory = Memory()
     for at, name in enumerate(("first", "second", "first", "third")):

@@ -72,11 +72,11 @@ class Reading:
         self._open: list[tuple[PlannedTransaction, int, int]] = []
         """(transaction, row, start offset) at `read_ms`."""
         self._active: dict[int, tuple[Seat, PlannedTransaction]] = {}
-        """By producer id, at `listed_ms`."""
+        """The transactions by producer id, at `listed_ms`."""
         self._oldest_ms: dict[int, int] = {}
-        """By row: time of the first record of the oldest transaction that is open at `ends_ms`."""
+        """The time of the first record of the oldest transaction that is open at `ends_ms`, by row."""
         self._readers: dict[int, tuple[Seat, Sequence[PlannedTransaction]]] = {}
-        """By row: the owner, with its transactions since the last commit of the group's position."""
+        """The owner by row, with its transactions since the last commit of the group's position."""
 
     def take(self, seat: Seat) -> None:
         """Reads the transactions of one owner."""
