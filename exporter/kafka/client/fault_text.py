@@ -106,7 +106,8 @@ def _tls_in_words(error: ssl.SSLError) -> str:
         if code in _OTHER_HOST:
             return f"its certificate is for another host: {error.verify_message}"
         return _VERIFICATION.get(code, f"its certificate cannot be verified: {error.verify_message}")
-    if isinstance(error, ssl.SSLEOFError):
+    # The same end of a connection: Python 3.11.2 raises the second, 3.11.7 the first.
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return (
             "it ends the connection during the TLS handshake, as a listener without TLS does: in that case set "
             "kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT"

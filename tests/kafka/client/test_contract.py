@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable
@@ -84,6 +85,14 @@ def test_foreign_exceptions_are_of_the_kinds_that_the_border_distinguishes(
 def test_a_fault_says_what_happened_and_not_which_class(error: Exception, words: str) -> None:
     """The number of a system's error is its text."""
     assert describe_error(error) == words
+
+
+@pytest.mark.parametrize("error", [ssl.SSLEOFError(8, "EOF"), ssl.SSLZeroReturnError(6, "closed (EOF)")], ids=type)
+def test_an_end_during_the_handshake_says_which_setting_is_probably_wrong(error: ssl.SSLError) -> None:
+    """Versions of Python raise different exceptions for the same end of the connection."""
+    assert describe_error(error).startswith(
+        "it ends the connection during the TLS handshake, as a listener without TLS does"
+    )
 
 
 def parser_with_one_request() -> tuple[ResponseParser, int]:
