@@ -283,7 +283,7 @@ def partitions_read() -> Json:
     partitions = series("kafka_transaction_exporter_partitions")
     return graph(
         "Partitions by result",
-        "Read, not authorized for lack of READ, unavailable, or excluded by scan.topics.",
+        "Read, known by their offsets alone for lack of READ, not authorized, unavailable, or excluded by scan.topics.",
         {"{{answer}}": f"sum by (answer) ({partitions})"},
         shade=Shade.UNKNOWN,
         unit="short",
@@ -291,6 +291,7 @@ def partitions_read() -> Json:
         stacked=True,
         overrides=[
             drawn("^read$", {"color": fixed("blue")}),
+            drawn("^by_offsets$", {"color": fixed("light-blue")}),
             drawn("^unauthorized$", {"color": fixed("dark-purple")}),
             drawn("^unavailable$", {"color": fixed("purple")}),
             drawn("^excluded$", {"color": fixed("text")}),

@@ -24,7 +24,7 @@ helm test transactions --namespace kafka --logs
 ```
 
 The second command runs `doctor`, and fails with the reason if the exporter is not authorized to read the whole cluster. It
-needs READ on every topic, DESCRIBE on every transactional id and on the cluster, and some optional grants:
+needs DESCRIBE on every topic, on every transactional id and on the cluster; READ on the topics and others are optional:
 [Minimum ACLs]({PROJECT}#minimum-acls).
 
 TLS and SASL, Strimzi, the selectors of kube-prometheus-stack, several clusters, upgrades, and the tests of the chart are in

@@ -64,7 +64,7 @@ def _broker_down(cluster: FakeCluster) -> None:
 
 
 def _read_refused(cluster: FakeCluster) -> None:
-    cluster.model.unreadable_topics = {"lively"}
+    cluster.model.unreadable_topics = {"hung", "lively"}
 
 
 def _topic_hidden(cluster: FakeCluster) -> None:
@@ -169,7 +169,7 @@ def words_without(fact: Fact) -> Words:
     ):
         evaluation = _evaluated(collector, search_logs=True)
     coverage = "complete" if evaluation.snapshot.is_complete else "incomplete"
-    row = next((row for row in evaluation.suspects if row.key[:3] == UNKNOWN), None)
+    row = next((row for row in evaluation.suspects if _is_wanted(row)), None)
     return Words(doctor, page, coverage, _verdict(row), _plan(row))
 
 
@@ -210,6 +210,11 @@ def _calm_words(collector: Collector) -> tuple[str, str]:
     summary = summarize(evaluation, status)
     colour = "green" if summary.level is Severity.GOOD else "not green"
     return diagnosis.provable.value, f"{colour}: {summary.title.replace('15 partitions', 'N partitions')}"
+
+
+def _is_wanted(row: TransactionRow) -> bool:
+    """The hang of an unknown id; or what offsets show of its partition."""
+    return row.key[:3] == UNKNOWN or (row.key[:2] == UNKNOWN[:2] and not row.has_producer)
 
 
 def _verdict(row: TransactionRow | None) -> str:

@@ -118,17 +118,6 @@
           |||,
         },
         {
-          "record": "instance:kafka_transaction_exporter_coverage_complete_where_authorized:fresh",
-          "expr": |||
-            (
-              kafka_transaction_exporter_coverage_complete_where_authorized
-              or kafka_transaction_exporter_coverage_complete
-            )
-            * ignoring (cluster_id) group_left (cluster_id)
-              instance:kafka_transaction_exporter_cluster_info:fresh
-          |||,
-        },
-        {
           "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
           "expr": |||
             transaction:kafka_suspect_transaction_start_timestamp_seconds:age
@@ -277,7 +266,7 @@
         {
           "record": "instance:kafka_transaction_exporter_partitions:responding",
           "expr": |||
-            sum without (answer) (instance:kafka_transaction_exporter_partitions:fresh{answer=~"read|unauthorized"})
+            sum without (answer) (instance:kafka_transaction_exporter_partitions:fresh{answer=~"read|by_offsets"})
           |||,
         },
         {
@@ -1089,7 +1078,7 @@
               "alert": "KafkaTransactionExporterPartlyBlind",
               "expr": |||
                 min without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  instance:kafka_transaction_exporter_coverage_complete_where_authorized:fresh
+                  instance:kafka_transaction_exporter_coverage_complete:fresh
                 )
                 == 0
                 unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
@@ -1151,7 +1140,7 @@
                     < %(read_ratio)s # threshold: read_ratio
                 )
                 unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
-                  (instance:kafka_transaction_exporter_coverage_complete_where_authorized:fresh == 0)
+                  (instance:kafka_transaction_exporter_coverage_complete:fresh == 0)
               ||| % $._config.thresholds,
               "for": "15m",
               "keep_firing_for": "5m",
@@ -1164,27 +1153,6 @@
                 "summary": "The transaction exporter reads less of its Kafka cluster than it did within the last day.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the topics or partitions that were read within the last day are read now. Where nobody deleted topics, hangs in the others are not seen.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterReadsLess.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
-            },
-            {
-              "alert": "KafkaTransactionExporterPartlyBlind",
-              "expr": |||
-                max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  instance:kafka_transaction_exporter_partitions:fresh{answer="unauthorized"}
-                )
-                > 0
-              |||,
-              "for": "5m",
-              "keep_firing_for": "10m",
-              "labels": {
-                "severity": "warning",
-                "reason": "ExporterPartitionsUnauthorized",
-                "component": "kafka-transaction-exporter",
-              },
-              "annotations": {
-                "summary": "The transaction exporter is not authorized to read some Kafka partitions.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} partitions are not authorized for DescribeProducers: the exporter's principal lacks READ on their topics. Hangs there are not seen.",
-                "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterPartitionsUnauthorized.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {

@@ -191,8 +191,8 @@ def home_of(evaluation: Evaluation, group: str) -> TopicPartition:
 
 def _unread(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Iterator[str]:
     """Says which of these partitions were not read, or are not there."""
-    was_read = dict(zip(names_of(evaluation), evaluation.snapshot.partitions.was_read.tolist(), strict=True))
-    unread = [f"{topic}-{partition}" for topic, partition in wanted if not was_read.get((topic, partition), False)]
+    is_covered = dict(zip(names_of(evaluation), evaluation.snapshot.partitions.is_covered.tolist(), strict=True))
+    unread = [f"{topic}-{partition}" for topic, partition in wanted if not is_covered.get((topic, partition), False)]
     if unread:
         yield f"{humanize_names(unread, shown_max=NAMES_MAX)} could not be read, or is not visible"
 

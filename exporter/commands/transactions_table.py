@@ -43,6 +43,7 @@ def render_tables(
             "cluster": name,
             **transaction(row),
             "open_for": _open_for(row),
+            **({} if row.has_producer else {"producer_id": None, "producer_epoch": None}),
             "below": tuple(_below(row, evaluation.snapshot.cluster_time_ms)),
         }
         for name, evaluation, rows in found
@@ -75,10 +76,13 @@ def summary(evaluation: Evaluation, rows: Sequence[TransactionRow] = ()) -> str:
     """Returns a sentence about the partitions read, and the open transactions."""
     snapshot = evaluation.snapshot
     partitions = snapshot.partitions
-    read = int(np.count_nonzero(partitions.was_read))
+    read = int(np.count_nonzero(partitions.is_covered))
     took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
     excluded = partitions.excluded_count
-    aside = f" ({excluded:,} excluded)" if excluded else ""
+    by_offsets = partitions.by_offsets_count
+    notes = [f"{by_offsets:,} by offsets alone"] if by_offsets else []
+    notes += [f"{excluded:,} excluded"] if excluded else []
+    aside = f" ({', '.join(notes)})" if notes else ""
     wanted = humanize_count(partitions.included_count, "partition")
     return (
         f"Cluster {snapshot.cluster_id}: {read} of {wanted} read{aside} in {took}, "

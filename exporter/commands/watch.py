@@ -35,7 +35,7 @@ class HangEndings:
         """Takes in the next cycle. A hang on a partition that it did not read is still open as far as known."""
         open_now = {evidence.key for evidence in evaluation.evidence}
         partitions = evaluation.snapshot.partitions
-        for key in [key for key in self._open if key not in open_now and partitions.is_read(key.topic, key.partition)]:
+        for key in [key for key in self._open if key not in open_now and partitions.shows(key)]:
             row = self._open.pop(key)
             age = humanize_duration(evaluation.snapshot.cluster_time_ms - row.start_ms)
             self.sentences.append(

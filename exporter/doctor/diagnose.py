@@ -9,7 +9,7 @@ from exporter.doctor.acls import of_acls, of_groups
 from exporter.doctor.brokers import of_brokers, of_clock, of_settings
 from exporter.doctor.coordinators import of_coordinators, of_ids, of_state_topic
 from exporter.doctor.findings import Diagnosis, Finding, FindingLevel, missing_checks
-from exporter.doctor.topics import of_unread, of_visible_topics, topics_of
+from exporter.doctor.topics import by_offsets, of_topics_by_offsets, of_unread, of_visible_topics, topics_of
 from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import OFFSETS_TOPIC, STATE_TOPIC, IdVisibility, Preconditions, Provable, Snapshot, StateTopic
 from exporter.snapshot.proof import FAILURES_IN_WORDS
@@ -31,6 +31,7 @@ def diagnose(
         *of_acls(pre),
         *of_visible_topics(snapshot, pre),
         *of_unread(snapshot, pre, unread),
+        *of_topics_by_offsets(snapshot, pre),
         of_state_topic(pre),
         *of_coordinators(pre),
         of_ids(pre),
@@ -101,6 +102,9 @@ def _sentence(snapshot: Snapshot, pre: Preconditions, findings: Iterable[Finding
     where = _all_of(visible, noun) if readable == visible else f"{readable:,} of {humanize_count(visible, noun)}"
     if not {OFFSETS_TOPIC, STATE_TOPIC}.isdisjoint(snapshot.partitions.topics):
         where += " (with Kafka's own)"
+    offsets_alone = len(by_offsets(snapshot))
+    if offsets_alone:
+        where += f", on {offsets_alone:,} by offsets alone"
     missing = missing_checks(findings)
     more = f" Missing: {', '.join(missing)}." if missing else ""
     failed = sum(proof.failure is not None for proof in pre.state_partitions)

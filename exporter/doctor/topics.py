@@ -12,7 +12,7 @@ from exporter.doctor.acls import denials, hiding
 from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.patterns import is_matched, meant_by_glob
-from exporter.snapshot import STATE_TOPIC, PartitionResult, Preconditions, Resource, Snapshot
+from exporter.snapshot import STATE_TOPIC, DenyRule, PartitionResult, Preconditions, Resource, Snapshot
 
 _GRANTS_BY_NAME_MAX = 20
 """Topics with a grant of their own; for more a grant on `*` is shown."""
@@ -83,6 +83,43 @@ def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:
             )
 
 
+def by_offsets(snapshot: Snapshot) -> tuple[str, ...]:
+    """Returns the topics with partitions of which only the offsets are known."""
+    partitions = snapshot.partitions
+    index = np.unique(partitions.topic[partitions.answer == int(PartitionResult.BY_OFFSETS)])
+    return tuple(partitions.topics[topic] for topic in index.tolist())
+
+
+def of_topics_by_offsets(snapshot: Snapshot, pre: Preconditions) -> Iterable[Finding]:
+    """Finds topics without READ: a hang is proved there, once no active transaction may own it."""
+    names, partitions = by_offsets(snapshot), snapshot.partitions
+    if not names:
+        return
+    rows = np.flatnonzero(partitions.answer == int(PartitionResult.BY_OFFSETS))
+    reasons = {partitions.reasons[reason] for reason in np.unique(partitions.reason[rows]).tolist()}
+    is_refused = not reasons.isdisjoint(NOT_AUTHORIZED)
+    denied, lacking = _denied_and_lacking(pre, names) if is_refused else ((), ())
+    needs = "without READ" if is_refused else "brokers do not offer DescribeProducers"
+    yield Finding(
+        check="partitions",
+        level=FindingLevel.LIMITED,
+        result=f"known by their offsets alone, {needs}: {humanize_names(names, shown_max=NAMED_MAX)}",
+        consequence="a hang there is proved once the transactions beside it have completed; its producer stays unknown",
+        grants=_read(lacking),
+        denied_by=denied,
+    )
+
+
+def _denied_and_lacking(pre: Preconditions, names: Sequence[str]) -> tuple[tuple[DenyRule, ...], tuple[str, ...]]:
+    denied = tuple(dict.fromkeys(rule for name in names for rule in denials(pre, Resource.TOPIC, name)))
+    return denied, tuple(name for name in names if not denials(pre, Resource.TOPIC, name))
+
+
+def _read(lacking: tuple[str, ...]) -> tuple[Grant, ...]:
+    listed = lacking if len(lacking) <= _GRANTS_BY_NAME_MAX else ("*",)
+    return (Grant(operation="Read", resource=Resource.TOPIC, names=listed),) if lacking else ()
+
+
 def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) -> Iterable[Finding]:
     refused = [topic for topic in unread if topic.reason in NOT_AUTHORIZED]
     excluded = snapshot.partitions.excluded_count
@@ -91,19 +128,17 @@ def of_unread(snapshot: Snapshot, pre: Preconditions, unread: Sequence[Unread]) 
         is_all = excluded == len(snapshot.partitions)
         yield Finding(check="partitions", level=FindingLevel.MISSING if is_all else FindingLevel.OK, result=result)
     included = snapshot.partitions.included_count
-    if included and not unread:
+    if included and not unread and not snapshot.partitions.by_offsets_count:
         yield ok("partitions", f"{humanize_count(included, 'partition')}, all read")
     if refused:
         names = [topic.topic for topic in refused]
-        denied = tuple(dict.fromkeys(rule for name in names for rule in denials(pre, Resource.TOPIC, name)))
-        lacking = tuple(name for name in names if not denials(pre, Resource.TOPIC, name))
-        listed = lacking if len(lacking) <= _GRANTS_BY_NAME_MAX else ("*",)
+        denied, lacking = _denied_and_lacking(pre, names)
         yield Finding(
             check="partitions",
             level=FindingLevel.MISSING,
             result=f"not authorized to read {humanize_names(names, shown_max=NAMED_MAX)}: needs READ",
             consequence="transactions on them are not seen",
-            grants=(Grant(operation="Read", resource=Resource.TOPIC, names=listed),) if lacking else (),
+            grants=_read(lacking),
             denied_by=denied,
         )
     others: dict[str, list[Unread]] = {}

@@ -47,9 +47,9 @@ def remembered_bytes(
             seen[key] = estimate(known.get(key), replica, disk.at_ms, key.start_offset, high_watermark)
         elif key in known:
             seen[key] = known[key]
-    was_read = partitions.was_read
+    is_covered = partitions.is_covered
     for key, before in known.items():
-        if key not in seen and (at := partitions.row(key.topic, key.partition)) is not None and not was_read[at]:
+        if key not in seen and (at := partitions.row(key.topic, key.partition)) is not None and not is_covered[at]:
             seen[key] = before
     return seen
 

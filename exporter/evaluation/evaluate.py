@@ -17,7 +17,7 @@ from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
 from exporter.evaluation.owner import silent_ms
 from exporter.evaluation.remembering import facts_of_others, remember, remembered_silences
-from exporter.evaluation.rules import verdict_of
+from exporter.evaluation.rules import offset_facts, verdict_of
 from exporter.evaluation.start import start_of, starts_without_evidence
 from exporter.evaluation.stuck import remembered_completing, stuck_transactions
 from exporter.evaluation.table import transaction_row
@@ -82,6 +82,7 @@ def evaluate(
         policy=policy,
         memory=replace(
             remember(snapshot, memory, join.keys, zip(evidence, verdicts, starts, strict=True), others),
+            offsets={e.key: offset_facts(e) for e in evidence if e.held_offset is not None},
             blocked=remembered_groups(snapshot, [*suspect_rows, *holding_rows], memory, blocked),
             completing=remembered_completing(snapshot, memory),
             held=seen,

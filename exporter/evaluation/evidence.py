@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporter.evaluation.memory import Memory, MemoryJoin, RememberedTransaction
+from exporter.evaluation.possible_owners import RememberedOffset
 from exporter.snapshot import (
     COMPLETING_STATES,
+    NO_PRODUCER_ID,
     STATE_TOPIC,
     ClockSource,
     CoordinatorProof,
     CoordinatorTransaction,
     EndMarker,
+    HeldOffset,
     IdVisibility,
     OpenTransactions,
     Ownership,
@@ -91,6 +94,12 @@ class Evidence:
     """Sequence number of the producer's last record on this partition."""
     silent_ms: int | None = None
     """Time for which this process has seen neither that nor the timestamp change; None without a monotonic clock."""
+    held_offset: HeldOffset | None = None
+    """Facts about one of which only the offset is known; None if its producer was read."""
+    remembered_offset: RememberedOffset | None = None
+    """Facts of earlier cycles about that offset."""
+    cluster_time_ms: int = 0
+    """Instant of the snapshot by the cluster's clock."""
 
     @property
     def state(self) -> TransactionState | None:
@@ -122,7 +131,8 @@ class Evidence:
 
 def gather(snapshot: Snapshot, memory: Memory, join: MemoryJoin, journal: Journal) -> Iterator[Evidence]:
     """The evidence of each examined transaction, in the order of the snapshot's rows."""
-    answers = _CoordinatorResponses(snapshot)
+    answers = _CoordinatorResponses(snapshot, snapshot.proof)
+    by_offsets = _CoordinatorResponses(snapshot, snapshot.offset_proof)
     open_ = snapshot.open_transactions
     last_reading = memory.last_reading if memory.is_of(snapshot) else None
     for row, key in enumerate(join.keys.those(slice(open_.examined_count)).rows()):
@@ -132,14 +142,19 @@ def gather(snapshot: Snapshot, memory: Memory, join: MemoryJoin, journal: Journa
         else:
             unseen_at_ms = remembered.not_open_at_ms
         logged = journal.producers.get(key.producer_id)
-        yield _evidence(snapshot, answers, open_, row, key, remembered, unseen_at_ms, logged)
+        held = open_.held_offsets[row] if open_.held_offsets else None
+        responses = answers if held is None else by_offsets
+        evidence = _evidence(snapshot, responses, open_, row, key, remembered, unseen_at_ms, logged)
+        if held is not None:
+            before = memory.offsets.get(key) if memory.is_of(snapshot) else None
+            evidence = replace(evidence, held_offset=held, remembered_offset=before, silent_ms=None)
+        yield evidence
 
 
 class _CoordinatorResponses:
     """The coordinators' responses by producer id: those of the proof are later, and count for unverified transactions."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        proof = snapshot.proof
+    def __init__(self, snapshot: Snapshot, proof: CoordinatorProof | None) -> None:
         self.proof = proof
         self._unclear = snapshot.unclear_producer_ids
         self.listed: Mapping[int, CoordinatorTransaction] = {t.producer_id: t for t in snapshot.transactions}
@@ -154,6 +169,8 @@ class _CoordinatorResponses:
         return self.listed.get(producer_id)
 
     def is_unclear(self, producer_id: int, *, was_asked: bool) -> bool:
+        if producer_id == NO_PRODUCER_ID:  # any of them may be its producer
+            return self.proof is not None and bool(self.proof.unclear_producer_ids)
         if self.proof is not None and (was_asked or producer_id in self.proved):
             return producer_id in self.proof.unclear_producer_ids
         return producer_id in self._unclear
@@ -216,6 +233,7 @@ def _evidence(
         logged=logged,
         last_sequence=int(open_.last_sequence[row]),
         silent_ms=_silent_ms(open_, row, remembered, snapshot.monotonic_ms),
+        cluster_time_ms=now,
     )
 
 

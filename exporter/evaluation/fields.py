@@ -64,8 +64,18 @@ def _without(reasons: Mapping[Output, str], *present: Output) -> Mapping[Output,
 FIELDS: Final = (
     Field(name="topic", kind=ColumnType.TEXT, meaning="the partition's topic"),
     Field(name="partition", kind=ColumnType.INTEGER, meaning="the partition's number"),
-    Field(name="producer_id", kind=ColumnType.LONG, meaning="producer id of the open transaction"),
-    Field(name="producer_epoch", kind=ColumnType.INTEGER, meaning="producer epoch of its records on this partition"),
+    Field(
+        name="producer_id",
+        kind=ColumnType.LONG,
+        meaning="producer id of the open transaction; -1 where only its offset is known (DESCRIBE without READ)",
+        minimum=-1,
+    ),
+    Field(
+        name="producer_epoch",
+        kind=ColumnType.INTEGER,
+        meaning="producer epoch of its records on this partition; -1 likewise",
+        minimum=-1,
+    ),
     Field(
         name="coordinator_epoch",
         is_new_in_history=True,

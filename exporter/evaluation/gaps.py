@@ -35,18 +35,22 @@ def _unread_partitions(snapshot: Snapshot) -> list[str]:
 
 def _unproved(snapshot: Snapshot) -> list[str]:
     """Gaps in the proof of suspects."""
-    proof, open_ = snapshot.proof, snapshot.open_transactions
+    open_ = snapshot.open_transactions
     sentences = []
     if snapshot.unclear_producer_ids:
         sentences.append(f"{len(snapshot.unclear_producer_ids)} transactions were listed but not described")
     if snapshot.completing.left_out:
         sentences.append(f"{snapshot.completing.left_out} transactions that stay completing were not described")
-    if proof is not None and proof.failure is not None:
-        sentences.append(f"producers that no coordinator lists cannot be proved to hang: {_in_words(proof.failure)}")
-    sentences += [] if proof is None else _unanswered(proof)
+    for proof in snapshot.proofs:
+        if proof.failure is not None:
+            sentences.append(
+                f"producers that no coordinator lists cannot be proved to hang: {_in_words(proof.failure)}"
+            )
+        sentences += _unanswered(proof)
     unconfirmed = [
         f"the leader of {partition.topic}-{partition.partition} is not confirmed: {partition.why}"
-        for partition in (() if proof is None else proof.unconfirmed)
+        for proof in snapshot.proofs
+        for partition in proof.unconfirmed
     ]
     sentences += _first_of(unconfirmed, "more leaders are not confirmed")
     sentences += _first_of(_undecided(snapshot), "more reasons why overdue and stuck cannot be decided")

@@ -19,7 +19,9 @@ def last_reading(snapshot: Snapshot, memory: Memory) -> LastReading | None:
     partitions = snapshot.partitions
     # Transactions that were not examined are in the memory of this process only.
     open_ = snapshot.open_transactions
-    rows = np.union1d(np.flatnonzero(partitions.is_unread), open_.partition_row[open_.examined_count :])
+    # Offsets show the first open transaction of a partition only.
+    is_unread = partitions.is_unread | (partitions.answer == int(PartitionResult.BY_OFFSETS))
+    rows = np.union1d(np.flatnonzero(is_unread), open_.partition_row[open_.examined_count :])
     if snapshot.visibility.gaps or len(rows) > UNREAD_MAX:
         return before
     is_included = partitions.answer != int(PartitionResult.EXCLUDED)

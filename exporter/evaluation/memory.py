@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from exporter.evaluation.possible_owners import RememberedOffset
 from exporter.evaluation.silences import NO_SILENCES, Silences
 from exporter.snapshot import (
     NO_KEYS,
@@ -237,6 +238,8 @@ class Memory:
     """Transactions that a coordinator listed as completing in the last cycle."""
     held: Mapping[TransactionKey, RememberedBytes] = field(default_factory=lambda: MappingProxyType({}))
     """Bytes behind each transaction that holds the last stable offset, as far as they were measured."""
+    offsets: Mapping[TransactionKey, RememberedOffset] = field(default_factory=lambda: MappingProxyType({}))
+    """Facts about transactions of which only the offset is known; never carried over a restart."""
     silences: Silences = NO_SILENCES
     """The silences of owners; never carried over a restart."""
     last_reading: LastReading | None = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.humanize import as_sentence, humanize_duration
+from exporter.evaluation.humanize import as_sentence, humanize_duration, humanize_names
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.outcome import (
     decided_by_coordinator,
@@ -13,7 +15,7 @@ from exporter.evaluation.outcome import (
     outcome_of,
     what_hides_a_commit,
 )
-from exporter.evaluation.rules import is_marker_refused
+from exporter.evaluation.rules import is_marker_refused, owners_of
 from exporter.evaluation.verdicts import (
     InconclusiveReason,
     OutcomeEvidence,
@@ -100,6 +102,10 @@ _MISSING = {
         "a coordinator does not offer ListTransactions and DescribeTransactions, which needs Kafka 3.0 or later"
     ),
     InconclusiveReason.NOT_ASKED: "the exporter did not query the coordinators for a proof in this cycle",
+    InconclusiveReason.OWNER_UNKNOWN: (
+        "the producer of the open records is unknown without READ on the topic, and it may be that of an active "
+        "transaction{which}"
+    ),
     InconclusiveReason.NOT_EXAMINED: "more transactions are open than one cycle examines (scan.transactions_limit)",
 }
 
@@ -193,6 +199,8 @@ def waiting_groups(
 def sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:
     """The evidence for a verdict with its sources, for the operator to check; `missing` is the missing part of a proof."""
     here = f"{evidence.key.topic}-{evidence.key.partition}"
+    if missing is None and evidence.held_offset is not None:
+        return _offset_said(evidence, verdict, here)
     if missing is not None:
         return f"Unverified: {_MISSING[missing].format(which=_which(evidence, missing))}."
     if verdict is Verdict.REPLICA_DIVERGED:
@@ -220,11 +228,46 @@ def _which(evidence: Evidence, missing: InconclusiveReason) -> str:
     """The brokers, or the contradiction, in parentheses."""
     if missing is InconclusiveReason.LEADERSHIP_UNCONFIRMED and evidence.unconfirmed is not None:
         return f" ({evidence.unconfirmed})"
+    if missing is InconclusiveReason.OWNER_UNKNOWN:
+        return f" ({_named(owners_of(evidence))})"
     if missing is InconclusiveReason.REPLICA_UNREAD:
         return f" (broker {', '.join(map(str, evidence.silent_replicas))})"
     if missing is InconclusiveReason.REPLICA_UNAWARE:
         return f" (broker {', '.join(map(str, evidence.unaware_replicas))})"
     return ""
+
+
+def _offset_said(evidence: Evidence, verdict: Verdict, here: str) -> str:
+    """Says what offsets show of a transaction whose producer is unknown."""
+    stands = f"The last stable offset of {here} stands at {evidence.key.start_offset}"
+    unknown = "READ on the topic would show its producer"
+    owners = owners_of(evidence)
+    if not verdict.is_hanging:
+        may = f"; it may be held by {_named(owners)}" if owners else "; first seen in this cycle"
+        return f"{stands}{may}. {unknown}."
+    assert evidence.held_offset is not None
+    others = evidence.held_offset.active
+    but = (
+        f" but {_named(others)}: each producer has completed a transaction there since, and the offset still stands"
+        if others
+        else ""
+    )
+    return (
+        f"{stands}, below the high watermark, before and after the coordinators were queried. Every coordinator is loaded "
+        f"and visible, and none has an active transaction that includes {here}{but}. {unknown}."
+    )
+
+
+def _named(owners: Sequence[CoordinatorTransaction]) -> str:
+    """Names the first of these transactions."""
+    names = [
+        f"transactional id {owner.transactional_id!r} ({owner.state.value} at coordinator {owner.coordinator})"
+        for owner in owners
+    ]
+    return humanize_names(names, shown_max=_OWNERS_NAMED_MAX)
+
+
+_OWNERS_NAMED_MAX = 3
 
 
 def _former_name(evidence: Evidence) -> str:

@@ -24,6 +24,7 @@ from exporter.evaluation.start import OWNED, open_at_ms
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.snapshot import (
     ENDED_STATES,
+    NO_PRODUCER_ID,
     NULL,
     BoolColumn,
     Int64Column,
@@ -154,8 +155,10 @@ def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransaction
     if memory.cluster_id != snapshot.cluster_id:
         return before.those(np.zeros(len(before), dtype=np.bool_))
     row = _partition_rows(snapshot.partitions, before.identity)
-    is_read = row >= 0
-    is_read[is_read] = snapshot.partitions.was_read[row[is_read]]
+    is_read, partitions = row >= 0, snapshot.partitions
+    is_shown = partitions.was_read[row[is_read]]
+    is_shown |= (before.identity.producer_id[is_read] == NO_PRODUCER_ID) & partitions.is_covered[row[is_read]]
+    is_read[is_read] = is_shown
     gone = deleted_topics(snapshot, before.identity.topics)
     is_gone = np.array([topic in gone for topic in before.identity.topics], dtype=np.bool_)[before.identity.topic]
     last_seen_ms = before.last_seen_ms()
@@ -202,6 +205,8 @@ def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earlie
     before, transaction = evidence.remembered, evidence.transaction
     now_ms, took_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms
     coordinator_start_ms, (start_ms, start_source) = None, earliest
+    if evidence.held_offset is not None:
+        start_ms = start_source = None  # that of the transaction that may own it now
     if evidence.ownership in OWNED and transaction is not None:
         coordinator_start_ms = transaction.start_ms
     elif before is not None and before.producer_epoch == evidence.producer_epoch:

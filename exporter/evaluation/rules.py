@@ -7,10 +7,12 @@ A predicate uses one `Evidence` and nothing else; only `verdict_of` knows their 
 from __future__ import annotations
 
 from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.possible_owners import RememberedOffset, exclude, possible_owners
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
 from exporter.snapshot import (
     COMPLETING_STATES,
     TIMEOUT_MS_TWO_PHASE_COMMIT,
+    CoordinatorTransaction,
     IdVisibility,
     Ownership,
     SecondRead,
@@ -32,8 +34,11 @@ def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:  # noqa: C901 - a
     A transaction that the coordinator owns is never hanging, so that comes first. Two-phase commit comes before overdue,
     because it has no real timeout. A contradiction with the coordinator is hanging only with a complete proof, so missing
     parts come before the three kinds of hanging, which exclude each other. A diverged replica comes before those: an abort
-    could hide records that are committed on a follower.
+    could hide records that are committed on a follower. Of a transaction of which only the offset is known no coordinator
+    can say that it owns it.
     """
+    if evidence.held_offset is not None:
+        return _verdict_by_offsets(evidence, policy)
     if is_prepared_two_phase_commit(evidence):
         return Verdict.PREPARED_TWO_PHASE_COMMIT
     if is_overdue_at_coordinator(evidence, policy):
@@ -55,6 +60,43 @@ def verdict_of(evidence: Evidence, policy: Policy) -> Verdict:  # noqa: C901 - a
     if is_hanging_no_transactional_id(evidence):
         return Verdict.HANGING_NO_TRANSACTIONAL_ID
     return Verdict.INCONCLUSIVE
+
+
+def _verdict_by_offsets(evidence: Evidence, policy: Policy) -> Verdict:
+    if may_be_live(evidence, policy):
+        return Verdict.OPEN_WITHIN_TIMEOUT
+    return Verdict.HANGING_BY_OFFSETS if missing_proof(evidence, policy) is None else Verdict.INCONCLUSIVE
+
+
+def may_be_live(evidence: Evidence, policy: Policy) -> bool:
+    """First seen in this cycle, or a transaction within its time-out may own it, and no proof has ever excluded all."""
+    if evidence.second_read is SecondRead.NOT_ASKED and not evidence.was_seen_before:
+        return True
+    offset = offset_facts(evidence)
+    is_any_live = any(not _is_owner_overdue(owner, evidence, policy) for owner in owners_of(evidence))
+    return is_any_live and not offset.was_proved
+
+
+def offset_facts(evidence: Evidence) -> RememberedOffset:
+    """Returns what is known of an offset after this cycle. Only a whole proof adds to it: former coordinators know less."""
+    held, before = evidence.held_offset, evidence.remembered_offset
+    assert held is not None
+    if _missing_by_coordinators(evidence) is None:
+        return exclude(held, before)
+    is_of_epoch = before is not None and before.leader_epoch == held.leader_epoch
+    return before if before is not None and is_of_epoch else RememberedOffset(leader_epoch=held.leader_epoch)
+
+
+def owners_of(evidence: Evidence) -> tuple[CoordinatorTransaction, ...]:
+    """Returns the active transactions that may own a transaction of which only the offset is known."""
+    assert evidence.held_offset is not None
+    return possible_owners(evidence.held_offset, offset_facts(evidence))
+
+
+def _is_owner_overdue(owner: CoordinatorTransaction, evidence: Evidence, policy: Policy) -> bool:
+    if owner.start_ms is None or owner.timeout_ms == TIMEOUT_MS_TWO_PHASE_COMMIT:
+        return False
+    return evidence.cluster_time_ms - owner.start_ms > owner.timeout_ms + policy.overdue_slack_ms
 
 
 def is_prepared_two_phase_commit(evidence: Evidence) -> bool:
@@ -184,6 +226,13 @@ def missing_proof(evidence: Evidence, policy: Policy) -> InconclusiveReason | No
         return InconclusiveReason.UNKNOWN_STATE
     if evidence.ownership not in _CONTRADICTIONS:
         return InconclusiveReason.ID_LISTED_NOT_DESCRIBED
+    missing = _missing_by_coordinators(evidence)
+    if missing is None and evidence.held_offset is not None and owners_of(evidence):
+        return InconclusiveReason.OWNER_UNKNOWN
+    return missing
+
+
+def _missing_by_coordinators(evidence: Evidence) -> InconclusiveReason | None:
     if not evidence.was_asked:
         return InconclusiveReason.NOT_ASKED
     if evidence.proof_failure is not None:
@@ -223,5 +272,7 @@ def _missing_on_ids(evidence: Evidence) -> InconclusiveReason | None:
 
 def _rests_on_partitions(evidence: Evidence) -> bool:
     """True if a description without the partition is evidence against the transaction."""
+    if evidence.held_offset is not None:
+        return True
     transaction = evidence.transaction
     return transaction is not None and transaction.is_active

@@ -6,6 +6,7 @@ import numpy as np
 
 from exporter.evaluation.evidence import CLOCKS_AGREE_WITHIN_MS, Evidence
 from exporter.evaluation.memory import Facts
+from exporter.evaluation.rules import owners_of
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.snapshot import NULL, Int8Column, Int64Column, Ownership
 
@@ -21,6 +22,8 @@ def start_of(evidence: Evidence, verdict: Verdict, now_ms: int) -> tuple[int, St
     transaction is open: what is known in this cycle, what was known in an earlier one, or the first cycle with it.
     """
     transaction, before = evidence.transaction, evidence.remembered
+    if evidence.held_offset is not None:
+        return _start_by_offsets(evidence, verdict, open_at_ms(evidence, now_ms))
     if evidence.ownership in OWNED and transaction is not None and transaction.start_ms is not None:
         return transaction.start_ms, StartSource.COORDINATOR
     start = _start_in_this_cycle(evidence, verdict, now_ms)
@@ -28,6 +31,13 @@ def start_of(evidence: Evidence, verdict: Verdict, now_ms: int) -> tuple[int, St
         return start
     earlier = _not_before(before.start_ms, StartSource(before.start_source), evidence)
     return earlier if earlier[0] < start[0] else start
+
+
+def _start_by_offsets(evidence: Evidence, verdict: Verdict, open_ms: int) -> tuple[int, StartSource]:
+    """The earliest start of those that may own it; of a hang the first cycle with it."""
+    owners = () if verdict.is_hanging else owners_of(evidence)
+    start_ms = min((owner.start_ms for owner in owners if owner.start_ms is not None), default=open_ms)
+    return (start_ms, StartSource.COORDINATOR) if start_ms < open_ms else (open_ms, StartSource.FIRST_SEEN)
 
 
 def _not_before(start_ms: int, source: StartSource, evidence: Evidence) -> tuple[int, StartSource]:

@@ -14,6 +14,7 @@ from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.snapshot import (
+    NO_PRODUCER_ID,
     BoolColumn,
     Int8Column,
     Int32Column,
@@ -52,6 +53,7 @@ class Verdict(IntEnum):
     HANGING_STALE_EPOCH = VerdictKind.HANGING
     HANGING_NO_TRANSACTIONAL_ID = VerdictKind.HANGING
     HANGING_NOT_IN_TRANSACTION = VerdictKind.HANGING
+    HANGING_BY_OFFSETS = VerdictKind.HANGING
     REPLICA_DIVERGED = VerdictKind.SUSPECT
     STUCK_COMPLETING = VerdictKind.SUSPECT
     OVERDUE_AT_COORDINATOR = VerdictKind.SUSPECT
@@ -133,6 +135,7 @@ class InconclusiveReason(Enum):
     TRANSACTIONS_NOT_OFFERED = "transactions_not_offered"
     NOT_ASKED = "not_asked"
     NOT_EXAMINED = "not_examined"
+    OWNER_UNKNOWN = "owner_unknown"
 
 
 class OutcomeEvidence(Enum):
@@ -288,6 +291,11 @@ class TransactionRow:
     inconclusive_reason: InconclusiveReason | None
     reason: str
     """A sentence with the evidence and its sources, for the operator to check."""
+
+    @property
+    def has_producer(self) -> bool:
+        """False if only the offset of the transaction is known."""
+        return self.producer_id != NO_PRODUCER_ID
 
     @property
     def is_older_than_seen(self) -> bool:

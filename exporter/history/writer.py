@@ -300,7 +300,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
 def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str, Any]:
     snapshot = evaluation.snapshot
     count = int(np.count_nonzero(snapshot.partitions.is_unread))
-    is_unread = ~snapshot.partitions.was_read
+    is_unread = ~snapshot.partitions.is_covered
     # Excluded partitions, and those with transactions that were not examined, have no observations: without this their
     # transactions would look closed.
     open_ = snapshot.open_transactions
@@ -314,7 +314,7 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
         "writer": [writer],
         "exporter_version": [__version__],
         "open_transactions": [evaluation.open_count],
-        "partitions_read": [int(np.count_nonzero(snapshot.partitions.was_read))],
+        "partitions_read": [int(np.count_nonzero(snapshot.partitions.is_covered))],
         "partitions_unread": [count],
         "unread": [unread],
         "brokers_failed": [sum(broker.failure is not None for broker in snapshot.brokers)],

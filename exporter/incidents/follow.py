@@ -175,7 +175,7 @@ def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Inc
         if key.topic in evaluation.snapshot.visibility.hidden_topics or not evaluation.snapshot.is_complete:
             return before, []
         sentence = f"partition {before.name} does not exist any more"
-    elif not partitions.is_read(key.topic, key.partition) or _is_unexamined(key, evaluation):
+    elif not partitions.shows(key) or _is_unexamined(key, evaluation):
         return before, []
     else:
         sentence = f"{before.name}: the transaction from offset {key.start_offset} is no longer open"

@@ -14,6 +14,7 @@ from exporter.kafka.state_partitions import StateLeaders, claim_of, probe, state
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import (
+    ACTIVE_STATES,
     CoordinatorProof,
     CoordinatorTransaction,
     IdVisibility,
@@ -23,22 +24,28 @@ from exporter.snapshot import (
 
 
 async def prove(
-    client: ClusterClient, topology: Topology, *, producer_ids: Collection[int], topics: Collection[str]
+    client: ClusterClient, topology: Topology, *, producer_ids: Collection[int] | None, topics: Collection[str]
 ) -> CoordinatorProof:
     """Queries in an order that makes the responses evidence: probes, listing, descriptions, probes again.
 
-    `producer_ids` and `topics` are those of unverified transactions. Their partitions must have been read before this, and
-    must be read again after it; then the leaders of the state partitions must be confirmed.
+    `producer_ids` and `topics` are those of unverified transactions; without `producer_ids` every active transaction is
+    described. Their partitions must have been read before this, and must be read again after it; then the leaders of the
+    state partitions must be confirmed.
     """
     before = await state_leaders(client, topology)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
     visible_before = await id_visibility(client, brokers)
     probes_before = await probe(client, before.leaders)
-    listings = await list_transactions(client, brokers, states=(), producer_ids=producer_ids)
-    listed = [transaction for response in listings for transaction in response.of_producers(producer_ids)]
+    if producer_ids is None:
+        listings = await list_transactions(client, brokers)
+        listed = [transaction for response in listings for transaction in response.in_states(ACTIVE_STATES)]
+    else:
+        listings = await list_transactions(client, brokers, states=(), producer_ids=producer_ids)
+        listed = [transaction for response in listings for transaction in response.of_producers(producer_ids)]
+    beyond = frozenset(transaction.producer_id for transaction in listed[client.transactions_limit :])
     coordinators = {transaction.coordinator for transaction in listed}
     hidden = await _hidden_topics(client, coordinators, topics)
-    described, unclear = await describe(client, listed)
+    described, unclear = await describe(client, listed[: client.transactions_limit])
     # Again: brokers learn a right at different times, and this one may have learned it after it described.
     hidden |= await _hidden_topics(client, coordinators, topics)
     probes_after = await probe(client, before.leaders)
@@ -50,7 +57,7 @@ async def prove(
         state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
         listing_failures=tuple((one.broker, one.failure) for one in listings if one.failure is not None),
         transactions=tuple(_with_state_partition(transaction, len(before.leaders)) for transaction in described),
-        unclear_producer_ids=unclear | _listed_twice(listed),
+        unclear_producer_ids=unclear | beyond | _listed_twice(listed),
         hidden_topics=hidden,
         id_visibility=visible_after if visible_before is IdVisibility.ALL else visible_before,
     )

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections import ChainMap, defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
+
+import numpy as np
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import list_offsets
-from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, TopicPartition
+from exporter.kafka.messages.list_offsets import OffsetColumns
+from exporter.kafka.messages.raw_request import RawResponse
+from exporter.kafka.topology import Topology
+from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, BoolColumn, Int32Column, Int64Column, TopicPartition
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -46,6 +52,63 @@ async def latest_offsets(client: ClusterClient, leaders: dict[TopicPartition, in
 
     await client.gather(ask_broker(broker) for broker in partitions)
     return offsets
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEnds:
+    """The ends of partitions (R), from their leaders: UNKNOWN_OFFSET in both without two responses of one leader epoch."""
+
+    stable: Int64Column
+    """(R,) last stable offset."""
+    high_watermark: Int64Column
+    leader_epoch: Int32Column
+    """(R,) leader epoch of the responses, -1 if the broker does not say."""
+
+    @property
+    def is_known(self) -> BoolColumn:
+        """(R,) true where the leader responded."""
+        known: BoolColumn = self.stable != UNKNOWN_OFFSET
+        return known
+
+    def those(self, rows: BoolColumn | Int64Column) -> PartitionEnds:
+        """Returns the ends of these rows."""
+        return PartitionEnds(self.stable[rows], self.high_watermark[rows], self.leader_epoch[rows])
+
+
+async def ends_of_rows(
+    client: ClusterClient, topology: Topology, rows: Int64Column, leader: Int32Column
+) -> PartitionEnds:
+    """The ends of `rows` of the topology, ascending, each from its `leader` (P,); the last stable offset comes first."""
+    ends = np.full((2, len(topology)), UNKNOWN_OFFSET, dtype=np.int64)
+    epochs = np.full((2, len(topology)), -1, dtype=np.int32)
+
+    async def ask_broker(broker: int) -> None:
+        mine = rows[leader[rows] == broker]
+        for start in range(0, len(mine), _REQUEST_PARTITIONS_MAX):
+            chunk = mine[start : start + _REQUEST_PARTITIONS_MAX]
+            by_topic = topology.by_topic(chunk)
+            for place, level in enumerate((READ_COMMITTED, READ_UNCOMMITTED)):
+                request = list_offsets.request(by_topic, level, LATEST)
+                try:
+                    answer = await client.request(broker, "ListOffsets", request, _columns)
+                except BrokerFault:
+                    return
+                row = topology.rows_named(answer.topics, answer.topic, answer.partition)
+                is_good = (answer.error == int(ErrorCode.NONE)) & np.isin(row, chunk)
+                ends[place, row[is_good]], epochs[place, row[is_good]] = (
+                    answer.offset[is_good],
+                    answer.leader_epoch[is_good],
+                )
+
+    await client.gather(ask_broker(broker) for broker in sorted(set(leader[rows].tolist()) - {NO_LEADER}))
+    (stable, high), (epoch, later) = ends[:, rows], epochs[:, rows]
+    is_whole = (stable >= 0) & (high >= 0) & (epoch == later)
+    unknown = np.int64(UNKNOWN_OFFSET)
+    return PartitionEnds(np.where(is_whole, stable, unknown), np.where(is_whole, high, unknown), epoch)
+
+
+def _columns(answer: RawResponse) -> OffsetColumns:
+    return list_offsets.decode_columns(answer.body)
 
 
 async def offset_at_time(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -96,6 +96,23 @@ class Topology:
         count[topics] = [len(topic_rows) for topic_rows in found]
         topic, partition = self.topic[rows], self.partition[rows]
         return np.where(partition < count[topic], first[topic] + partition, -1)
+
+    def by_topic(self, rows: Int64Column) -> dict[str, Int32Column]:
+        """Topic -> partitions, of ascending rows: those of a topic are neighbours."""
+        topics, starts = np.unique(self.topic[rows], return_index=True)
+        partitions = np.split(self.partition[rows], starts[1:])
+        return {self.topics[topic]: of_it for topic, of_it in zip(topics.tolist(), partitions, strict=True)}
+
+    def rows_named(
+        self, topics: Sequence[str], topic: Int32Column | Int64Column, partition: Int32Column
+    ) -> Int64Column:
+        """(N,) the row of each partition of a response, where `topic` is the index into `topics`; -1 if there is none."""
+        if not len(topic) or not len(self):
+            return np.full(len(topic), -1, dtype=np.int64)
+        first = np.array([self.first_row.get(name, -1) for name in topics], dtype=np.int64)[topic]
+        row = np.where((first >= 0) & (partition >= 0), first + partition, -1)
+        row[row >= len(self)] = -1
+        return np.where(self.partition[row] == partition, row, -1)
 
     def row(self, topic: str, partition: int) -> int | None:
         """The row of one partition; None if it is missing."""

@@ -65,6 +65,8 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
     Without `may_force` the sentence does not mention --force, which plan files do not support.
     """
     row, verdict = plan.row, plan.row.verdict
+    if not row.has_producer:
+        return f"its producer is unknown to this login: a marker needs READ on the topic {row.topic} first"
     if plan.action is Action.COMPLETE:
         return _refusal_to_complete(row)
     if forced is not None and forced is not verdict:

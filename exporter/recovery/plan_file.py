@@ -80,7 +80,10 @@ class PlanFile:
 
 
 def render_plan_file(cluster_id: str, taken_at_ms: int, rows: Iterable[TransactionRow]) -> str:
-    """The text of a plan file for those of `rows` that are proved hanging, each with its evidence."""
+    """The text of a plan file for those of `rows` that are proved hanging, each with its evidence.
+
+    A marker names its producer, so one of which only the offset is known has no place in a plan.
+    """
     return (
         json.dumps(
             {
@@ -89,7 +92,9 @@ def render_plan_file(cluster_id: str, taken_at_ms: int, rows: Iterable[Transacti
                 "cluster_id": cluster_id,
                 "taken_at_ms": taken_at_ms,
                 "transactions": [
-                    {**plan_entry(row), "evidence": project(row, Output.JSON)} for row in rows if row.verdict.is_hanging
+                    {**plan_entry(row), "evidence": project(row, Output.JSON)}
+                    for row in rows
+                    if row.verdict.is_hanging and row.has_producer
                 ],
             },
             indent=2,

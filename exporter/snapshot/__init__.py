@@ -30,24 +30,25 @@ from exporter.snapshot.coverage import (
 from exporter.snapshot.disk import DiskSpace, LogDir, RememberedBytes, ReplicaSize
 from exporter.snapshot.identity import UNKNOWN_CLUSTER, ClusterIdentity
 from exporter.snapshot.keys import NO_KEYS, TransactionKey, TransactionKeys, keys_of
+from exporter.snapshot.open_transactions import HeldOffset, OpenTransactions, holds_back
 from exporter.snapshot.outcome import EndMarker, EndMarkers
 from exporter.snapshot.partitions import (
     NO_LEADER,
     OFFSETS_TOPIC,
     STATE_TOPIC,
     UNKNOWN_OFFSET,
-    OpenTransactions,
     PartitionResult,
     Partitions,
     SecondRead,
     TopicPartition,
-    holds_back,
+    is_covered,
     is_unread,
     was_read,
 )
 from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, Provable, Resource
 from exporter.snapshot.producers import (
     ENTRY_FIELDS,
+    NO_PRODUCER_ID,
     NULL,
     BoolColumn,
     Int8Column,

@@ -1,16 +1,17 @@
-"""Records partitions and their open transactions as the leaders show them, in columns (numpy)."""
+"""Records partitions, and how much their leaders show of them, in columns (numpy)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from exporter.snapshot.producers import BoolColumn, Int8Column, Int16Column, Int32Column, Int64Column, ProducerEntries
+from exporter.snapshot.keys import TransactionKey
+from exporter.snapshot.producers import NO_PRODUCER_ID, BoolColumn, Int8Column, Int16Column, Int32Column
 
 TopicPartition = tuple[str, int]
 """A partition by its topic and number."""
@@ -34,6 +35,8 @@ class PartitionResult(IntEnum):
     UNAVAILABLE = 2
     EXCLUDED = 3
     """The partition was not requested: the settings exclude its topic."""
+    BY_OFFSETS = 4
+    """This principal may not read its producers; its leader responded with its offsets."""
 
     @property
     def label(self) -> str:
@@ -47,9 +50,15 @@ def was_read(answer: Int8Column) -> BoolColumn:
     return read
 
 
+def is_covered(answer: Int8Column) -> BoolColumn:
+    """(P,) true where it is known whether a transaction is open: the leader showed its producers, or its offsets."""
+    covered: BoolColumn = was_read(answer) | (answer == int(PartitionResult.BY_OFFSETS))
+    return covered
+
+
 def is_unread(answer: Int8Column) -> BoolColumn:
-    """(P,) true where a response is missing: the partition was not read, and its topic is not excluded."""
-    unread: BoolColumn = ~was_read(answer) & (answer != int(PartitionResult.EXCLUDED))
+    """(P,) true where a response is missing: the partition is not covered, and its topic is not excluded."""
+    unread: BoolColumn = ~is_covered(answer) & (answer != int(PartitionResult.EXCLUDED))
     return unread
 
 
@@ -96,7 +105,7 @@ class Partitions:
     reasons: tuple[str, ...]
     """Reasons why partitions could not be read, such as `no_leader`, `timed_out`, `TOPIC_AUTHORIZATION_FAILED`."""
     reason: Int16Column
-    """(P,) index into `reasons`, -1 where the partition was read."""
+    """(P,) index into `reasons`, -1 where the partition was read, or excluded."""
     producers: Int32Column
     """(P,) producer entries in the response, idle and idempotent ones included."""
 
@@ -131,8 +140,17 @@ class Partitions:
         return was_read(self.answer)
 
     @property
+    def is_covered(self) -> BoolColumn:
+        return is_covered(self.answer)
+
+    @property
     def is_unread(self) -> BoolColumn:
         return is_unread(self.answer)
+
+    @property
+    def by_offsets_count(self) -> int:
+        """Partitions of which only the offsets are known."""
+        return int(np.count_nonzero(self.answer == int(PartitionResult.BY_OFFSETS)))
 
     @property
     def excluded_count(self) -> int:
@@ -144,59 +162,13 @@ class Partitions:
         """Number of partitions that are not excluded, read or not."""
         return len(self) - self.excluded_count
 
-    def is_read(self, topic: str, partition: int) -> bool:
-        """True if it is there and was read."""
-        row = self.row(topic, partition)
-        return row is not None and bool(self.answer[row] == int(PartitionResult.READ))
+    def shows(self, key: TransactionKey) -> bool:
+        """True if the transaction would be in this snapshot, were it still open where it was.
 
-
-NO_ROW: BoolColumn = np.empty(0, dtype=np.bool_)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenTransactions(ProducerEntries):
-    """One row per open transaction (N): an entry of DescribeProducers with a start offset of 0 or more.
-
-    The first K rows were examined, all of them up to a limit; the exporter sent no request about the others that would
-    need one. Rows that were seen to end within the cycle are left out.
-    """
-
-    partition_row: Int32Column
-    """(N,) row in `Partitions`."""
-    second_read: Int8Column
-    """(K,) `SecondRead`."""
-    diverged_replicas: tuple[tuple[int, ...], ...] = ()
-    """(K,) followers that have seen the transaction end; empty if no follower has."""
-    silent_replicas: tuple[tuple[int, ...], ...] = ()
-    """(K,) in-sync followers that did not respond, or show another state of the producer; empty if there are none."""
-    unaware_replicas: tuple[tuple[int, ...], ...] = ()
-    """(K,) in-sync followers that do not know the producer; empty if all know it."""
-    unconfirmed: tuple[str | None, ...] = ()
-    """(K,) why the leaders behind an overdue or stuck transaction are not confirmed; empty if all are."""
-    not_open_at_ms: tuple[int | None, ...] = ()
-    """(K,) the latest instant by a broker's clock in the log before its start; empty if no log was read."""
-    high_watermark: Int64Column
-    """(K,) of the partition, UNKNOWN_OFFSET if it could not be read."""
-    last_stable_offset: Int64Column
-    """(K,) of the partition, UNKNOWN_OFFSET if it could not be read."""
-    needs_examination: BoolColumn = field(default_factory=lambda: NO_ROW)
-    """(N - K,) seen in an earlier cycle, or no coordinator lists its producer; otherwise it has just begun."""
-    is_completing: BoolColumn = field(default_factory=lambda: NO_ROW)
-    """(N - K,) its producer is listed as completing."""
-
-    @property
-    def examined_count(self) -> int:
-        """K."""
-        return len(self.second_read)
-
-    @cached_property
-    def holds_back(self) -> BoolColumn:
-        """(K,) as `holds_back`."""
-        starts = self.current_txn_start_offset[: self.examined_count]
-        return holds_back(starts, self.last_stable_offset, self.high_watermark)
-
-
-def holds_back(start_offset: Int64Column, last_stable_offset: Int64Column, high_watermark: Int64Column) -> BoolColumn:
-    """(K,) transactions at which the last stable offset of the partition stands, with something behind it."""
-    stands: BoolColumn = (start_offset == last_stable_offset) & (last_stable_offset < high_watermark)
-    return stands
+        Offsets show one whose producer is unknown, and nothing of one whose producer was read before.
+        """
+        row = self.row(key.topic, key.partition)
+        if row is None:
+            return False
+        is_read = self.answer[row] == int(PartitionResult.READ)
+        return bool(is_read or (key.producer_id == NO_PRODUCER_ID and self.is_covered[row]))

@@ -18,6 +18,9 @@ BoolColumn = npt.NDArray[np.bool_]
 NULL = int(np.iinfo(np.int64).min)
 """Value of an unknown number in a column; records and signatures have None."""
 
+NO_PRODUCER_ID = -1
+"""Producer id of an open transaction of which only the start offset is known (Kafka's RecordBatch.NO_PRODUCER_ID)."""
+
 _Long = TypeVar("_Long", int, Int64Column)
 _Int = TypeVar("_Int", int, Int32Column)
 _Columns = TypeVar("_Columns", bound="ProducerEntries")

@@ -18,8 +18,9 @@ from exporter.snapshot.coverage import (
 )
 from exporter.snapshot.disk import DiskSpace
 from exporter.snapshot.identity import ClusterIdentity
+from exporter.snapshot.open_transactions import OpenTransactions
 from exporter.snapshot.outcome import EndMarkers
-from exporter.snapshot.partitions import OpenTransactions, PartitionResult, Partitions, SecondRead
+from exporter.snapshot.partitions import Partitions, SecondRead
 from exporter.snapshot.proof import CoordinatorProof
 from exporter.snapshot.transactions import CoordinatorTransaction
 
@@ -50,6 +51,8 @@ class Snapshot:
     """Transactions that coordinators list as completing, whether or not a partition has them open."""
     proof: CoordinatorProof | None
     """Proof by the coordinators; None if no transaction was unverified."""
+    offset_proof: CoordinatorProof | None = None
+    """Proof about transactions of which only the offset is known; None if no earlier cycle has seen one."""
     impact: Impact | None = None
     """Blocked groups; None if no query was needed."""
     disk: DiskSpace | None = None
@@ -76,21 +79,21 @@ class Snapshot:
         return self.taken_at_ms + self.clock_offset_ms
 
     @property
-    def is_complete(self) -> bool:
-        """True if everything was visible and every broker responded; excluded partitions need no response."""
-        return self.is_complete_where_authorized and not np.any(self.partitions.is_unread)
+    def proofs(self) -> tuple[CoordinatorProof, ...]:
+        """The proofs of this cycle."""
+        return tuple(proof for proof in (self.proof, self.offset_proof) if proof is not None)
 
     @property
-    def is_complete_where_authorized(self) -> bool:
-        """True if only partitions that this principal may not read are missing."""
+    def is_complete(self) -> bool:
+        """True if everything was visible and every broker responded; excluded partitions need no response."""
         return (
             not self.visibility.gaps
-            and not np.any(self.partitions.answer == int(PartitionResult.UNAVAILABLE))
+            and not np.any(self.partitions.is_unread)
             and all(broker.failure is None for broker in self.brokers)
             and all(coordinator.failure is None for coordinator in self.coordinators)
             and not self.unclear_producer_ids
             and not self.completing.left_out
-            and (self.proof is None or self.proof.is_whole)
+            and all(proof.is_whole for proof in self.proofs)
             and not np.any(self.open_transactions.second_read == int(SecondRead.UNREAD))
             and not any(self.open_transactions.silent_replicas)
             and not any(self.open_transactions.unconfirmed)

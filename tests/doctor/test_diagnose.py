@@ -190,8 +190,8 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, FindingLevel], 
     ),
     "topic refused": (
         _topic_refused,
-        {"partitions": FindingLevel.MISSING},
-        "Hangs can be proved on 3 of 4 visible topics (with Kafka's own). Missing: partitions.",
+        {"partitions": FindingLevel.LIMITED},
+        f"{ALL}, on 1 by offsets alone.",
     ),
     "no state topic": (
         _no_state_topic,
@@ -205,8 +205,8 @@ FAULTS: dict[str, tuple[Callable[[FakeCluster], None], dict[str, FindingLevel], 
     ),
     "broker too old": (
         _too_old,
-        {"brokers": FindingLevel.MISSING, "partitions": FindingLevel.MISSING},
-        "No hang can be proved: all 4 visible topics could not be read completely.",
+        {"partitions": FindingLevel.LIMITED},
+        f"{ALL}, on 4 by offsets alone.",
     ),
 }
 
@@ -220,7 +220,7 @@ def test_a_fault_is_a_finding_and_limits_the_sentence(name: str) -> None:
 
     assert not_ok(found) == problems
     assert found.sentence == sentence
-    words = {Provable.NONE: "No hang can be proved: ", Provable.SOME: "Missing: ", Provable.ALL: PROVES_ALL}
+    words = {Provable.NONE: "No hang can be proved: ", Provable.SOME: "Missing: ", Provable.ALL: ALL}
     assert words[found.provable] in found.sentence
     assert (found.provable is Provable.ALL) == (FindingLevel.MISSING not in problems.values())
     assert all(

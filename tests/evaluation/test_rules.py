@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
 from exporter.evaluation import rules
 from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.possible_owners import RememberedOffset
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
-from exporter.snapshot import TIMEOUT_MS_TWO_PHASE_COMMIT, IdVisibility, SecondRead
-from tests.evaluation.builders import MINUTE_MS, NOW_MS, evidence, listed, remembered, transaction
+from exporter.snapshot import (
+    NO_PRODUCER_ID,
+    TIMEOUT_MS_TWO_PHASE_COMMIT,
+    CoordinatorTransaction,
+    HeldOffset,
+    IdVisibility,
+    SecondRead,
+    TransactionKey,
+)
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, TOPIC, evidence, listed, remembered, transaction
 
 POLICY = Policy(overdue_slack_ms=30_000, stuck_after_ms=60_000)
 
@@ -439,7 +449,110 @@ INCONCLUSIVE = [
 ]
 
 
-ROWS = (*OWNED, *COMPLETING, *HANGING, *DIVERGED, *INCONCLUSIVE)
+def by_offsets(*active: CoordinatorTransaction, before: RememberedOffset | None = None, **fields: Any) -> Evidence:
+    """The same partition, where this principal may not read the producers; `active` are on it."""
+    known: dict[str, Any] = {
+        "key": TransactionKey(TOPIC, 0, NO_PRODUCER_ID, 100),
+        "producer_epoch": -1,
+        "was_seen_before": True,
+        "held_offset": HeldOffset(leader_epoch=4, active=active),
+        "remembered_offset": before,
+        "cluster_time_ms": NOW_MS,
+    }
+    return evidence(None, **{**known, **fields})
+
+
+EARLIER = RememberedOffset(leader_epoch=4, starts={7: began(MINUTE_MS)})
+"""Another transaction of producer 7 was on the partition, and the last stable offset stood where it stands."""
+BY_OFFSETS = [
+    Row(
+        "the last stable offset stands, and no coordinator has an active transaction on the partition",
+        by_offsets(),
+        {"no_id"},
+        None,
+        Verdict.HANGING_BY_OFFSETS,
+    ),
+    Row(
+        "first seen in this cycle: nothing was asked yet",
+        by_offsets(was_seen_before=False, was_asked=False, second_read=SecondRead.NOT_ASKED),
+        {"no_id"},
+        InconclusiveReason.NOT_ASKED,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "an active transaction on the partition may own it",
+        by_offsets(transaction()),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "it may own it, and the proof is not whole",
+        by_offsets(transaction(), proof_failure="loading"),
+        {"no_id"},
+        InconclusiveReason.LOADING,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "its producer has completed a transaction there since: its marker would have ended the open records",
+        by_offsets(transaction(), before=EARLIER),
+        {"no_id"},
+        None,
+        Verdict.HANGING_BY_OFFSETS,
+    ),
+    Row(
+        "the same in another leader epoch, whose log may lack that marker",
+        by_offsets(transaction(), before=replace(EARLIER, leader_epoch=3)),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "the same by coordinators that are not proved",
+        by_offsets(transaction(), before=EARLIER, proof_failure="coordinator_moved"),
+        {"no_id"},
+        InconclusiveReason.COORDINATOR_MOVED,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "one of two has completed a transaction, and the other may own it",
+        by_offsets(transaction(), transaction(producer_id=8), before=EARLIER),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "a producer that began after the proof may have taken the records into its transaction",
+        by_offsets(transaction(), before=RememberedOffset(leader_epoch=4, was_proved=True)),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "the only one that may own it is past its time-out",
+        by_offsets(transaction(start_ms=began(2 * MINUTE_MS))),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "a coordinator may leave this topic out of its descriptions",
+        by_offsets(is_topic_hidden=True),
+        {"no_id"},
+        InconclusiveReason.TOPICS_HIDDEN,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "an id may be hidden",
+        by_offsets(id_visibility=IdVisibility.ACLS_UNREAD),
+        {"no_id"},
+        InconclusiveReason.IDS_MAY_BE_DENIED,
+        Verdict.INCONCLUSIVE,
+    ),
+]
+
+
+ROWS = (*OWNED, *COMPLETING, *HANGING, *DIVERGED, *INCONCLUSIVE, *BY_OFFSETS)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.sentence)
@@ -453,9 +566,9 @@ def test_every_predicate_and_the_verdict(row: Row) -> None:
 def test_every_reason_occurs_in_the_table() -> None:
     # What was not examined has no evidence at all.
     elsewhere = {InconclusiveReason.ID_LISTED_NOT_DESCRIBED, InconclusiveReason.NOT_EXAMINED}
-    assert {row.missing for row in [*OWNED, *INCONCLUSIVE]} | elsewhere == set(InconclusiveReason)
+    assert {row.missing for row in [*OWNED, *INCONCLUSIVE, *BY_OFFSETS]} - {None} | elsewhere == set(InconclusiveReason)
 
 
 def test_every_verdict_occurs_in_the_table() -> None:
-    without = set(Verdict) - {row.verdict for row in [*OWNED, *COMPLETING, *HANGING, *DIVERGED, *INCONCLUSIVE]}
+    without = set(Verdict) - {row.verdict for row in ROWS}
     assert not without, f"add a row above for each of {without}"

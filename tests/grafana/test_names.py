@@ -171,7 +171,6 @@ def test_every_signal_is_in_a_panel() -> None:
         "instance:kafka_transaction_exporter_cluster_info:fresh",  # what the other signals are made of
         "instance:kafka_suspect_transactions_hidden:fresh",  # in the table of what was not read, without rules
         "instance:kafka_transaction_exporter_coverage_complete:fresh",  # in the state, without rules
-        "instance:kafka_transaction_exporter_coverage_complete_where_authorized:fresh",
         "instance:kafka_transaction_exporter_partitions:responding",  # panels show them by answer
         # what panels show, and for some minutes more what is not contradicted: of no use in a panel
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",

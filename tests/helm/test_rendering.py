@@ -377,7 +377,7 @@ def test_notes_say_what_is_next() -> None:
     text = notes("minimal")
 
     assert "helm test watch --namespace kafka --logs" in text
-    assert "READ on every topic" in text
+    assert "DESCRIBE on every topic" in text
     assert "port-forward --namespace kafka deploy/watch-kafka-transaction-exporter 9814:9814" in text
     assert "No alert is installed" in text
     assert "WARNING" not in text

@@ -379,6 +379,7 @@ class Answers:
             partition = self.model.topics[topic][wanted.partition_index]
             answer.error_code = 0 if partition.leader == node else ErrorCode.NOT_LEADER_OR_FOLLOWER
             if wanted.timestamp == LATEST:
+                answer.leader_epoch = partition.leader_epoch
                 answer.offset = partition.last_stable_offset if request.isolation_level else partition.high_watermark
             else:  # all records are of now
                 answer.offset = partition.log_start_offset if partition.log or wanted.timestamp == LOG_START else -1

@@ -13,7 +13,7 @@ from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy,
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.errors import ClusterUnavailableError, ErrorCode
-from exporter.snapshot import STATE_TOPIC, PartitionResult, SecondRead, Snapshot
+from exporter.snapshot import NO_PRODUCER_ID, STATE_TOPIC, PartitionResult, SecondRead, Snapshot
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST
@@ -31,6 +31,15 @@ HANGING: dict[Row, Verdict] = {
     ("mixed", 1, 14): Verdict.HANGING_STALE_EPOCH,
 }
 UNKNOWN: Row = ("hung", 0, PRODUCER_ID_UNKNOWN)
+BY_OFFSETS: dict[tuple[str, int], Verdict] = {
+    ("hung", 0): Verdict.HANGING_BY_OFFSETS,
+    ("hung", 1): Verdict.HANGING_BY_OFFSETS,
+    ("mixed", 0): Verdict.OPEN_WITHIN_TIMEOUT,
+    ("mixed", 1): Verdict.OPEN_WITHIN_TIMEOUT,
+    ("lively", 0): Verdict.OPEN_WITHIN_TIMEOUT,
+    ("lively", 1): Verdict.OPEN_WITHIN_TIMEOUT,
+}
+"""The verdict on what holds the last stable offset of a partition whose producers are not shown."""
 
 POLICY = Policy(stuck_after_ms=3_600_000)
 """On a busy machine a test with time-outs takes longer than the half minute after which a transaction is stuck."""
@@ -207,6 +216,12 @@ def assert_true_of_the_scene(snapshot: Snapshot, memory: Memory) -> None:
         for evidence in evaluation.evidence
     }
     read = {partition for partition, answer in answers(snapshot).items() if answer is PartitionResult.READ}
+    by_offsets = {name for name, answer in answers(snapshot).items() if answer is PartitionResult.BY_OFFSETS}
+    held = {row: verdict for row, verdict in reported.items() if row[2] == NO_PRODUCER_ID}
+    assert held.keys() == {(*name, NO_PRODUCER_ID) for name in BY_OFFSETS.keys() & by_offsets}
+    for row, verdict in held.items():
+        assert verdict in {BY_OFFSETS[row[:2]], Verdict.INCONCLUSIVE}, row
+        del reported[row]
     assert set(reported) == {row for row in everything if row[:2] in read}
     assert len(answers(snapshot)) == 15
     for row, verdict in reported.items():

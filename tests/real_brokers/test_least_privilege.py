@@ -36,6 +36,10 @@ from tests.verification.situations.play import Watch
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
+LOG_NOT_READ = {
+    "DESCRIBE on topics": "__transaction_state is not visible: grant DESCRIBE and READ on it",
+    "READ on topics": "partition 0: broker 1 responded with TOPIC_AUTHORIZATION_FAILED, and 4 more",
+}
 LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USERS[FULL]}
 
 
@@ -79,11 +83,17 @@ def test_each_missing_grant_costs_what_the_document_says(cluster: GuardedCluster
         "groups that wait": "named",
         "bytes held on disk": "known",
     }
+    without_read = views["READ on topics"]
+    assert (without_read["a hang whose id is known"], without_read["a hang whose id nobody knows"]) == (
+        "hanging_by_offsets",
+        "hanging_by_offsets",
+    )
+    assert without_read["groups that wait"] == "named"
     assert all(losses(views).values()), "a grant that nothing is lost without is not among the least"
     assert DOCUMENT.read_text().split(BEGINNING)[1].strip() == table(views).strip()
 
 
-@pytest.mark.parametrize("missing", [FULL, "READ on topics", "DESCRIBE on groups"])
+@pytest.mark.parametrize("missing", [FULL, "DESCRIBE on topics", "READ on topics", "DESCRIBE on groups"])
 def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: GuardedCluster, missing: str) -> None:
     """READ on every topic is READ on the log as well; without it the reader says what to grant. It needs no group."""
     with reading(
@@ -93,9 +103,9 @@ def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: Guard
         sasl__username=USERS[missing],
         sasl__password=PASSWORD,
     ) as reader:
-        if missing == "READ on topics":
+        if "on topics" in missing:
             report = until(reader.report, lambda read: read.failure != NOT_YET)
-            assert report.failure == "__transaction_state is not visible: grant DESCRIBE and READ on it"
+            assert report.failure == LOG_NOT_READ[missing]
         else:
             report = until(reader.report, lambda read: read.partitions_current == 5)
             assert (report.failure, report.partitions_unread) == (None, 0)
@@ -105,14 +115,14 @@ def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: Guard
     ("missing", "status", "shown"),
     [
         (FULL, 0, "live-id"),
-        ("READ on topics", 0, "live-id"),
+        ("DESCRIBE on topics", 0, "live-id"),
         ("DESCRIBE on transactional ids", 1, "transactional id 'live-id' is not visible: grant DESCRIBE on it"),
     ],
 )
 def test_an_owner_describes_an_id_with_a_right_on_it_alone(
     cluster: GuardedCluster, tmp_path: Path, missing: str, status: int, shown: str
 ) -> None:
-    """Without READ on topics the topic `__transaction_state` is not visible, as to every application."""
+    """Without DESCRIBE on topics the topic `__transaction_state` is not visible, as to every application."""
     properties = tmp_path / "client.properties"
     jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     properties.write_text(

@@ -104,28 +104,6 @@ def test_cycles_failing(guarded: GuardedCluster, desk: Desk, settings_file: Sett
     assert desk.run("kafka-transaction-exporter once").status == 0
 
 
-def test_partitions_unauthorized(
-    desk: Desk,
-    guarded: GuardedCluster,
-    settings_file: SettingsFile,
-    make_topic: MakeTopic,
-    fresh_name: FreshName,
-    tmp_path: Path,
-) -> None:
-    """A user with DESCRIBE and without READ: the hang is not seen, and after the one grant it is."""
-    hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("hang"))
-    path = settings_file("without-read")
-    with serving(None, tmp_path, config_file=path) as exporter:
-        about(desk, exporter, path)
-        exporter.until(lambda metrics: value(metrics, UNREAD, "unauthorized") > 0)
-
-        with desk.reading("KafkaTransactionExporterPartitionsUnauthorized") as operator:
-            operator.pastes("find-hanging", status=4, shows="TOPIC_AUTHORIZATION_FAILED", hides="hanging_not")
-            granted(desk, guarded, operator.pastes("doctor", status=4, shows="needs READ"))
-            operator.pastes_until(lambda done: hang.topic in done.output, "find-hanging")
-        exporter.until(lambda metrics: value(metrics, UNREAD, "unauthorized") == 0)
-
-
 def test_no_topic_visible(
     desk: Desk, settings_file: SettingsFile, guarded: GuardedCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:

@@ -27,7 +27,6 @@ from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
-from exporter.snapshot import PartitionResult
 from tests.brokers.second_door import GuardedCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.verification.situations.play import Watch
@@ -43,6 +42,7 @@ GROUP: Final = "readers"
 PATIENCE_S: Final = 60
 
 GRANTS: Final[Mapping[str, tuple[ResourceType, str, AclOperation]]] = {
+    "DESCRIBE on topics": (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
     "READ on topics": (ResourceType.TOPIC, "*", AclOperation.READ),
     "DESCRIBE on transactional ids": (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
     "DESCRIBE on the cluster": (CLUSTER, "kafka-cluster", AclOperation.DESCRIBE),
@@ -51,6 +51,7 @@ GRANTS: Final[Mapping[str, tuple[ResourceType, str, AclOperation]]] = {
 }
 """The table of minimum ACLs in docs/security.md, row by row."""
 
+IMPLIES: Final = {"READ on topics": "DESCRIBE on topics"}
 View = Mapping[str, str]
 
 
@@ -69,7 +70,10 @@ def guarded(version: str) -> Iterator[GuardedCluster]:
     with cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         bindings = [
-            _binding(user, *wanted) for row, user in USERS.items() for grant, wanted in GRANTS.items() if grant != row
+            _binding(user, *wanted)
+            for row, user in USERS.items()
+            for grant, wanted in GRANTS.items()
+            if row not in {grant, IMPLIES.get(grant)}
         ]
         for made in admin.create_acls(bindings).values():
             made.result(30)
@@ -123,7 +127,7 @@ def _view(evaluation: Evaluation) -> View:
     unread = {
         partitions.name(row)[0]: f"unread ({partitions.reasons[int(partitions.reason[row])]})"
         for row in range(len(partitions))
-        if partitions.answer[row] != PartitionResult.READ
+        if not partitions.is_covered[row]
     }
     rows = {row.topic: row for row in all_rows(evaluation)}
 

@@ -271,7 +271,7 @@ class Collector:
             visibility=visibility,
             taken_at_s=taken_at_s,
         )
-        is_doubted = snapshot.proof is not None and snapshot.proof.unconfirmed
+        is_doubted = any(proof.unconfirmed for proof in snapshot.proofs)
         self._cycles = 0 if is_doubted or any(snapshot.open_transactions.unconfirmed) else self._cycles + 1
         self._topology, self._producers = scan.topology, scan.producers
         self._disk = snapshot.disk

@@ -15,6 +15,7 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.broker_configs import strangers
 from exporter.kafka.collect.completing import completing
 from exporter.kafka.collect.examined import EarlierCycles, set_aside, were_seen
+from exporter.kafka.collect.held_offsets import read_held_offsets
 from exporter.kafka.collect.log_before import read_before_starts
 from exporter.kafka.collect.owners import unconfirmed_owners
 from exporter.kafka.collect.replicas import OpenAtLeader
@@ -44,12 +45,13 @@ from exporter.snapshot import (
     Int64Column,
     MaxTimeout,
     OpenTransactions,
+    PartitionResult,
     Partitions,
     Snapshot,
     Visibility,
-    is_unread,
+    was_read,
 )
-from exporter.snapshot.partitions import NO_ROW
+from exporter.snapshot.open_transactions import NO_ROW
 
 PAST_DEADLINE = "scan.deadline passed before suspect transactions could be proved"
 
@@ -72,15 +74,13 @@ async def complete(
     `earlier` and `search_logs` are those of `Collector.collect`. `taken_at_s`: the same instant by the monotonic clock of
     `client`; None if the scan began on another machine.
     """
-    led_by_others = strangers(limit, scan.topology.brokers)
-    examined = ExaminedEntries.of(scan.topology, scan.entries(), led_by_others)
+    examined = ExaminedEntries.of(scan.topology, scan.entries(), strangers(limit, scan.topology.brokers))
     scan.parts.clear()  # for a million of them this saves 88 MB
-    visibility = visibility.with_strangers(led_by_others)
-    coordinators, others = CoordinatorView(), None
+    visibility = visibility.with_strangers(examined.strangers)
+    coordinators, others, waiting = CoordinatorView(), None, NOTHING_COMPLETES
     effects, owners = Effects(), dict[int, str]()
     not_open_at_ms: dict[int, int | None] = {}
     ends: Int64Column = np.empty((0, 2), dtype=np.int64)
-    waiting = NOTHING_COMPLETES
     if not len(examined):
         verified = Verification(examined, np.zeros(0, dtype=np.bool_))
         if earlier.completing is not None:
@@ -98,6 +98,9 @@ async def complete(
         else:
             verified = Verification(examined, np.zeros(len(examined), dtype=np.bool_))
             visibility = visibility.with_gap(PAST_DEADLINE)
+    held = await read_held_offsets(client, scan, earlier, verified.examined)
+    verified, visibility = held.joined_to(verified), held.noted_in(visibility)
+    if len(verified.examined):
         stopwatch.lap("proof")
         cluster_ms = client.cluster_clock.at_ms(client.clock())
         owners = dict(await unconfirmed_owners(client, verified, coordinators, cluster_ms))
@@ -194,6 +197,7 @@ def _open_transactions(
         not_open_at_ms=tuple(map(not_open_at_ms.get, range(len(entries)))) if not_open_at_ms else (),
         last_stable_offset=ends[:, 0].copy(),
         high_watermark=ends[:, 1].copy(),
+        held_offsets=tuple(map(verified.held_offset, range(len(entries)))) if verified.held_offsets else (),
         needs_examination=NO_ROW if others is None else others.needs_examination,
         is_completing=NO_ROW if others is None else others.is_completing,
     )
@@ -221,7 +225,8 @@ def _snapshot(
     topology, (taken_at_ms, finished_at_ms) = scan.topology, instants_ms
     exists = scan.is_subject()
     new_row = np.cumsum(exists) - 1
-    unread = np.flatnonzero(is_unread(scan.answer[exists]))
+    answer = scan.answer[exists]
+    unread = np.flatnonzero(~was_read(answer) & (answer != int(PartitionResult.EXCLUDED)))
     code = scan.reason_code[exists][unread]
     reasons = tuple(sorted({scan.reasons[reason_code] for reason_code in np.flatnonzero(np.bincount(code)).tolist()}))
     index = np.array(
@@ -235,7 +240,7 @@ def _snapshot(
         topic=topology.topic[exists],
         partition=topology.partition[exists],
         leader=topology.leader[exists],
-        answer=scan.answer[exists],
+        answer=answer,
         reasons=reasons,
         reason=reason,
         producers=scan.producers[exists],
@@ -250,6 +255,7 @@ def _snapshot(
         transactions=coordinators.transactions,
         unclear_producer_ids=coordinators.unclear_producer_ids,
         proof=verified.proof,
+        offset_proof=verified.offset_proof,
         impact=effects.impact,
         disk=effects.disk,
         end_markers=effects.end_markers,

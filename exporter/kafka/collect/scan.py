@@ -181,12 +181,8 @@ class LeaderScan:
         """(row, accepted) per partition of the response: accepted if it was requested, and at its first occurrence."""
         asked = np.zeros(len(self.topology), dtype=np.bool_)
         asked[rows] = True
-        first = np.array([self.topology.first_row.get(topic, -1) for topic in answer.topics], dtype=np.int64)
-        first = first[answer.topic] if len(answer.topic) else np.empty(0, dtype=np.int64)
-        row = first + answer.partition
-        known = (first >= 0) & (answer.partition >= 0) & (row < len(self.topology))
-        row[~known] = 0
-        believed = known & asked[row] & (self.topology.partition[row] == answer.partition)
+        row = self.topology.rows_named(answer.topics, answer.topic, answer.partition)
+        believed = (row >= 0) & asked[row]
         asked[row[believed]] = False
         if np.count_nonzero(believed) == len(rows) - np.count_nonzero(asked[rows]):
             return row, believed  # none occurs twice

@@ -58,16 +58,9 @@ class ScanRequests:
         key = rows.tobytes()
         request = self._ready.get(key) or self._before.get(key)
         if request is None:
-            request = ScanRequest(rows, describe_producers.request(_by_topic(topology, rows)))
+            request = ScanRequest(rows, describe_producers.request(topology.by_topic(rows)))
         self._ready[key] = request
         return request
-
-
-def _by_topic(topology: Topology, rows: Rows) -> dict[str, npt.ArrayLike]:
-    """Topic -> partitions, of ascending rows: those of a topic are neighbours."""
-    topics, starts = np.unique(topology.topic[rows], return_index=True)
-    partitions = np.split(topology.partition[rows], starts[1:])
-    return {topology.topics[topic]: of_it for topic, of_it in zip(topics.tolist(), partitions, strict=True)}
 
 
 def chunks(rows: Rows, expected_producers: Int32Column | None) -> Iterator[Rows]:

@@ -16,6 +16,7 @@ from exporter.snapshot import (
     CoordinatorTransaction,
     DiskSpace,
     EndMarkers,
+    HeldOffset,
     Impact,
     Int8Column,
     SecondRead,
@@ -105,6 +106,15 @@ class Verification:
     proof: CoordinatorProof | None = None
     """Proof by the coordinators; None if no transaction is unverified, or if no proof was begun."""
     followers: Followers = EVERYBODY_AGREES
+    held_offsets: tuple[HeldOffset, ...] = ()
+    """Facts of the last entries, of which only the offset is known."""
+    offset_proof: CoordinatorProof | None = None
+    """Proof by the coordinators about those; None if none was begun."""
+
+    def held_offset(self, entry: int) -> HeldOffset | None:
+        """Returns what is known of an entry of which only the offset is known; None for any other."""
+        place = entry - (len(self.examined) - len(self.held_offsets))
+        return self.held_offsets[place] if place >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,14 @@ from exporter.kafka.collect.end_markers import end_markers
 from exporter.kafka.collect.next_records import with_next_offsets
 from exporter.kafka.collect.state import CoordinatorView, Effects, ExaminedEntries, Verification
 from exporter.kafka.coordinators import by_producer_id
-from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, DiskSpace, Int64Column, holds_back
+from exporter.snapshot import (
+    COMPLETING_STATES,
+    CoordinatorTransaction,
+    DiskSpace,
+    Int64Column,
+    SecondRead,
+    holds_back,
+)
 
 HOLDING_MAX = 1000
 """Live transactions behind which a cycle looks for groups, and partitions whose size it reads; more partitions make each
@@ -48,7 +55,12 @@ async def find_impact(
         for i, producer_id in enumerate(examined.entries.producer_id.tolist())
         if is_kept_too_long(described.get(producer_id), now_ms)
     ]
-    in_doubt = [*unverified, *kept_too_long, *_holding_back(examined, described, ends)]
+    by_offsets = [
+        i
+        for i, second_read in enumerate(examined.second_read.tolist())
+        if second_read != int(SecondRead.NOT_ASKED) and verified.held_offset(i) is not None
+    ]
+    in_doubt = [*unverified, *kept_too_long, *by_offsets, *_holding_back(examined, described, ends)]
     partitions = {examined.partition(i) for i in in_doubt}
     holds = holds_back(examined.entries.current_txn_start_offset, *ends.T)
     held = list(dict.fromkeys(examined.partition(i) for i in in_doubt if holds[i]))[:HOLDING_MAX]

@@ -49,7 +49,7 @@ async def reread_unexplained(
     if not np.any(unverified):
         return Verification(examined, unverified)
     # Most of them ended between the two requests: one more read of their partitions shows it without probes.
-    before = await _current(client, examined, unverified)
+    before = await fresh_topology(client, _topics(examined, unverified))
     again = await _read_again(client, examined, unverified, before)
     examined, unverified = _refreshed(examined, unverified, again, before)
     if not np.any(unverified):
@@ -61,20 +61,20 @@ async def reread_unexplained(
         producer_ids={int(producer_id) for producer_id in examined.entries.producer_id[unverified_rows]},
         topics={examined.partition(i)[0] for i in unverified_rows},
     )
-    proof = _without_strangers(proof, examined.strangers)
+    proof = without_strangers(proof, examined.strangers)
     followers = EVERYBODY_AGREES
     if before is not None:
         followers = await ask_followers(client, before, [examined.at_leader(i) for i in unverified_rows])
-    after = await _current(client, examined, unverified)
+    after = await fresh_topology(client, _topics(examined, unverified))
     again = await _read_again(client, examined, unverified, after)
     examined, unverified = _compared(examined, unverified, again, before, after)
     against = await _unconfirmed_leaders(client, examined, proof, unverified, after)
     return Verification(
-        _without_confirmation(examined, unverified, against), unverified, _confirmed(proof, against), followers
+        _without_confirmation(examined, unverified, against), unverified, confirmed(proof, against), followers
     )
 
 
-def _without_strangers(proof: CoordinatorProof, led_by_others: frozenset[int]) -> CoordinatorProof:
+def without_strangers(proof: CoordinatorProof, led_by_others: frozenset[int]) -> CoordinatorProof:
     """`proof` without the state partitions whose leader's address leads to another broker."""
     return replace(
         proof,
@@ -99,14 +99,15 @@ def _unverified(examined: ExaminedEntries, coordinators: CoordinatorView) -> npt
     )
 
 
-async def _current(
-    client: ClusterClient, examined: ExaminedEntries, unverified: npt.NDArray[np.bool_]
-) -> Topology | None:
-    """Fresh metadata of the topics of unverified transactions; None if no broker responds.
+def _topics(examined: ExaminedEntries, unverified: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(sorted({examined.partition(i)[0] for i in np.flatnonzero(unverified).tolist()}))
+
+
+async def fresh_topology(client: ClusterClient, topics: tuple[str, ...]) -> Topology | None:
+    """Fresh metadata of `topics`; None if no broker responds.
 
     A former leader responds from its own log, without an error: it must not make a transaction look ended.
     """
-    topics = tuple(sorted({examined.partition(i)[0] for i in np.flatnonzero(unverified).tolist()}))
     try:
         return await client.topology(topics)
     except ClusterUnavailableError:
@@ -123,7 +124,7 @@ async def _read_again(
     """Returns what the leaders in `current` show of the unverified entries' partitions."""
     entries = examined.entries
     rows = np.unique(entries.row[unverified])
-    leader = _leaders(examined.topology, rows, current)
+    leader = leaders_in(examined.topology, rows, current)
     again = LeaderScan.unasked(examined.topology)
     await read_rows(client, again, rows[leader[rows] != NO_LEADER], leader)
     found = again.entries()
@@ -240,7 +241,7 @@ def _without_confirmation(
     return replace(examined, second_read=second_read)
 
 
-def _confirmed(proof: CoordinatorProof, against: Mapping[tuple[str, int], str]) -> CoordinatorProof:
+def confirmed(proof: CoordinatorProof, against: Mapping[tuple[str, int], str]) -> CoordinatorProof:
     """`proof` with the partitions whose leader is not confirmed."""
     return replace(
         proof,
@@ -257,7 +258,7 @@ def _confirmed(proof: CoordinatorProof, against: Mapping[tuple[str, int], str]) 
     )
 
 
-def _leaders(topology: Topology, rows: npt.NDArray[np.int64], current: Topology | None) -> Int32Column:
+def leaders_in(topology: Topology, rows: npt.NDArray[np.int64], current: Topology | None) -> Int32Column:
     """(P,) leaders of `rows` as `current` has them; NO_LEADER elsewhere."""
     leaders = np.full(len(topology), NO_LEADER, dtype=np.int32)
     if current is not None:

@@ -9,52 +9,104 @@ header (ListOffsetsResponse.json; every length is an unsigned varint of n + 1):
         | tagged fields
     | tagged fields
 
-Requests name only partitions with something open, so the response is read field by field.
+A request may name every partition of a cluster, so the entries of a topic are read as one array.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.response import reading
+from exporter.kafka.messages.response import Fields, decode_response
 from exporter.kafka.messages.versions import LIST_OFFSETS
-from exporter.primitives import MalformedBytesError, compact, compact_string, length, skip_tags, uvarint
-from exporter.snapshot import TopicPartition
+from exporter.primitives import MalformedBytesError, compact, compact_string, length, no_tags, uvarint
+from exporter.snapshot import Int32Column, Int64Column, TopicPartition
 
 Offsets = dict[TopicPartition, tuple[int, int]]
 """(topic, partition) -> (Kafka error code, offset)."""
 
-_ASKED = struct.Struct(">iiqb")
-_TOLD = struct.Struct(">ihqqi")
+_ASKED: Final = np.dtype([("partition", ">i4"), ("leader_epoch", ">i4"), ("timestamp", ">i8"), ("tags", "u1")])
+_TOLD: Final = np.dtype(
+    [
+        ("partition", ">i4"),
+        ("error", ">i2"),
+        ("timestamp", ">i8"),
+        ("offset", ">i8"),
+        ("leader_epoch", ">i4"),
+        ("tags", "u1"),
+    ]
+)
+_FIELDS: Fields = (4, ("string", (_TOLD.itemsize - 1,)))
 _ANY_EPOCH = -1
-_NO_REPLICA = -1
+_NO_REPLICA = (-1).to_bytes(4, "big", signed=True)
 
 
-def request(partitions: Mapping[str, Sequence[int]], isolation_level: int, timestamp_ms: int) -> RawRequest:
+@dataclass(frozen=True, slots=True)
+class OffsetColumns:
+    """A response in columns (N), one row per partition."""
+
+    topics: tuple[str, ...]
+    topic: Int64Column
+    """(N,) index into `topics`."""
+    partition: Int32Column
+    error: Int32Column
+    """(N,) Kafka error code."""
+    offset: Int64Column
+    leader_epoch: Int32Column
+    """(N,) of the leader at the end of the log, -1 if it does not say."""
+
+
+def request(partitions: Mapping[str, npt.ArrayLike], isolation_level: int, timestamp_ms: int) -> RawRequest:
     """Requests the offset at `timestamp_ms` (-1: the end) of each partition."""
-    parts = [struct.pack(">ib", _NO_REPLICA, isolation_level), uvarint(len(partitions) + 1)]
+    parts = [_NO_REPLICA, isolation_level.to_bytes(1, "big"), uvarint(len(partitions) + 1)]
     for topic, indexes in partitions.items():
-        parts += [compact(topic), uvarint(len(indexes) + 1)]
-        parts += [_ASKED.pack(index, _ANY_EPOCH, timestamp_ms, 0) for index in indexes]
-        parts.append(b"\0")
+        numbers = np.asarray(indexes)
+        asked = np.zeros(len(numbers), dtype=_ASKED)
+        asked["partition"], asked["leader_epoch"], asked["timestamp"] = numbers, _ANY_EPOCH, timestamp_ms
+        parts += [compact(topic), uvarint(len(numbers) + 1), asked.tobytes(), b"\0"]
     return RawRequest(LIST_OFFSETS, b"".join([*parts, b"\0"]))
 
 
 def decode(body: memoryview) -> Offsets:
     """The result of each partition. Raises MalformedResponseError if `body` is not exactly such a response."""
-    offsets: Offsets = {}
-    with reading("ListOffsets", body):
-        topic_count, at = length(body, 4)
-        for _ in range(topic_count):
-            topic, at = compact_string(body, at)
-            count, at = length(body, at)
-            for _ in range(count):
-                partition, error, _, offset, _ = _TOLD.unpack_from(body, at)
-                offsets[topic, partition] = error, offset
-                at = skip_tags(body, at + _TOLD.size)
-            at = skip_tags(body, at)
-        if skip_tags(body, at) != len(body):
-            raise MalformedBytesError("bytes after its end")
-    return offsets
+    columns = decode_columns(body)
+    names = (columns.topics[index] for index in columns.topic.tolist())
+    keys = zip(names, columns.partition.tolist(), strict=True)
+    return dict(zip(keys, zip(columns.error.tolist(), columns.offset.tolist(), strict=True), strict=True))
+
+
+def decode_columns(body: memoryview) -> OffsetColumns:
+    """Decodes the same response as columns."""
+    return decode_response(body, "ListOffsets", _FIELDS, _columns)
+
+
+def _columns(body: memoryview) -> OffsetColumns:
+    topics, parts = [], [np.empty(0, dtype=_TOLD)]
+    count, at = length(body, 4)
+    for _ in range(count):
+        topic, at = compact_string(body, at)
+        rows, at = length(body, at)
+        end = at + rows * _TOLD.itemsize
+        if end > len(body):
+            raise MalformedBytesError("it ends too early")
+        parts.append(np.frombuffer(body[at:end].tobytes(), dtype=_TOLD))
+        topics.append(topic)
+        at = no_tags(body, end)
+    if no_tags(body, at) != len(body):
+        raise MalformedBytesError("bytes after its end")
+    told = np.concatenate(parts)
+    if told["tags"].any():
+        raise MalformedBytesError("tagged fields")
+    return OffsetColumns(
+        topics=tuple(topics),
+        topic=np.repeat(np.arange(len(topics)), [len(part) for part in parts[1:]]),
+        partition=told["partition"].astype(np.int32),
+        error=told["error"].astype(np.int32),
+        offset=told["offset"].astype(np.int64),
+        leader_epoch=told["leader_epoch"].astype(np.int32),
+    )

@@ -61,7 +61,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_partitions",
-        help="Partitions by the result of the request to their leader; all but read are unknown, not healthy.",
+        help="Partitions by the result of the request to their leader; unless read or by_offsets, unknown, not healthy.",
         labels=("answer",),
         of=CLUSTER,
         values=partitions_by_answer,
@@ -92,12 +92,6 @@ METRICS: tuple[Metric[Any], ...] = (
         help="1 when everything was visible and responded; at 0 the absence of suspects proves nothing.",
         of=CLUSTER,
         values=lambda evaluation: evaluation.snapshot.is_complete,
-    ),
-    Metric(
-        name="kafka_transaction_exporter_coverage_complete_where_authorized",
-        help="1 when coverage is complete, apart from unauthorized partitions: these have their own alert.",
-        of=CLUSTER,
-        values=lambda evaluation: evaluation.snapshot.is_complete_where_authorized,
     ),
     Metric(
         name="kafka_transaction_exporter_visible_topics",

@@ -25,7 +25,7 @@ Rows = npt.NDArray[np.intp]
 
 def is_series_limited(evaluation: Evaluation, options: PublishOptions) -> bool:
     """True when the setting is `all` and there are too many partitions for it."""
-    read = int(np.count_nonzero(evaluation.snapshot.partitions.was_read))
+    read = int(np.count_nonzero(evaluation.snapshot.partitions.is_covered))
     return options.partition_series == "all" and read > options.partition_series_limit
 
 
@@ -35,7 +35,7 @@ def partition_durations(shown: LimitedEvaluation) -> Samples:
     if options.partition_series == "open" or is_series_limited(evaluation, options):
         rows = _rows_with_open(evaluation)
     else:
-        rows = np.flatnonzero(evaluation.snapshot.partitions.was_read)
+        rows = np.flatnonzero(evaluation.snapshot.partitions.is_covered)
     return _series(evaluation, rows, evaluation.partitions.duration_ms_max, divisor=1000)
 
 
@@ -53,7 +53,7 @@ def partition_late(evaluation: Evaluation) -> Samples:
 
 def partition_late_prepared(evaluation: Evaluation) -> Samples:
     late = evaluation.partitions.late_prepared_transactions
-    return _series(evaluation, np.flatnonzero((late > 0) & evaluation.snapshot.partitions.was_read), late)
+    return _series(evaluation, np.flatnonzero((late > 0) & evaluation.snapshot.partitions.is_covered), late)
 
 
 def partition_unusually_long(evaluation: Evaluation) -> Samples:
@@ -71,7 +71,7 @@ def partition_lag(evaluation: Evaluation) -> Samples:
 
 
 def _rows_with_open(evaluation: Evaluation) -> Rows:
-    return np.flatnonzero((evaluation.partitions.open_transactions > 0) & evaluation.snapshot.partitions.was_read)
+    return np.flatnonzero((evaluation.partitions.open_transactions > 0) & evaluation.snapshot.partitions.is_covered)
 
 
 def _series(evaluation: Evaluation, rows: Rows, column: npt.NDArray[np.integer], divisor: int = 1) -> PartitionSeries:

@@ -37,6 +37,7 @@ _ADVICE = {
     Verdict.HANGING_STALE_EPOCH: _HANGING,
     Verdict.HANGING_NO_TRANSACTIONAL_ID: _HANGING,
     Verdict.HANGING_NOT_IN_TRANSACTION: _HANGING,
+    Verdict.HANGING_BY_OFFSETS: _HANGING,
     Verdict.REPLICA_DIVERGED: Advice("find-hanging", _EVIDENCE, "KafkaTransactionReplicaDiverged"),
     Verdict.STUCK_COMPLETING: Advice("complete", _PLAN, "KafkaTransactionStuckCompleting"),
     Verdict.OVERDUE_AT_COORDINATOR: Advice("find-hanging", _EVIDENCE, "KafkaTransactionOverdueAtCoordinator"),

@@ -62,10 +62,12 @@ def _cycle_figure(status: ClusterStatus, started: str) -> Figure:
 
 def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
     snapshot = evaluation.snapshot
-    partitions, read = snapshot.partitions, int(np.count_nonzero(snapshot.partitions.was_read))
+    partitions, read = snapshot.partitions, int(np.count_nonzero(snapshot.partitions.is_covered))
     note = f"{humanize_count(evaluation.open_count, 'transaction')} open"
     excluded = partitions.excluded_count
     note += f"; {excluded:,} excluded" if excluded else ""
+    by_offsets = partitions.by_offsets_count
+    note += f"; {by_offsets:,} by offsets alone" if by_offsets else ""
     yield "partitions read", f"{read:,} of {partitions.included_count:,}", note
     yield "brokers that responded", _answered([broker.failure for broker in snapshot.brokers]), "leaders of partitions"
     coordinators = [coordinator.failure for coordinator in snapshot.coordinators]
@@ -153,7 +155,7 @@ def _examples(evaluation: Evaluation, reason: str) -> str:
     """Returns the first partitions that could not be read for this reason."""
     partitions = evaluation.snapshot.partitions
     index = partitions.reasons.index(reason) if reason in partitions.reasons else -1
-    rows = np.flatnonzero((partitions.reason == index) & ~partitions.was_read)
+    rows = np.flatnonzero((partitions.reason == index) & partitions.is_unread)
     names = [f"{topic}-{partition}" for topic, partition in map(partitions.name, rows[:_EXAMPLES_SHOWN_MAX].tolist())]
     return ", ".join(names) + (", …" if len(rows) > len(names) else "")
 

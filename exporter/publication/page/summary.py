@@ -90,7 +90,8 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     aside = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found."
     notes = (*notes, aside) if excluded else notes
     notes = (f"A suspect is {SUSPECT_MEANS}.", *notes)
-    title = f"No suspect in {read}, all read"
+    by_offsets = partitions.by_offsets_count
+    title = f"No suspect in {read}, all read{f', {by_offsets:,} by offsets alone' if by_offsets else ''}"
     if evaluation.blocking:
         behind = humanize_count(len(evaluation.blocking), "live transaction")
         title = f"{_blocked(evaluation.blocking)} behind {behind}: {title[0].lower()}{title[1:]}"

@@ -78,7 +78,7 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
         ("idle", humanize_duration(row.idle_ms)),
         *held_back(row, publication),
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
-        ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
+        ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}" if row.has_producer else "unknown"),
         ("start offset", str(row.start_offset)),
         ("coordinator", _coordinator(row)),
     )

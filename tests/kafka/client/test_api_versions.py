@@ -16,7 +16,7 @@ import pytest
 from exporter.evaluation.gaps import gaps
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
-from exporter.snapshot import UNKNOWN_OFFSET, IdVisibility, Snapshot
+from exporter.snapshot import NO_PRODUCER_ID, UNKNOWN_OFFSET, IdVisibility, Snapshot
 from tests.kafka.fake_broker import EVERYTHING, FakeCluster, Received
 from tests.kafka.scene import (
     HANGING,
@@ -101,7 +101,7 @@ def upgrade(cluster: FakeCluster, collector: Collector) -> None:
 def lost_in(snapshot: Snapshot) -> set[Lost]:
     assert set(reasons(snapshot).values()) <= {"unsupported_api"}
     signs = {
-        Lost.PARTITIONS: bool(reasons(snapshot)),
+        Lost.PARTITIONS: bool(reasons(snapshot)) or snapshot.partitions.by_offsets_count > 0,
         Lost.COORDINATORS: any(coordinator.failure is not None for coordinator in snapshot.coordinators),
         Lost.PROOF: snapshot.proof is not None and snapshot.proof.failure is not None,
         Lost.OFFSETS: bool(np.any(snapshot.open_transactions.high_watermark == UNKNOWN_OFFSET)),
@@ -149,7 +149,9 @@ def test_a_snapshot_says_what_was_lost_with_a_version(offered: Offered, lost: se
 
     assert lost_in(snapshot) == lost
     proved = {row for row, verdict in verdicts(evaluated(snapshot, memory)).items() if verdict.is_hanging}
-    if lost & {Lost.PARTITIONS, Lost.PROOF}:
+    if lost == {Lost.PARTITIONS}:
+        assert proved == {("hung", 0, NO_PRODUCER_ID), ("hung", 1, NO_PRODUCER_ID)}
+    elif lost & {Lost.PARTITIONS, Lost.PROOF}:
         assert proved == set()
     else:
         assert proved == set(HANGING) - ({UNKNOWN} if Lost.DENIALS in lost else set())

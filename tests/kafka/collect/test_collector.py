@@ -181,8 +181,8 @@ def test_a_partition_left_out_of_the_response_is_unread() -> None:
     assert not snapshot.is_complete
 
 
-def test_partitions_without_leader_and_without_permission_are_unread_for_different_reasons() -> None:
-    """No leader is `unavailable`, no READ is `unauthorized`; neither counts as read."""
+def test_a_partition_without_a_leader_is_unread_and_one_without_permission_is_known_by_its_offsets() -> None:
+    """No leader is `unavailable`, no READ is `by_offsets`; neither counts as read."""
     model = scene()
     model.topics["lively"][2].leader = -1
     model.unreadable_topics.add("mixed")
@@ -195,7 +195,8 @@ def test_partitions_without_leader_and_without_permission_are_unread_for_differe
     }
     results = answers(snapshot)
     assert results["lively", 2] is PartitionResult.UNAVAILABLE
-    assert results["mixed", 0] is results["mixed", 1] is PartitionResult.UNAUTHORIZED
+    assert results["mixed", 0] is results["mixed", 1] is PartitionResult.BY_OFFSETS
+    assert not any(snapshot.partitions.was_read[snapshot.partitions.row("mixed", index)] for index in (0, 1))
 
 
 def test_a_dead_broker_costs_only_what_it_leads() -> None:

@@ -10,6 +10,7 @@ from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from tests.verification.model import coordinator, rights, shown, wire
 from tests.verification.model.cluster import Broker, Cluster, home_of
 from tests.verification.model.image import STATE_TOPIC
+from tests.verification.model.logs import Replica
 from tests.verification.model.records import records_of
 
 HOST = "broker"
@@ -67,9 +68,15 @@ class Answers:
         for row in rows:
             name, index = row.partition
             error, replica, epoch = shown.led(broker, name, index, row.leader_epoch)
+            if replica is not None and self._is_end_unknown(replica, row.timestamp_ms):
+                error, replica = shown.OFFSET_NOT_AVAILABLE, None
             offset = -1 if replica is None else shown.offset(replica, row.timestamp_ms, stable=bool(isolation))
             topics.setdefault(name, []).append((index, error, offset, epoch))
         return wire.answer(wire.offsets(topics))
+
+    def _is_end_unknown(self, replica: Replica, timestamp_ms: int) -> bool:
+        """True while the high watermark of a new leader is below the start of its epoch (KIP-207)."""
+        return self.cluster.kind.hides_lagging_ends and replica.high is not None and timestamp_ms == shown.LATEST
 
     def fetch(self, broker: Broker, request: Any) -> Any:
         """Records from an offset on, as many as fit and one at least."""
@@ -83,7 +90,7 @@ class Answers:
                     error = ErrorCode.OFFSET_OUT_OF_RANGE
                 elif replica is not None and not error:
                     data = records_of(replica.batches, partition.fetch_offset, partition.partition_max_bytes)
-                    stable, end, start = replica.stable, replica.end, replica.start
+                    stable, end, start = replica.stable, replica.high_watermark, replica.start
                 partitions.append(
                     SimpleNamespace(
                         partition_index=partition.partition,

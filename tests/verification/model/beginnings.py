@@ -50,6 +50,27 @@ def late_write(world: World, name: str = "a") -> None:
     do(world, ("write_late", name, "t", 0))
 
 
+def by_offsets(build: Callable[[World], None]) -> Callable[[World], None]:
+    """The same, where the exporter may describe the topic t and not read it."""
+
+    def built(world: World) -> None:
+        build(world)
+        do(world, ("authorize",), ("set_topic_right", "t", "DESCRIBE"))
+
+    return built
+
+
+def late_write_behind_a_live_one(world: World) -> None:
+    """A true hang on t-0 at offset 0, and a live transaction of another producer after it."""
+    late_write(world)
+    do(world, ("begin_and_write", "b", "t", 0))
+
+
+def ended_and_live(world: World) -> None:
+    """A transaction on t-0 whose marker stands there, and nothing open."""
+    do(world, ("begin_and_write", "a", "t", 0), ("commit", "a"), ("send_all_markers", "a"))
+
+
 def late_write_of_shop(world: World) -> None:
     """The same of an id whose hash is negative."""
     late_write(world, SHOP)

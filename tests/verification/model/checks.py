@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, OutcomeEvidence, TransactionRow, Verdict
-from exporter.snapshot import PartitionResult
+from exporter.snapshot import TransactionKey
 from tests.verification.model import rights
 from tests.verification.model.cluster import Cluster
 from tests.verification.model.drive import POLICY, is_complete, rows_of
@@ -68,6 +70,9 @@ def violations_of(cycle: Cycle) -> list[Violation]:
     can_be_known = is_any_in_touch(cycle.world.cluster)
     for row in cycle.rows:
         key = OpenKey(row.topic, row.partition, row.producer_id, row.start_offset)
+        if not row.has_producer:
+            found += _of_offset(cycle, row)
+            continue
         if row.verdict.is_hanging and not (_is_right_back(cycle) or _is_progress_unknown(cycle)):
             found += _of_hanging(cycle, row, key)
         elif row.verdict in {Verdict.REPLICA_DIVERGED, Verdict.STUCK_COMPLETING}:
@@ -132,6 +137,37 @@ def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Vio
     if all(topic_id != now.topic_id for name, topic_id, _ in moments[cycle.began].topics if name == key.topic):
         return [Violation("I1", "made again", f"{_claim(row)}, and its topic was deleted and made again meanwhile")]
     return [Violation("I1", now.fate.value, f"{_claim(row)}, and it was {now.fate.value}")]
+
+
+def _of_offset(cycle: Cycle, row: TransactionRow) -> Iterable[Violation]:
+    """I1 and I5 where only the offset is known: a transaction that may hold it is open, and hangs if that is said.
+
+    The last stable offset stands at the start of the log where the records before it are deleted.
+    """
+    seen = [
+        {
+            (key, standing.topic_id): standing.fate
+            for key, standing in moment.standings.items()
+            if (key.topic, key.partition) == (row.topic, row.partition) and key.start_offset <= row.start_offset
+        }
+        for moment in cycle.moments
+    ]
+    is_judged = cycle.is_settled and row.verdict is Verdict.OPEN_WITHIN_TIMEOUT and is_any_in_touch(cycle.world.cluster)
+    if not any(seen) and (row.verdict.is_hanging or is_judged):
+        return [Violation("I5", "ended", f"{_claim(row)}, and nothing is open there")]
+    if not row.verdict.is_hanging or _is_right_back(cycle) or _is_progress_unknown(cycle):
+        return []
+    if not _is_state_topic_shown(cycle):
+        return [Violation("I1", "absent", f"{_claim(row)}, and no broker has shown {STATE_TOPIC}")]
+    for read in cycle.world.reads_of_end.get((row.topic, row.partition), []):
+        until = read.moment - cycle.began
+        hung = {key for moment in seen[: until + 1] for key, fate in moment.items() if fate is Fate.HANGING}
+        if read.request > cycle.world.last_asked_coordinator and hung & seen[until].keys():
+            return []
+    if (row.topic, row.partition) in cycle.world.lost_markers:
+        return []  # a log that loses records within a leader epoch: docs/proof.md assumes that none does
+    fates = sorted({fate.value for moment in seen for fate in moment.values()})
+    return [Violation("I1", "by offsets", f"{_claim(row)}, and it was {' or '.join(fates)}")]
 
 
 def _is_progress_unknown(cycle: Cycle) -> bool:
@@ -256,7 +292,7 @@ def _is_older(standing: Standing, now_ms: int, slack_ms: int) -> bool:
 def _of_coverage(cycle: Cycle) -> Iterable[Violation]:
     """I4 and I7: complete only where all was seen."""
     world, partitions = cycle.world, cycle.evaluation.snapshot.partitions
-    read = {partitions.name(row) for row in range(len(partitions)) if partitions.answer[row] == PartitionResult.READ}
+    read = {partitions.name(row) for row in np.flatnonzero(partitions.is_covered).tolist()}
     shown = {topic for topic, _ in read} - {STATE_TOPIC}
     shown |= _visible_topics(world.moments[world.metadata_at])
     lasting = frozenset.intersection(*(moment.topics for moment in cycle.moments))
@@ -287,6 +323,8 @@ def _unseen(cycle: Cycle, read: set[tuple[str, int]]) -> Iterable[Violation]:
     if not (cycle.is_settled or _is_known_everywhere(cycle)):
         return
     shown = {OpenKey(row.topic, row.partition, row.producer_id, row.start_offset) for row in cycle.rows}
+    # Of several on one partition, offsets show the first.
+    by_offset = {(row.topic, row.partition) for row in cycle.rows if not row.has_producer}
     for key, standing in cycle.moments[0].standings.items():
         lasts = all(
             key in each.standings
@@ -294,7 +332,13 @@ def _unseen(cycle: Cycle, read: set[tuple[str, int]]) -> Iterable[Violation]:
             and each.standings[key].is_unknown_in_sync == standing.is_unknown_in_sync
             for each in cycle.moments
         )
-        if lasts and (key.topic, key.partition) in read and key not in shown:
+        # One whose records are all deleted holds nothing back that offsets could show.
+        is_shown = key in shown or (key.topic, key.partition) in by_offset
+        is_shown |= not (
+            all(key in each.standings and each.standings[key].serials for each in cycle.moments)
+            or cycle.evaluation.snapshot.partitions.shows(TransactionKey(*key))
+        )
+        if lasts and (key.topic, key.partition) in read and not is_shown:
             where = f"{key.topic}-{key.partition} from {key.start_offset}, producer {key.producer_id}"
             yield Violation("I4", "unseen", f"coverage is complete, and {where} is open and not shown")
 

@@ -33,6 +33,8 @@ class Kind(NamedTuple):
     two_phase_commit: bool | None = False
     """`transaction.two.phase.commit.enable`; None: brokers do not know the setting."""
     max_timeout_ms: int = 15 * MINUTE_MS
+    hides_lagging_ends: bool = True
+    """KIP-207: a new leader whose high watermark lags behind the start of its epoch returns no end of the log."""
     gateway: str = ""
     """`hides`: what brokers show of the transaction log does not pass; `knows nothing`: nor do their transactions."""
 
@@ -176,6 +178,7 @@ class Cluster:
             if name == STATE_TOPIC:
                 self._resign_or_load(broker, index, partition, slow=slow)
             if partition.leader != broker.id:
+                broker.logs[self.image.topics[name].topic_id, index].high = None
                 self._follow(broker, name, index, partition)
         if old.topics.get(STATE_TOPIC) is not None and STATE_TOPIC not in self.image.topics:
             broker.coordinating.clear()
@@ -262,6 +265,7 @@ class Cluster:
         topic_id = self.image.topics[topic].topic_id
         leader = self.brokers[partition.leader].logs[topic_id, index]
         batch = batch._replace(leader_epoch=partition.leader_epoch)
+        self.brokers[partition.leader].logs[topic_id, index].high = None
         following = [
             self.brokers[node_id].logs[topic_id, index]
             for node_id in partition.replicas

@@ -43,6 +43,26 @@ def move(
     return True
 
 
+def move_lagging(world: World, topic: str, index: int) -> bool:
+    """Another replica leads, which does not know yet that its last batch is replicated."""
+    if not move(world, topic, index):
+        return False
+    replica = world.cluster.leader_replica(topic, index)
+    if replica is None or not replica.batches:
+        return False
+    replica.high = max(replica.batches[-1].offset, replica.start)
+    return True
+
+
+def catch_up_high_watermark(world: World, topic: str, index: int) -> bool:
+    """The followers of a new leader have fetched to its end."""
+    replica = world.cluster.leader_replica(topic, index)
+    if replica is None or replica.high is None:
+        return False
+    replica.high = None
+    return True
+
+
 def fence(world: World, broker: Broker) -> None:
     """The controller fences the broker: others lead its partitions."""
     cluster = world.cluster
@@ -228,6 +248,8 @@ def lose_marker(world: World, topic: str, index: int, *, at_leader: bool) -> boo
     if where == NO_LEADER:
         return False
     replica = cluster.brokers[where].logs[topic_id, index]
+    if at_leader:
+        world.lost_markers.add((topic, index))
     return any(lose_last_marker(replica, producer_id) for producer_id in sorted(replica.entries))
 
 

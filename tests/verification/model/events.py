@@ -83,6 +83,8 @@ _EVENTS: dict[str, tuple[str, Callable[..., bool]]] = {
     "move_leader_untold": ("any partition", lambda world, t, i: controller.move(world, t, i, late=True)),
     "move_leader_slowly": ("any partition", lambda world, t, i: controller.move(world, t, i, slow=True)),
     "move_leader_to_last": ("any partition", lambda world, t, i: controller.move(world, t, i, to_last=True)),
+    "move_leader_lagging": ("partition", controller.move_lagging),
+    "high_watermark_catches_up": ("partition", controller.catch_up_high_watermark),
     "go_on_loading": ("broker", controller.go_on_loading),
     "deliver_metadata": ("broker", controller.deliver),
     "cut_off": ("broker", controller.cut_off),

@@ -9,7 +9,7 @@ from tests.verification.model import coordinator
 from tests.verification.model.checks import Violation
 from tests.verification.model.cluster import Cluster
 from tests.verification.model.image import STATE_TOPIC
-from tests.verification.model.rights import sees_everything
+from tests.verification.model.rights import describes_everything, may_read, sees_everything
 from tests.verification.model.truth import Fate, OpenKey, Standing
 from tests.verification.model.world import World
 
@@ -33,6 +33,28 @@ def unproved(world: World, rows: tuple[TransactionRow, ...]) -> Iterator[Violati
             yield Violation("I6", "hanging", f"{where} hangs, and {verdict}{why} is said")
         if standing.fate is Fate.STUCK and (row is None or row.verdict is not Verdict.STUCK_COMPLETING):
             yield Violation("I6", "stuck", f"{where} is stuck completing, and {verdict}{why} is said")
+
+
+def unproved_by_offsets(world: World, rows: tuple[TransactionRow, ...]) -> Iterator[Violation]:
+    """What should have been proved by now without READ: nothing active may own it."""
+    cluster, rights = world.cluster, world.cluster.image.rights
+    if not describes_everything(rights, tuple(cluster.image.topics)) or not _has_majority(cluster):
+        return
+    if STATE_TOPIC not in cluster.image.topics or cluster.kind.gateway:
+        return
+    named = {(row.topic, row.partition) for row in rows if row.verdict.is_hanging}
+    active = [txn.partitions for txn in coordinator.every_truth(cluster) if txn.is_active]
+    for key, standing in world.moments[-1].standings.items():
+        partition = (key.topic, key.partition)
+        replica = cluster.leader_replica(*partition)
+        if may_read(rights, key.topic) or standing.fate is not Fate.HANGING or replica is None:
+            continue
+        is_first = max(key.start_offset, replica.start) == replica.stable < replica.high_watermark
+        owned = any(partition in partitions for partitions in active)
+        if not is_first or owned or not _can_be_read(cluster, key, standing._replace(transaction=None)):
+            continue
+        if partition not in named:
+            yield Violation("I6", "by offsets", f"{key.topic}-{key.partition} from {key.start_offset} hangs")
 
 
 def _is_named(row: TransactionRow | None, standing: Standing) -> bool:

@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 class Replica:
     """One broker's copy of one partition."""
 
-    __slots__ = ("batches", "end", "entries", "followed_from", "is_astray", "keeps_up", "start")
+    __slots__ = ("batches", "end", "entries", "followed_from", "high", "is_astray", "keeps_up", "start")
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -52,6 +52,8 @@ class Replica:
         self.entries: dict[int, Entry] = {}
         self.end = 0
         """The log end offset."""
+        self.high: int | None = None
+        """The high watermark of a leader that has just been elected, where it lags; None: the end."""
         self.start = 0
         """The log start offset: after DeleteRecords or retention not 0."""
         self.followed_from = 0
@@ -102,7 +104,23 @@ class Replica:
     def stable(self) -> int:
         """The last stable offset."""
         starts = [entry.start_offset for entry in self.entries.values() if entry.start_offset >= 0]
-        return max(min(starts, default=self.end), self.start)
+        starts += self._starts_of_unreplicated()
+        return max(min([*starts, self.high_watermark]), self.start)
+
+    @property
+    def high_watermark(self) -> int:
+        """The end of what is known to be replicated."""
+        return self.end if self.high is None else min(self.high, self.end)
+
+    def _starts_of_unreplicated(self) -> Iterator[int]:
+        """Where the transactions begin whose marker is not below the high watermark."""
+        for marker in self.batches if self.high is not None else ():
+            if marker.kind == "data" or marker.offset < self.high_watermark:
+                continue
+            own = [b for b in self.batches if b.producer_id == marker.producer_id and b.offset < marker.offset]
+            earlier = [b.offset for b in own if b.kind != "data"]
+            yield from (b.offset for b in own[:1] if not earlier)
+            yield from (b.offset for b in own if earlier and b.offset > earlier[-1])
 
     def open_batches(self, producer_id: int) -> tuple[Batch, ...]:
         """The data of the producer since its open transaction's start."""

@@ -113,6 +113,21 @@ def allows(rights: Rights, operation: int, resource: int, name: str = CLUSTER_NA
     return rights.allow_without_acls and not found
 
 
+def may_read(rights: Rights, topic: str) -> bool:
+    """True if the producers of a topic are shown."""
+    return allows(rights, READ, TOPIC, topic)
+
+
+def describes_everything(rights: Rights, topics: tuple[str, ...]) -> bool:
+    """True if every topic, every id and the cluster can be described, and this can be known from the rules."""
+    if not rights.has_authorizer or rights.is_super_user:
+        return True
+    if any(acl.permission == DENY for acl in rights.acls):
+        return False
+    needed = [acl for acl in FULL if acl.resource != TOPIC]
+    return all(acl in rights.acls for acl in needed) and all(allows(rights, DESCRIBE, TOPIC, each) for each in topics)
+
+
 def sees_everything(rights: Rights) -> bool:
     """True when every topic, every id and the cluster can be read, and this can be known from the rules."""
     if not rights.has_authorizer or rights.is_super_user:

@@ -15,7 +15,8 @@ from tests.verification.model.logs import Entry, Replica
 _NO_ENTRIES: dict[int, Entry] = {}
 _NOTHING = 0
 _UNKNOWN_TOPIC_ID, _FENCED_LEADER_EPOCH, _UNKNOWN_LEADER_EPOCH = 100, 74, 75
-_LATEST = -1
+OFFSET_NOT_AVAILABLE = 78
+LATEST = -1
 
 
 def may_describe(view: Image, topic: str) -> bool:
@@ -82,9 +83,9 @@ def led(
 
 
 def offset(replica: Replica, timestamp_ms: int, *, stable: bool) -> int:
-    if timestamp_ms == _LATEST:
-        return replica.stable if stable else replica.end
-    if timestamp_ms < _LATEST:
+    if timestamp_ms == LATEST:
+        return replica.stable if stable else replica.high_watermark
+    if timestamp_ms < LATEST:
         return replica.start
     shown = (batch for batch in replica.batches if batch.offset >= replica.start)
     return next((batch.offset for batch in shown if batch.timestamp_ms >= timestamp_ms), -1)

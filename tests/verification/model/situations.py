@@ -389,5 +389,20 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation("restarted while completing", beginnings.poisoned, weights={"restart_exporter": 20.0, "step_clock": 8.0}),
     Situation("brokers' clocks", beginnings.ongoing, weights={"skew_broker": 12.0, "pass_time": 6.0, **_PRODUCER}),
     Situation("force-terminate", beginnings.ongoing, script="terminate", weights=_PRODUCER),
+    *(
+        Situation(f"offsets alone: {name}", beginnings.by_offsets(build), kind, cycles=cycles, weights=weights)
+        for name, build, kind, cycles, weights in (
+            ("ongoing", beginnings.ongoing, TV0, 4, _PRODUCER),
+            ("ongoing, TransactionVersion 2", beginnings.ongoing, TV2, 4, _PRODUCER),
+            ("late write", beginnings.late_write, TV0, 3, {"recreate_topic": 4.0, **_PRODUCER}),
+            ("behind a live one", beginnings.late_write_behind_a_live_one, TV0, 5, _PRODUCER),
+            ("behind a live one, TransactionVersion 2", beginnings.late_write_behind_a_live_one, TV2, 5, _PRODUCER),
+            ("leaders move", beginnings.ongoing, TV0, 4, {"move_leader_lagging": 4.0, **_LEADERS}),
+            ("untold", beginnings.late_write_behind_a_live_one, TV2, 4, _UNTOLD),
+            ("deleted records", beginnings.late_write_behind_a_live_one, TV0, 4, _DELETED),
+            ("rights", beginnings.ongoing, TV0, 4, _RIGHTS),
+            ("new leader", beginnings.ended_and_live, TV0, 3, {"move_leader_lagging": 8.0, **_PRODUCER}),
+        )
+    ),
 )
 BY_NAME = {situation.name: situation for situation in SITUATIONS}

@@ -94,6 +94,8 @@ class World:
         """(topic, partition) -> when a leader in its own view was queried for its producers."""
         self.stable_reads: dict[tuple[str, int], StableRead] = {}
         """(topic, partition) -> the last response about its last stable offset."""
+        self.reads_of_end: dict[tuple[str, int], list[Read]] = {}
+        """(topic, partition) -> each response about its last stable offset."""
         self.described: dict[str, list[int]] = {}
         """Transactional id -> the transactions in its descriptions, by serial."""
         self.last_asked_coordinator = 0
@@ -104,6 +106,8 @@ class World:
         """The moment at which the metadata were read whose partitions the cycle then read."""
         self.metadata_from = -1
         """The broker that returned them."""
+        self.lost_markers: set[tuple[str, int]] = set()
+        """Partitions whose leader has lost a marker, within its leader epoch."""
         self.requests: list[int] = []
         """API keys in order."""
         self.next_request: tuple[int, Any, float] | None = None
@@ -136,6 +140,10 @@ class World:
         """The exporter waits: time passes, things may happen, and coordinators send the markers that they owe."""
         self.pass_time(int(seconds * 1000))
         self.director.before(self, "pause")
+        for topic, index, _ in self.cluster.image.each():
+            replica = self.cluster.leader_replica(topic, index)
+            if replica is not None:
+                replica.high = None
         for name in tuple(self.cluster.clients):
             if coordinator.send_every_marker(self.cluster, name):
                 self.note()
@@ -166,6 +174,7 @@ class World:
         self.reads.clear()
         self.is_reading = False
         self.stable_reads.clear()
+        self.reads_of_end.clear()
         self.described.clear()
         self.last_asked_coordinator = len(self.requests)
         self.cycles += 1
@@ -237,6 +246,7 @@ class World:
             topic = broker.view.topics.get(row.partition[0])
             replica = None if topic is None else broker.logs.get((topic.topic_id, row.partition[1]))
             if replica is not None and row.timestamp_ms == LATEST:
+                self.reads_of_end.setdefault(row.partition, []).append(read)
                 self.stable_reads[row.partition] = StableRead(read, replica.stable, replica.start)
 
 

@@ -1,0 +1,58 @@
+"""Decides which producers may own a transaction of which only the start offset is known.
+
+It is open at every offset at which the last stable offset stands. Its owner is one of the active transactions that include
+the partition, or nobody. A marker of a producer id ends whatever that producer has open on the partition: when the
+transaction of a producer has completed and the last stable offset still stands there, in the same leader epoch, the
+producer id is not the one of the open records, and never becomes it. It is excluded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from exporter.snapshot import CoordinatorTransaction, HeldOffset
+
+STARTS_MAX: Final = 10_000
+"""Producers whose transactions are remembered for one offset; the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberedOffset:
+    """Facts of earlier cycles about an offset at which the last stable offset stands. They hold in one leader epoch."""
+
+    leader_epoch: int
+    starts: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Producer id -> start of its transaction that included the partition, in ms."""
+    excluded: frozenset[int] = frozenset()
+    """Producer ids that do not have the open records."""
+    was_proved: bool = False
+    """True once no active transaction could own it."""
+
+
+def exclude(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffset:
+    """Adds what a whole proof shows: each producer whose remembered transaction is not the active one has completed it.
+
+    The transactions of `held` must be those of confirmed coordinators.
+    """
+    if before is None or before.leader_epoch != held.leader_epoch:
+        before = RememberedOffset(leader_epoch=held.leader_epoch)
+    starts = {of.producer_id: of.start_ms for of in held.active if of.start_ms is not None}
+    completed = {
+        producer_id for producer_id, start_ms in starts.items() if before.starts.get(producer_id, start_ms) != start_ms
+    }
+    excluded = before.excluded | completed
+    known = {**before.starts, **starts}
+    return RememberedOffset(
+        leader_epoch=held.leader_epoch,
+        starts=MappingProxyType(dict(list(known.items())[-STARTS_MAX:])),
+        excluded=excluded,
+        was_proved=before.was_proved or all(of.producer_id in excluded for of in held.active),
+    )
+
+
+def possible_owners(held: HeldOffset, remembered: RememberedOffset) -> tuple[CoordinatorTransaction, ...]:
+    """Returns the active transactions that may own it."""
+    return tuple(of for of in held.active if of.producer_id not in remembered.excluded)
