@@ -24,6 +24,8 @@ LOG_START = -2
 LATEST = -1
 """Timestamp that requests the offset of the next record."""
 _REQUEST_PARTITIONS_MAX = 2000
+_COLUMNS_PARTITIONS_MAX = 5000
+"""Partitions of a request whose response is read as columns: 130 kB."""
 
 Key = TypeVar("Key")
 Ends = Mapping[TopicPartition, tuple[int, int]]
@@ -84,17 +86,19 @@ async def ends_of_rows(
 
     async def ask_broker(broker: int) -> None:
         mine = rows[leader[rows] == broker]
-        for start in range(0, len(mine), _REQUEST_PARTITIONS_MAX):
-            chunk = mine[start : start + _REQUEST_PARTITIONS_MAX]
-            by_topic = topology.by_topic(chunk)
+        is_mine = np.zeros(len(topology), dtype=np.bool_)
+        is_mine[mine] = True
+        for start in range(0, len(mine), _COLUMNS_PARTITIONS_MAX):
+            by_topic = topology.by_topic(mine[start : start + _COLUMNS_PARTITIONS_MAX])
+            decode = _Decoder()
             for place, level in enumerate((READ_COMMITTED, READ_UNCOMMITTED)):
                 request = list_offsets.request(by_topic, level, LATEST)
                 try:
-                    answer = await client.request(broker, "ListOffsets", request, _columns)
+                    answer = await client.request(broker, "ListOffsets", request, decode)
                 except BrokerFault:
                     return
                 row = topology.rows_named(answer.topics, answer.topic, answer.partition)
-                is_good = (answer.error == int(ErrorCode.NONE)) & np.isin(row, chunk)
+                is_good = (answer.error == int(ErrorCode.NONE)) & (row >= 0) & is_mine[row]
                 ends[place, row[is_good]], epochs[place, row[is_good]] = (
                     answer.offset[is_good],
                     answer.leader_epoch[is_good],
@@ -107,8 +111,16 @@ async def ends_of_rows(
     return PartitionEnds(np.where(is_whole, stable, unknown), np.where(is_whole, high, unknown), epoch)
 
 
-def _columns(answer: RawResponse) -> OffsetColumns:
-    return list_offsets.decode_columns(answer.body)
+class _Decoder:
+    """Decodes a response, unless it is the same as the one before: where nothing is open, both ends are equal."""
+
+    def __init__(self) -> None:
+        self._last: tuple[bytes, OffsetColumns] | None = None
+
+    def __call__(self, answer: RawResponse) -> OffsetColumns:
+        if self._last is None or self._last[0] != answer.body:
+            self._last = answer.body.tobytes(), list_offsets.decode_columns(answer.body)
+        return self._last[1]
 
 
 async def offset_at_time(

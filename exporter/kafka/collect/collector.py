@@ -41,6 +41,7 @@ from exporter.snapshot import (
     NO_KEYS,
     NOTHING_REMEMBERED,
     UNKNOWN_CLUSTER,
+    BoolColumn,
     ClockSource,
     ClusterIdentity,
     DiskSpace,
@@ -101,6 +102,8 @@ class Collector:
         self._clock = clock
         self._topology: Topology | None = None
         self._producers: Int32Column | None = None
+        self._refused: BoolColumn | None = None
+        """Partitions of the last topology whose producers this principal may not read."""
         self._requests = ScanRequests()
         self._metadata = LatestMetadata()
         self._topics = TopicWatch()
@@ -170,7 +173,7 @@ class Collector:
             self._bootstrap = _bootstrap(kafka)
             self._metadata.cluster = UNKNOWN_CLUSTER
         if reconnect:
-            self._topology = self._producers = self._disk = None
+            self._topology = self._producers = self._refused = self._disk = None
             self._out_of_touch.clear()
             self._cycles, self._source, self._out_of_date = 0, None, None
             self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
@@ -273,7 +276,7 @@ class Collector:
         )
         is_doubted = any(proof.unconfirmed for proof in snapshot.proofs)
         self._cycles = 0 if is_doubted or any(snapshot.open_transactions.unconfirmed) else self._cycles + 1
-        self._topology, self._producers = scan.topology, scan.producers
+        self._topology, self._producers, self._refused = scan.topology, scan.producers, scan.was_refused()
         self._disk = snapshot.disk
         self.phases = stopwatch.laps()
         return snapshot
@@ -311,7 +314,10 @@ class Collector:
     async def _read_leaders(
         self, client: ClusterClient, topology: Topology, scope: Scope, progress: Progress | None
     ) -> tuple[LeaderScan, MaxTimeout]:
-        expected = self._expected_producers(topology)
+        is_known = self._has_partitions_of_last(topology)
+        expected = self._producers if is_known else None
+        # A grant is noticed where the source of the metadata is checked as well.
+        refused = self._refused if is_known and not self._is_check_due else None
         wanted = scope.rows(topology)
         # A topic that an operator names is read, whatever the settings exclude.
         excluded = self._options.topics.excluded_rows(topology) if scope.topic is None else None
@@ -325,6 +331,7 @@ class Collector:
                     progress=progress,
                     requests=self._requests,
                     excluded=excluded,
+                    refused=refused,
                 ),
                 max_timeout(client, sorted(topology.brokers)),
             )
@@ -333,11 +340,10 @@ class Collector:
         assert isinstance(limit, MaxTimeout)
         return scan, limit
 
-    def _expected_producers(self, topology: Topology) -> Int32Column | None:
-        """Entries per partition from the last cycle; None if the partitions have changed since."""
+    def _has_partitions_of_last(self, topology: Topology) -> bool:
+        """True if the partitions are those of the last cycle, row by row."""
         last = self._topology
-        same = last is not None and last.topics == topology.topics and np.array_equal(last.topic, topology.topic)
-        return self._producers if same else None
+        return last is not None and last.topics == topology.topics and np.array_equal(last.topic, topology.topic)
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)

@@ -172,7 +172,7 @@ class LeaderScan:
         if len(errors) > _ERRORS_MAX:
             self.fail(row[refused & np.isin(answer.error, errors[_ERRORS_MAX:])], _MORE_REASONS)
         for error in errors[:_ERRORS_MAX].tolist():
-            self._refused(row[refused & (answer.error == error)], error)
+            self.refuse(row[refused & (answer.error == error)], error)
         keep = good[answer.entry_partition]
         entries = Entries(row=row[answer.entry_partition], **answer.columns())
         self.parts.append(entries.those(keep))
@@ -190,7 +190,8 @@ class LeaderScan:
         first_told[np.unique(np.where(believed, row, -1), return_index=True)[1]] = True
         return row, believed & first_told
 
-    def _refused(self, rows: Rows, error: int) -> None:
+    def refuse(self, rows: Rows, error: int) -> None:
+        """Notes that the leader has responded with this Kafka error code."""
         unauthorized = error == int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.answer[rows] = PartitionResult.UNAUTHORIZED if unauthorized else PartitionResult.UNAVAILABLE
         self.reason_code[rows] = self._code(error_name(error))
@@ -199,6 +200,11 @@ class LeaderScan:
         """(P,) rows of the scan: wanted, and not deleted in the meantime."""
         subject: BoolColumn = (self.reason_code != _DELETED) & (self.reason_code != _NOT_WANTED)
         return subject
+
+    def was_refused(self) -> BoolColumn:
+        """(P,) true where this principal may not read the producers."""
+        every = np.arange(len(self.topology))
+        return self.has_reason(every, [error_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
 
     def may_have_moved(self) -> Rows:
         """Rows to read again once fresh metadata names another leader."""
@@ -215,16 +221,19 @@ async def scan_leaders(
     progress: Progress | None = None,
     requests: ScanRequests | None = None,
     excluded: BoolColumn | None = None,
+    refused: BoolColumn | None = None,
 ) -> LeaderScan:
     """Reads every `wanted` partition of `topology`, or all, but those `excluded`.
 
     The result has the reason for each that could not be read. Open transactions are kept, or every entry of `producer_ids`.
     `expected_producers` (P,) sizes the chunks; without it every partition is assumed to have few. `requests` has those of
-    an earlier scan ready.
+    an earlier scan ready. `refused` (P,) are taken to be refused again, without a request.
     """
     scan = LeaderScan.unasked(topology, wanted, producer_ids, requests, excluded)
+    if refused is not None:
+        scan.refuse(np.flatnonzero(refused & scan.is_subject()), int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     rows = np.flatnonzero(
-        scan.is_subject() & (topology.leader != NO_LEADER) & (scan.answer != int(PartitionResult.EXCLUDED))
+        scan.is_subject() & (topology.leader != NO_LEADER) & (scan.answer == int(PartitionResult.UNAVAILABLE))
     )
     await read_rows(client, scan, rows, topology.leader, expected_producers, progress)
     await ask_again_where_moved(client, scan)

@@ -86,7 +86,7 @@ def decode_columns(body: memoryview) -> OffsetColumns:
 
 
 def _columns(body: memoryview) -> OffsetColumns:
-    topics, parts = [], [np.empty(0, dtype=_TOLD)]
+    topics, counts, parts = [], [], []
     count, at = length(body, 4)
     for _ in range(count):
         topic, at = compact_string(body, at)
@@ -94,17 +94,18 @@ def _columns(body: memoryview) -> OffsetColumns:
         end = at + rows * _TOLD.itemsize
         if end > len(body):
             raise MalformedBytesError("it ends too early")
-        parts.append(np.frombuffer(body[at:end].tobytes(), dtype=_TOLD))
+        parts.append(body[at:end])
+        counts.append(rows)
         topics.append(topic)
         at = no_tags(body, end)
     if no_tags(body, at) != len(body):
         raise MalformedBytesError("bytes after its end")
-    told = np.concatenate(parts)
+    told = np.frombuffer(b"".join(parts), dtype=_TOLD)  # at once: each topic's own array costs more than its rows
     if told["tags"].any():
         raise MalformedBytesError("tagged fields")
     return OffsetColumns(
         topics=tuple(topics),
-        topic=np.repeat(np.arange(len(topics)), [len(part) for part in parts[1:]]),
+        topic=np.repeat(np.arange(len(topics)), counts),
         partition=told["partition"].astype(np.int32),
         error=told["error"].astype(np.int32),
         offset=told["offset"].astype(np.int64),

@@ -84,7 +84,7 @@ def test_a_refusal_of_every_partition_costs_few_steps() -> None:
     scan = LeaderScan.unasked(topology_of(led_by_one(MANY)))
     rows = np.arange(MANY)
 
-    assert calls(lambda: scan._refused(rows, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))) < CALLS_MAX
+    assert calls(lambda: scan.refuse(rows, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))) < CALLS_MAX
     assert set(scan.reason) == {error_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
 
 

@@ -6,14 +6,18 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from unittest.mock import patch
 
 from exporter.config.loading import environment_name, load
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.scan import LeaderScan
+from exporter.kafka.collect.scan_requests import Rows
+from exporter.kafka.errors import ErrorCode
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import PASSWORD
 from tests.verification.situations.java_tool import PATIENCE_S, JavaAnswer, find_hanging
@@ -54,6 +58,9 @@ class Watch:
         self._policy = policy or Policy()
         self._memory = Memory()
 
+    may_read = True
+    """False: every leader refuses DescribeProducers, as it does to a user with DESCRIBE and without READ."""
+
     def __enter__(self) -> Watch:
         return self
 
@@ -62,10 +69,15 @@ class Watch:
 
     def cycle(self) -> Evaluation:
         """One cycle with what earlier ones left in memory."""
-        snapshot = self._collector.collect(seen_before=self._memory.seen)
+        with nullcontext() if self.may_read else patch.object(LeaderScan, "add", _refused):
+            snapshot = self._collector.collect(seen_before=self._memory.seen)
         evaluation = evaluate(snapshot, self._memory, self._policy)
         self._memory = evaluation.memory
         return evaluation
+
+
+def _refused(scan: LeaderScan, rows: Rows, _answer: object) -> None:
+    scan.refuse(rows, int(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
 class Play:

@@ -27,6 +27,8 @@ class Sight:
     """What one cycle of the exporter showed of a scene."""
 
     verdicts: Mapping[Key, Judged]
+    by_offsets: Mapping[tuple[str, int], Judged]
+    """What holds the last stable offset of partitions whose producers may not be read."""
     unread: Mapping[tuple[str, int], str]
     """Partitions of the scene that could not be read: why."""
     topics: frozenset[str]
@@ -132,7 +134,12 @@ class Scene:
                 verdicts={
                     (row.topic, row.partition, row.producer_id): (row.verdict, row.inconclusive_reason)
                     for row in all_rows(evaluation)
-                    if row.topic in self.topics
+                    if row.topic in self.topics and row.has_producer
+                },
+                by_offsets={
+                    (row.topic, row.partition): (row.verdict, row.inconclusive_reason)
+                    for row in all_rows(evaluation)
+                    if row.topic in self.topics and not row.has_producer
                 },
                 unread={
                     partitions.name(row): partitions.reasons[int(partitions.reason[row])]
@@ -178,6 +185,7 @@ def score_ours(scene: Scene) -> Score:
         for key, (verdict, _) in sight.verdicts.items()
         if verdict.is_hanging and Truth.HANGING not in {e.truth for e in scene.expected if e.key == key}
     ]
+    false += false_by_offsets(scene)
     if false:
         return Score(is_right=False, words=", ".join(dict.fromkeys(false)))
     last = scene.sights[-1]
@@ -191,6 +199,27 @@ def score_ours(scene: Scene) -> Score:
     problems += [f"unexpected {verdict.label}" for verdict in sorted(surprising)]
     words = problems or [_words(e, scene) for e in scene.expected] or ["nothing open"]
     return Score(is_right=not problems, words=_counted(words))
+
+
+def false_by_offsets(scene: Scene) -> list[str]:
+    """Every hang that offsets are said to prove on a partition where none is."""
+    hanging = {e.key[:2] for e in scene.expected if e.truth is Truth.HANGING}
+    return [
+        f"FALSE {verdict.label}"
+        for sight in scene.sights
+        for partition, (verdict, _) in sight.by_offsets.items()
+        if verdict.is_hanging and partition not in hanging
+    ]
+
+
+def hangs_by_offsets(scene: Scene) -> tuple[int, int]:
+    """(proved in the last cycle, all) partitions with a hang beside which no active transaction includes the partition."""
+    active = {e.key[:2] for e in scene.expected if e.truth not in {Truth.HANGING, Truth.CLOSED}}
+    active |= {e.key[:2] for e in scene.expected if Verdict.HANGING_STALE_EPOCH in e.verdicts or e.reasons}
+    alone = {e.key[:2] for e in scene.expected if e.truth is Truth.HANGING and e.unread is None} - active
+    last = scene.sights[-1].by_offsets
+    proved = sum(partition in last and last[partition][0].is_hanging for partition in alone)
+    return proved, len(alone)
 
 
 def _unexpected(scene: Scene, sight: Sight) -> list[Judged]:

@@ -43,7 +43,7 @@ def scene(*sights: dict[Key, Judged], unread: dict[tuple[str, int], str] | None 
     made = Scene(Situation("stage", "name", "sentence", lambda _: None, None, is_racy=False), NO_CLUSTER)
     made.own("topic")
     made.sights = [
-        Sight(verdicts=verdicts, unread=unread or {}, topics=frozenset({"topic"}), is_complete=True)
+        Sight(by_offsets={}, verdicts=verdicts, unread=unread or {}, topics=frozenset({"topic"}), is_complete=True)
         for verdicts in sights
     ]
     return made

@@ -1,0 +1,1 @@
+"""Checks on busy brokers what offsets alone prove."""
