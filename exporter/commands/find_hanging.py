@@ -151,7 +151,10 @@ def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRo
     except OSError as error:
         complain(f"the plan was not written: {path}: {error.strerror or error}")
         return False
-    count = sum(row.verdict.is_hanging for row in rows)
-    hanging = humanize_count(count, "proved hanging transaction")
+    hangs = [row.has_producer for row in rows if row.verdict.is_hanging]
+    hanging = humanize_count(sum(hangs), "proved hanging transaction")
     complain(f"{path} has a plan to abort {hanging}: read it, then run abort --plan-file")
+    if not all(hangs):
+        left_out = humanize_count(len(hangs) - sum(hangs), "hang")
+        complain(f"it leaves out {left_out} whose producer is unknown without READ on the topic")
     return True

@@ -258,7 +258,8 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     row = hold.row
     named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
     opened = f"open from offset {row.start_offset} on for {_age(row)}"
-    behind = f"behind a transaction of producer {row.producer_id}{named} {opened} (verdict {row.verdict.label})"
+    whose = f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer,"
+    behind = f"behind a transaction of {whose} {opened} (verdict {row.verdict.label})"
     lines = [
         f"{_who(answer, hold)} {behind}. {row.reason}",
         " ".join(filter(None, (_waiting(hold), _on_disk(row), _until(row)))),
@@ -293,15 +294,19 @@ def _who(answer: Answer, hold: Hold) -> str:
 def _waiting(hold: Hold) -> str:
     row = hold.row
     if hold.position is not None:
-        return f"{humanize_count(hold.position.lag, 'offset')} wait for it."
+        return f"{humanize_count(hold.position.lag, 'offset')} {_verb(hold.position.lag, 'waits', 'wait')} for it."
     lag = row.last_stable_offset_lag
-    offsets = "" if lag is None else f"{humanize_count(lag, 'offset')} are held back."
+    offsets = "" if lag is None else f"{humanize_count(lag, 'offset')} {_verb(lag, 'is', 'are')} held back."
     groups = [group.group for group in row.groups]
     if groups:
         offsets += f" Groups behind it: {humanize_names(groups, shown_max=NAMES_MAX)}."
     else:
         offsets += " No group is seen behind it; readers that commit no offsets cannot be seen."
     return offsets.strip()
+
+
+def _verb(count: int, of_one: str, of_more: str) -> str:
+    return of_one if count == 1 else of_more
 
 
 def _on_disk(row: TransactionRow) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from exporter.evaluation.evidence import Evidence
+from exporter.evaluation.rules import owners_of
 from exporter.evaluation.silences import Silences
 from exporter.evaluation.verdicts import OwnerState, Policy, Verdict
 from exporter.snapshot import NULL, TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, Int64Column, Ownership
@@ -25,7 +26,13 @@ _USUAL_TIMES = 2
 
 def ends_at_ms(evidence: Evidence, verdict: Verdict) -> int | None:
     """Time by which its coordinator aborts it, if nobody ends it before; None if that is unknown, or it never does."""
-    if verdict is not Verdict.OPEN_WITHIN_TIMEOUT or evidence.ownership is not Ownership.OWNED:
+    if verdict is not Verdict.OPEN_WITHIN_TIMEOUT:
+        return None
+    if evidence.held_offset is not None:  # by then, whichever of them owns it
+        ends = [coordinator_ends_at_ms(owner) for owner in owners_of(evidence)]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
+    if evidence.ownership is not Ownership.OWNED:
         return None
     return None if evidence.transaction is None else coordinator_ends_at_ms(evidence.transaction)
 

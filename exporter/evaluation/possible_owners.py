@@ -49,10 +49,11 @@ def exclude(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffs
         leader_epoch=held.leader_epoch,
         starts=MappingProxyType(dict(list(known.items())[-STARTS_MAX:])),
         excluded=excluded,
-        was_proved=before.was_proved or all(of.producer_id in excluded for of in held.active),
+        was_proved=before.was_proved or all(of.producer_id in excluded for of in (*held.active, *held.later)),
     )
 
 
 def possible_owners(held: HeldOffset, remembered: RememberedOffset) -> tuple[CoordinatorTransaction, ...]:
-    """Returns the active transactions that may own it."""
-    return tuple(of for of in held.active if of.producer_id not in remembered.excluded)
+    """Returns the active transactions that may own it, each producer's newest."""
+    newest = {of.producer_id: of for of in (*held.active, *held.later)}
+    return tuple(of for of in newest.values() if of.producer_id not in remembered.excluded)

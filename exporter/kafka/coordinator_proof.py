@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import coordinators_of, describe, list_transactions
@@ -24,18 +24,61 @@ from exporter.snapshot import (
 
 
 async def prove(
-    client: ClusterClient, topology: Topology, *, producer_ids: Collection[int] | None, topics: Collection[str]
+    client: ClusterClient,
+    topology: Topology,
+    *,
+    topics: Collection[str],
+    producer_ids: Collection[int] | None,
+    read_again: Callable[[], Awaitable[None]] | None = None,
 ) -> CoordinatorProof:
     """Queries in an order that makes the responses evidence: probes, listing, descriptions, probes again.
 
     `producer_ids` and `topics` are those of unverified transactions; without `producer_ids` every active transaction is
-    described. Their partitions must have been read before this, and must be read again after it; then the leaders of the
-    state partitions must be confirmed.
+    described, and after `read_again` once more. Their partitions must have been read before this, and must be read again
+    after the descriptions; then the leaders of the state partitions must be confirmed.
     """
     before = await state_leaders(client, topology)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
     visible_before = await id_visibility(client, brokers)
     probes_before = await probe(client, before.leaders)
+    found, later = await _ask(client, brokers, producer_ids, topics), _NOTHING_FOUND
+    if read_again is not None:
+        await read_again()
+        later = await _ask(client, brokers, producer_ids, topics)
+    probes_after = await probe(client, before.leaders)
+    visible_after = await id_visibility(client, brokers)
+    after = await state_leaders(client, topology)
+    return CoordinatorProof(
+        state_topic=before.topic,
+        state_topic_id=before.topic_id,
+        state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
+        listing_failures=(*found.failures, *later.failures),
+        transactions=tuple(_with_state_partition(transaction, len(before.leaders)) for transaction in found.described),
+        later=later.described,
+        unclear_producer_ids=found.unclear | later.unclear,
+        hidden_topics=found.hidden_topics | later.hidden_topics,
+        id_visibility=visible_after if visible_before is IdVisibility.ALL else visible_before,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundTransactions:
+    """Transactions of all coordinators, as they described them at one time."""
+
+    described: tuple[CoordinatorTransaction, ...] = ()
+    unclear: frozenset[int] = frozenset()
+    """Producers that were listed and not described, or that two coordinators claim."""
+    failures: tuple[tuple[int, str], ...] = ()
+    """(broker id, reason) of coordinators whose list failed."""
+    hidden_topics: frozenset[str] = frozenset()
+
+
+_NOTHING_FOUND = _FoundTransactions()
+
+
+async def _ask(
+    client: ClusterClient, brokers: tuple[int, ...], producer_ids: Collection[int] | None, topics: Collection[str]
+) -> _FoundTransactions:
     if producer_ids is None:
         listings = await list_transactions(client, brokers)
         listed = [transaction for response in listings for transaction in response.in_states(ACTIVE_STATES)]
@@ -48,18 +91,11 @@ async def prove(
     described, unclear = await describe(client, listed[: client.transactions_limit])
     # Again: brokers learn a right at different times, and this one may have learned it after it described.
     hidden |= await _hidden_topics(client, coordinators, topics)
-    probes_after = await probe(client, before.leaders)
-    visible_after = await id_visibility(client, brokers)
-    after = await state_leaders(client, topology)
-    return CoordinatorProof(
-        state_topic=before.topic,
-        state_topic_id=before.topic_id,
-        state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
-        listing_failures=tuple((one.broker, one.failure) for one in listings if one.failure is not None),
-        transactions=tuple(_with_state_partition(transaction, len(before.leaders)) for transaction in described),
-        unclear_producer_ids=unclear | beyond | _listed_twice(listed),
+    return _FoundTransactions(
+        described=described,
+        unclear=unclear | beyond | _listed_twice(listed),
+        failures=tuple((one.broker, one.failure) for one in listings if one.failure is not None),
         hidden_topics=hidden,
-        id_visibility=visible_after if visible_before is IdVisibility.ALL else visible_before,
     )
 
 

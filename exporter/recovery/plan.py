@@ -230,10 +230,14 @@ def in_words(plan: Plan, records: HeldBack | None = None) -> str:
     own_epoch = "" if row.coordinator_epoch >= 0 else ", since the partition has none"
     on_disk = "" if not row.held_bytes else f"\n  bytes held on disk: about {humanize_bytes(row.held_bytes)}"
     effect = "records that become visible" if marker.commit else DROPPED
+    what = (
+        f"write one {kind} marker for producer {row.producer_id} at epoch {row.producer_epoch} (coordinator epoch "
+        f"{marker.coordinator_epoch}{own_epoch}), closing the transaction open since offset {row.start_offset}"
+    )
+    if not row.has_producer:
+        what = f"no marker can be written, as the producer of what is open since offset {row.start_offset} is unknown"
     return (
-        f"{plan.action.value} on {row.topic}-{row.partition}: write one {kind} marker for producer {row.producer_id} at "
-        f"epoch {row.producer_epoch} (coordinator epoch {marker.coordinator_epoch}{own_epoch}), closing the transaction "
-        f"open since offset {row.start_offset}.\n"
+        f"{plan.action.value} on {row.topic}-{row.partition}: {what}.\n"
         f"  {records_in_words(row, records, effect)}{on_disk}\n"
         f"  transactional id {'unknown' if row.transactional_id is None else repr(row.transactional_id)}, "
         f"verdict {row.verdict.label}\n"

@@ -23,6 +23,8 @@ class HeldOffset:
     """Leader epoch in which it was read. Within one it never goes back; -1 if the broker does not say."""
     active: tuple[CoordinatorTransaction, ...] = ()
     """Active transactions that include the partition, as their coordinators described them between two reads of it."""
+    later: tuple[CoordinatorTransaction, ...] = ()
+    """Active ones after the second read: a producer may have taken the open records into its next transaction."""
 
 
 NO_ROW: BoolColumn = np.empty(0, dtype=np.bool_)

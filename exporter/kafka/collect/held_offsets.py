@@ -2,7 +2,8 @@
 
     the ends of all of them -> where the last stable offset is below the high watermark, a transaction is open
     and for those that stood there in an earlier cycle:
-    metadata -> ends -> probes, listing, descriptions, probes (coordinator_proof.py) -> ends -> metadata -> confirm
+    metadata -> ends -> probes, listing, descriptions -> ends -> listing, descriptions, probes (coordinator_proof.py) ->
+    metadata -> confirm
 
 The last stable offset passes the start of a transaction when its marker is replicated, and never goes back in one leader
 epoch. So the transaction that begins at an offset where it stands at both reads was open all the time between. A leader
@@ -12,7 +13,7 @@ yet seen replicated look like open transactions only until then. docs/proof.md h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -137,10 +138,14 @@ async def _proved(client: ClusterClient, once: HeldOffsets, was_seen: BoolColumn
     topics = tuple(sorted({topology.name(row)[0] for row in rows.tolist()}))
     before = await fresh_topology(client, topics)
     leaders = leaders_in(topology, rows, before)
-    first = await ends_of_rows(client, topology, rows, leaders)
-    proof = await prove(client, topology, producer_ids=None, topics=topics)
+    first = second = await ends_of_rows(client, topology, rows, leaders)
+
+    async def read_again() -> None:
+        nonlocal second
+        second = await ends_of_rows(client, topology, rows, leaders)
+
+    proof = await prove(client, topology, topics=topics, producer_ids=None, read_again=read_again)
     proof = without_strangers(proof, examined.strangers)
-    second = await ends_of_rows(client, topology, rows, leaders)
     after = await fresh_topology(client, topics)
     starts = examined.entries.current_txn_start_offset.copy()
     second_read = examined.second_read.copy()
@@ -156,11 +161,14 @@ async def _proved(client: ClusterClient, once: HeldOffsets, was_seen: BoolColumn
     has_moved = second.is_known & (second.stable != starts[lasting])
     starts[lasting[has_moved]] = second.stable[has_moved]
     second_read[lasting[has_moved]] = SecondRead.NOT_ASKED
-    active = _active_on(proof, {topology.name(row) for row in rows.tolist()})
+    names = {topology.name(row) for row in rows.tolist()}
+    active, active_later = _active_on(proof.transactions, names), _active_on(proof.later, names)
     offsets = list(once.offsets)
     for place, epoch in zip(lasting.tolist(), second.leader_epoch.tolist(), strict=True):
         name = topology.name(examined.entries.row[place])
-        offsets[place] = HeldOffset(leader_epoch=epoch, active=tuple(active.get(name, ())))
+        offsets[place] = HeldOffset(
+            leader_epoch=epoch, active=tuple(active.get(name, ())), later=tuple(active_later.get(name, ()))
+        )
     is_open = np.ones(len(examined), dtype=np.bool_)
     is_open[lasting] = ~(second.is_known & (second.stable >= second.high_watermark))
     entries = replace(examined.entries, current_txn_start_offset=starts)
@@ -197,10 +205,10 @@ def _second_read(
 
 
 def _active_on(
-    proof: CoordinatorProof, partitions: Collection[TopicPartition]
+    transactions: Iterable[CoordinatorTransaction], partitions: Collection[TopicPartition]
 ) -> Mapping[TopicPartition, list[CoordinatorTransaction]]:
     found: dict[TopicPartition, list[CoordinatorTransaction]] = {}
-    for transaction in proof.transactions:
+    for transaction in transactions:
         if transaction.is_active:
             for name in transaction.partitions or ():
                 if name in partitions:

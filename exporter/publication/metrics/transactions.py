@@ -10,6 +10,8 @@ import numpy as np
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
 from exporter.publication.metrics.model import CLUSTER, PARTITION, SHOWN, LimitedEvaluation, Metric, Sample, Samples
 
+UNKNOWN: Final = "unknown"
+"""Label of a producer where only the offset of its transaction is known."""
 TRANSACTION: Final = (*PARTITION, "producer_id", "producer_epoch", "start_offset", "transactional_id", "verdict")
 
 
@@ -29,8 +31,8 @@ def transaction_labels(row: TransactionRow) -> tuple[str, ...]:
     return (
         row.topic,
         str(row.partition),
-        str(row.producer_id),
-        str(row.producer_epoch),
+        str(row.producer_id) if row.has_producer else UNKNOWN,
+        str(row.producer_epoch) if row.has_producer else UNKNOWN,
         str(row.start_offset),
         row.transactional_id or "",
         row.verdict.label,

@@ -18,13 +18,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Producer
 from kafka import KafkaAdminClient, TopicPartition
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import transactional_producer
-from examples.workload.rhythm import Rhythm
-from examples.workload.workload import Workload
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.errors import ClusterUnavailableError
@@ -37,6 +35,10 @@ TOPIC: Final = "busy"
 PARTITIONS: Final = 6
 """Producers write to all of them; hangs are planted on one half."""
 NODES: Final = 3
+BUSY: Final = 5
+LEFT_OPEN: Final = 0.01
+ABORTED: Final = 0.2
+"""Shares of transactions, the first within the second."""
 CYCLE_S: Final = 1.0
 REQUEST_TIMEOUT_MS: Final = 1500
 FIRST_PRODUCER_ID: Final = 8_000_000_000
@@ -86,28 +88,45 @@ def judge(findings: Findings, evaluation: Evaluation, hangs: dict[int, PlantedTr
             findings.false.append(f"{row.topic}-{row.partition} from {row.start_offset}: {row.reason}")
 
 
-class Visitors:
-    """Ids that come, commit twice, and never come again."""
+class Producers:
+    """Transactions of one application on a thread of its own: ids that stay, or ids that come and never come again."""
 
-    def __init__(self, bootstrap: str, chance: random.Random) -> None:
-        self._bootstrap, self._chance, self.ended, self.count = bootstrap, chance, threading.Event(), 0
+    def __init__(self, bootstrap: str, name: str, chance: random.Random, *, transactions: int | None = None) -> None:
+        """`transactions` of each id, after which the next one comes; None: one id stays."""
+        self._bootstrap, self._name, self._chance, self._transactions = bootstrap, name, chance, transactions
+        self._ending, self.ids, self.ended = threading.Event(), 0, 0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        self.ended.set()
+        """No transaction begins any more."""
+        self._ending.set()
         self._thread.join(30)
 
     def _run(self) -> None:
-        while not self.ended.wait(self._chance.uniform(1, 4)):
-            self.count += 1
-            with suppress(KafkaException, TimeoutError, AssertionError):
-                producer = transactional_producer(self._bootstrap, f"visitor-{self.count}", timeout_ms=5_000)
-                for _ in range(2):
-                    producer.begin_transaction()
-                    producer.produce(TOPIC, b"x", partition=self._chance.randrange(PARTITIONS))
-                    producer.flush(5)
-                    producer.commit_transaction(5)
+        while not self._ending.is_set():
+            self.ids += 1
+            name = self._name if self._transactions is None else f"{self._name}-{self.ids}"
+            with suppress(Exception):  # what comes late is refused, and brokers may be away for long
+                producer = transactional_producer(self._bootstrap, name, timeout_ms=5_000)
+                turn = 0
+                while not self._ending.is_set() and turn != self._transactions:
+                    self._one(producer)
+                    turn += 1
+            self._ending.wait(0.2 if self._transactions is None else self._chance.uniform(1, 4))
+
+    def _one(self, producer: Producer) -> None:
+        """Now and then it is left open, for its time-out or the next producer of its id."""
+        producer.begin_transaction()
+        for partition in self._chance.sample(range(PARTITIONS), 3):
+            producer.produce(TOPIC, b"x", partition=partition)
+        producer.flush(5)
+        fate = self._chance.random()
+        if fate < LEFT_OPEN:
+            raise TimeoutError
+        producer.abort_transaction(5) if fate < ABORTED else producer.commit_transaction(5)
+        self.ended += 1
+        self._ending.wait(0.01)
 
 
 def faults(cluster: IsolatedCluster, chance: random.Random) -> tuple[Callable[[], None], ...]:
@@ -179,13 +198,10 @@ def run(version: str, minutes: float, seed: int) -> Findings:
     with ExitStack() as stack:
         cluster = stack.enter_context(IsolatedCluster(version, nodes=NODES, properties=PROPERTIES))
         cluster.topics.create(TOPIC, partitions=PARTITIONS, replication_factor=NODES)
-        everywhere = [(TOPIC, partition) for partition in range(PARTITIONS)]
-        workload = stack.enter_context(Workload(cluster.bootstrap, everywhere, seed=seed))
-        for number in range(5):
-            rhythm = Rhythm(per_second=20, abort_share=0.2, stall_every=97, zombie_every=89, give_up_s=60)
-            workload.add(f"busy-{number}", rhythm)
-        visitors = Visitors(cluster.bootstrap, random.Random(seed + 1))
-        stack.callback(visitors.close)
+        busy = [Producers(cluster.bootstrap, f"busy-{number}", random.Random(seed + number)) for number in range(BUSY)]
+        visitors = Producers(cluster.bootstrap, "visitor", random.Random(seed + BUSY), transactions=2)
+        for producers in (*busy, visitors):
+            stack.callback(producers.close)
         disturbance = Disturbance(cluster, random.Random(seed + 2))
         stack.callback(disturbance.close)
         watch = stack.enter_context(Watch(cluster.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS))
@@ -211,7 +227,8 @@ def run(version: str, minutes: float, seed: int) -> Findings:
             except ClusterUnavailableError:
                 findings.failed += 1
             time.sleep(max(CYCLE_S - (time.monotonic() - began), 0))
-        findings.work = f"{workload.ledger.total()}, {visitors.count} visitors, {disturbance.done} faults"
+        ended = sum(producers.ended for producers in (*busy, visitors))
+        findings.work = f"{ended} transactions, {visitors.ids} visitors, {disturbance.done} faults"
     return findings
 
 

@@ -159,10 +159,12 @@ def _of_offset(cycle: Cycle, row: TransactionRow) -> Iterable[Violation]:
         return []
     if not _is_state_topic_shown(cycle):
         return [Violation("I1", "absent", f"{_claim(row)}, and no broker has shown {STATE_TOPIC}")]
-    for read in cycle.world.reads_of_end.get((row.topic, row.partition), []):
+    at_last = seen[cycle.world.last_listed_at - cycle.began]
+    is_taken_in = bool(at_last) and Fate.HANGING not in at_last.values()
+    for read in () if is_taken_in else cycle.world.reads_of_end.get((row.topic, row.partition), []):
         until = read.moment - cycle.began
         hung = {key for moment in seen[: until + 1] for key, fate in moment.items() if fate is Fate.HANGING}
-        if read.request > cycle.world.last_asked_coordinator and hung & seen[until].keys():
+        if hung & seen[until].keys():
             return []
     if (row.topic, row.partition) in cycle.world.lost_markers:
         return []  # a log that loses records within a leader epoch: docs/proof.md assumes that none does

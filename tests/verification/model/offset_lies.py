@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from exporter.evaluation import rules
-from exporter.evaluation.possible_owners import RememberedOffset, exclude
+from exporter.evaluation.possible_owners import RememberedOffset, exclude, possible_owners
 from exporter.kafka import offsets
 from exporter.kafka.collect import held_offsets
-from exporter.snapshot import HeldOffset
+from exporter.snapshot import CoordinatorTransaction, HeldOffset
 from tests.verification.model.defects import Defect
 from tests.verification.model.lies import Lie
 
@@ -41,6 +42,11 @@ def _over_elections(held: HeldOffset, before: RememberedOffset | None) -> Rememb
             leader_epoch=held.leader_epoch, starts=before.starts, excluded=before.excluded, was_proved=before.was_proved
         )
     return exclude(held, before)
+
+
+def _of_the_first_list(held: HeldOffset, remembered: RememberedOffset) -> tuple[CoordinatorTransaction, ...]:
+    """As if no producer could take the open records into its next transaction meanwhile."""
+    return possible_owners(replace(held, later=()), remembered)
 
 
 _last: list[tuple[Any, Any]] = []
@@ -82,6 +88,11 @@ OFFSET_DEFECTS: tuple[Defect, ...] = (
         "the last stable offset is read once",
         ((held_offsets, "ends_of_rows", _once_for_two),),
         _lie("ongoing", _OF_PRODUCERS),
+    ),
+    Defect(
+        "the active transactions are not listed again after the last read",
+        ((rules, "possible_owners", _of_the_first_list),),
+        _lie("late write", ("begin_and_write",)),
     ),
     Defect(
         "what an unfinished proof shows excludes producers",

@@ -98,6 +98,8 @@ class World:
         """(topic, partition) -> each response about its last stable offset."""
         self.described: dict[str, list[int]] = {}
         """Transactional id -> the transactions in its descriptions, by serial."""
+        self.last_listed_at = 0
+        """The moment of the last list of transactions."""
         self.last_asked_coordinator = 0
         """How many requests were sent before its response."""
         self.is_reading = False
@@ -228,6 +230,7 @@ class World:
             self.metadata_at = read.moment
             self.metadata_from = broker
         elif key in {LIST, DESCRIBE}:
+            self.last_listed_at = read.moment if key == LIST else self.last_listed_at
             self.last_asked_coordinator = read.request
             if key == DESCRIBE:
                 self._remember_descriptions(node, request)

@@ -33,12 +33,15 @@ MOMENTS = Collection("moving")
 RESTLESS = Collection("moving")
 RESTART = Collection("moving")
 
-DESCRIBE_PRODUCERS, LIST_TRANSACTIONS = 61, 66
+LIST_OFFSETS, DESCRIBE_PRODUCERS, LIST_TRANSACTIONS = 2, 61, 66
 BEFORE_READING = (DESCRIBE_PRODUCERS, 1)
 BEFORE_LISTING = (LIST_TRANSACTIONS, 1)
 IN_MID_PROOF = (LIST_TRANSACTIONS, 2)
 """The exporter lists a second time for unverified transactions."""
 BEFORE_LAST_READ = (DESCRIBE_PRODUCERS, 3)
+BEFORE_LAST_OFFSETS = (LIST_OFFSETS, 9)
+"""The same where producers may not be read: each end is asked for twice by the first cycle, and before and after the
+coordinators by the second one."""
 """Of the scan, the read before the proof, and the one after it: all that is known of the coordinators is known by now."""
 
 Request = tuple[int, int]
@@ -174,9 +177,11 @@ def coordinator_loading(scene: Scene) -> None:
 def at_the_moment(play: Play, scene: Scene, door: GoBetween) -> None:
     """Make the change within the first of two cycles of the exporter, and within a run of Kafka's tool."""
     change, ours, java = scene.situation.plant(scene)
+    if not Watch.may_read and ours == BEFORE_LAST_READ:
+        ours = BEFORE_LAST_OFFSETS
     scene_moment = Moment(ours[0], ours[1], change)
     door.await_moment(scene_moment)
-    play.scan([scene], bootstrap=door.address)
+    play.scan([scene], bootstrap=door.address, cycles=2 if Watch.may_read else 3)
     twin = scene.make_twin()
     change, _, _ = twin.situation.plant(twin)
     if java is None:
@@ -254,7 +259,8 @@ def through_a_restart(play: Play, scene: Scene, door: GoBetween) -> None:
             except ClusterUnavailableError:
                 time.sleep(0.01)
                 continue
-            last = scene.sights[-1].verdicts.values()
+            sight = scene.sights[-1]
+            last = [*sight.verdicts.values(), *sight.by_offsets.values()]
             quiet = quiet + 1 if len(last) == len(scene.expected) and Verdict.INCONCLUSIVE not in dict(last) else 0
         asking.result()
 
