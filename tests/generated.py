@@ -25,7 +25,7 @@ from docs.generators.settings_schema import settings_schema
 from exporter.artifacts.rules import ALERTS, RECORDING, load
 from grafana.dashboards import DASHBOARDS, text_of
 from helm.made import CHART, made_files
-from tests import index, rooms, words
+from tests import index, platforms, rooms, words
 from tests.commands.golden import GOLDEN
 from tests.commands.json_schema import PATH as SCHEMA
 from tests.commands.json_schema import with_declared_fields
@@ -52,6 +52,7 @@ def _of_tables() -> dict[str, str]:
         "docs/alerting.md": _with_table("docs/alerting.md", "alerts", alerts.document.table()),
         "docs/configuration.md": settings_document(),
         "docs/metrics.md": metrics_document(),
+        "docs/platforms.md": _with_table("docs/platforms.md", "platforms", platforms.table()),
         "docs/proof.md": _with_table("docs/proof.md", "words", words.table()),
         "docs/schema/config.schema.json": json.dumps(settings_schema(), indent=2) + "\n",
         _below(SCHEMA): with_declared_fields(SCHEMA.read_text(encoding="utf-8")),

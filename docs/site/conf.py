@@ -52,6 +52,7 @@ NAVIGATION: Final = {
         "docs/configuration",
         "docs/metrics",
         "docs/verdicts",
+        "docs/platforms",
         "docs/glossary",
         "docs/causes",
         "Values of the chart <helm/kafka-transaction-exporter/README>",

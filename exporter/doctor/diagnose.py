@@ -8,8 +8,15 @@ from dataclasses import replace
 from exporter.doctor.acls import of_acls, of_groups
 from exporter.doctor.brokers import of_brokers, of_clock, of_settings
 from exporter.doctor.coordinators import of_coordinators, of_ids, of_state_topic
-from exporter.doctor.findings import Diagnosis, Finding, FindingLevel, missing_checks
-from exporter.doctor.topics import by_offsets, of_topics_by_offsets, of_unread, of_visible_topics, topics_of
+from exporter.doctor.findings import Diagnosis, Finding, FindingLevel, ProofLevel, missing_checks
+from exporter.doctor.topics import (
+    by_offsets,
+    is_provable_by_offsets,
+    of_topics_by_offsets,
+    of_unread,
+    of_visible_topics,
+    topics_of,
+)
 from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import OFFSETS_TOPIC, STATE_TOPIC, IdVisibility, Preconditions, Provable, Snapshot, StateTopic
 from exporter.snapshot.proof import FAILURES_IN_WORDS
@@ -25,6 +32,9 @@ def diagnose(
     denied = tuple(rule for rule in read.acls.denied if rule.concerns(principal))
     pre = replace(read, acls=replace(read.acls, denied=denied))
     readable, unread = topics_of(snapshot)
+    visible = readable + len(unread)
+    if not is_provable_by_offsets(pre):
+        readable -= len(by_offsets(snapshot))
     local = tuple(local)
     of_cluster = (
         *of_brokers(snapshot, pre.contacts),
@@ -40,12 +50,13 @@ def diagnose(
         of_clock(snapshot),
     )
     findings = (*of_cluster, *local)
-    visible = readable + len(unread)
     obstacle = _obstacle(snapshot, pre, readable, visible)
     if obstacle is not None:
-        return nothing_provable(obstacle, findings, topics_visible=visible)
+        is_watched = bool(snapshot.partitions.is_covered.any())
+        return nothing_provable(obstacle, findings, topics_visible=visible, is_watched=is_watched)
     return Diagnosis(
         findings=findings,
+        level=ProofLevel.BY_OFFSETS if by_offsets(snapshot) and is_provable_by_offsets(pre) else ProofLevel.FULL,
         provable=Provable.SOME if missing_checks(of_cluster) else Provable.ALL,
         sentence=_sentence(snapshot, pre, findings, readable, visible),
         topics_provable=readable,
@@ -59,10 +70,13 @@ def unreachable(why: str, local: Iterable[Finding] = ()) -> Diagnosis:
     return nothing_provable("no broker responds", (found, *local), topics_visible=0)
 
 
-def nothing_provable(why: str, findings: tuple[Finding, ...], *, topics_visible: int) -> Diagnosis:
-    """The diagnosis if `why` prevents every proof."""
+def nothing_provable(
+    why: str, findings: tuple[Finding, ...], *, topics_visible: int, is_watched: bool = False
+) -> Diagnosis:
+    """The diagnosis if `why` prevents every proof; `is_watched`: what is open is shown all the same."""
     return Diagnosis(
         findings=findings,
+        level=ProofLevel.WATCH_ONLY if is_watched else ProofLevel.NONE,
         provable=Provable.NONE,
         sentence=f"No hang can be proved: {why}.",
         topics_provable=0,
@@ -81,7 +95,7 @@ def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: in
         return f"scan.topics excludes {_all_of(len(snapshot.partitions.topics), 'visible topic')}"
     if visible == 0:
         return "no topic is visible"
-    if readable == 0:
+    if readable == 0 and snapshot.partitions.is_unread.any():
         return f"{_all_of(visible, 'visible topic')} could not be read completely"
     if pre.state_topic is not StateTopic.PRESENT:
         return _NO_COORDINATORS[pre.state_topic]
@@ -94,7 +108,7 @@ def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: in
         return (
             ids if kinds == [FAILURES_IN_WORDS["transactional_ids_hidden"]] else f"{STATE_TOPIC} is {', '.join(kinds)}"
         )
-    return None
+    return "without READ that needs every coordinator and transactional id" if readable == 0 else None
 
 
 def _sentence(snapshot: Snapshot, pre: Preconditions, findings: Iterable[Finding], readable: int, visible: int) -> str:
@@ -103,7 +117,7 @@ def _sentence(snapshot: Snapshot, pre: Preconditions, findings: Iterable[Finding
     if not {OFFSETS_TOPIC, STATE_TOPIC}.isdisjoint(snapshot.partitions.topics):
         where += " (with Kafka's own)"
     offsets_alone = len(by_offsets(snapshot))
-    if offsets_alone:
+    if offsets_alone and is_provable_by_offsets(pre):
         where += f", on {offsets_alone:,} by offsets alone"
     missing = missing_checks(findings)
     more = f" Missing: {', '.join(missing)}." if missing else ""

@@ -61,6 +61,19 @@ def ok(check: str, result: str) -> Finding:
     return Finding(check=check, level=FindingLevel.OK, result=result)
 
 
+class ProofLevel(Enum):
+    """The kind of proof that this cluster allows this principal (docs/platforms.md). The values are published."""
+
+    FULL = "full"
+    """A proof with the producer, from two reads of it."""
+    BY_OFFSETS = "by_offsets"
+    """A proof by the last stable offset, on some partitions at least."""
+    WATCH_ONLY = "watch_only"
+    """No proof: open transactions, their durations and the groups behind them are shown."""
+    NONE = "none"
+    """Nothing is read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """Every finding, and what they mean together."""
@@ -68,6 +81,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     provable: Provable
     """The one value behind the sentence, the exit status and the page."""
+    level: ProofLevel
     sentence: str
     """Sentence, with its full stop, about the topics on which hangs can be proved."""
     topics_provable: int

@@ -12,7 +12,7 @@ from exporter.doctor.acls import denials, hiding
 from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.patterns import is_matched, meant_by_glob
-from exporter.snapshot import STATE_TOPIC, DenyRule, PartitionResult, Preconditions, Resource, Snapshot
+from exporter.snapshot import STATE_TOPIC, DenyRule, IdVisibility, PartitionResult, Preconditions, Resource, Snapshot
 
 _GRANTS_BY_NAME_MAX = 20
 """Topics with a grant of their own; for more a grant on `*` is shown."""
@@ -100,14 +100,23 @@ def of_topics_by_offsets(snapshot: Snapshot, pre: Preconditions) -> Iterable[Fin
     is_refused = not reasons.isdisjoint(NOT_AUTHORIZED)
     denied, lacking = _denied_and_lacking(pre, names) if is_refused else ((), ())
     needs = "without READ" if is_refused else "brokers do not offer DescribeProducers"
+    is_proved = is_provable_by_offsets(pre)
     yield Finding(
         check="partitions",
-        level=FindingLevel.LIMITED,
+        level=FindingLevel.LIMITED if is_proved else FindingLevel.MISSING,
         result=f"known by their offsets alone, {needs}: {humanize_names(names, shown_max=NAMED_MAX)}",
-        consequence="a hang there is proved once the transactions beside it have completed; its producer stays unknown",
+        consequence="a hang there is proved once the transactions beside it have completed; its producer stays unknown"
+        if is_proved
+        else "no hang there is proved: without READ that needs every coordinator, and every transactional id visible",
         grants=_read(lacking),
         denied_by=denied,
     )
+
+
+def is_provable_by_offsets(pre: Preconditions) -> bool:
+    """True if offsets can prove a hang: every coordinator and every transactional id counts, as any may be its owner."""
+    failed = any(proof.failure for proof in pre.state_partitions)
+    return bool(pre.state_partitions) and not failed and pre.id_visibility is IdVisibility.ALL
 
 
 def _denied_and_lacking(pre: Preconditions, names: Sequence[str]) -> tuple[tuple[DenyRule, ...], tuple[str, ...]]:

@@ -1,0 +1,167 @@
+"""Plays platforms that offer less than Apache Kafka, in the shapes that their sources and documents describe.
+
+Each has the transactions of `tests/kafka/scene.py`: four hangs, and live ones of every kind. `make generate` writes the
+table of docs/platforms.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from exporter.doctor.diagnose import diagnose
+from exporter.doctor.findings import Diagnosis
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation
+from exporter.kafka.collect.preconditions import preconditions
+from exporter.kafka.errors import ErrorCode
+from exporter.snapshot import STATE_TOPIC
+from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.fake_model import Model
+from tests.kafka.scene import BY_OFFSETS, HANGING, POLICY, collector_of, scene
+
+NODES: Final = (1, 2)
+RUN: Final = "run on the real thing"
+STAND_IN: Final = "run on a stand-in"
+DOCUMENTS: Final = "from its documents or source"
+CYCLES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A platform as it is known."""
+
+    name: str
+    known: str
+    shape: Callable[[FakeCluster], None]
+    raises: str
+    """What would raise the level; empty where nothing does, or need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What two cycles and `doctor` said of a platform."""
+
+    diagnosis: Diagnosis
+    evaluation: Evaluation
+
+    def false_hangs(self) -> list[str]:
+        """Every hanging verdict on what does not hang."""
+        false = []
+        for row in self.evaluation.suspects:
+            place = (row.topic, row.partition)
+            known = HANGING.get((*place, row.producer_id)) if row.has_producer else BY_OFFSETS.get(place)
+            if row.verdict.is_hanging and (known is None or not known.is_hanging):
+                false.append(f"{row.topic}-{row.partition}: {row.verdict.label}")
+        return false
+
+    def hangs_proved(self) -> int:
+        """Proved hangs."""
+        return sum(row.verdict.is_hanging for row in self.evaluation.suspects)
+
+
+def _apache(_: FakeCluster) -> None:
+    pass
+
+
+def _lacking(*apis: str) -> Callable[[FakeCluster], None]:
+    def shape(cluster: FakeCluster) -> None:
+        for node in NODES:
+            for api in apis:
+                cluster.offered[node].pop(api, None)
+
+    return shape
+
+
+def _zookeeper(cluster: FakeCluster) -> None:
+    cluster.model.quorum = int(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _without_state_topic(*apis: str) -> Callable[[FakeCluster], None]:
+    """Coordinators have no topic; listings leave out what a coordinator without a leader has, without an error."""
+
+    def shape(cluster: FakeCluster) -> None:
+        cluster.model.topics.pop(STATE_TOPIC, None)
+        _zookeeper(cluster)
+        _lacking(*apis)(cluster)
+
+    return shape
+
+
+def _without_read(cluster: FakeCluster) -> None:
+    cluster.model.unreadable_topics = set(cluster.model.topics)
+
+
+def _acls_not_listed(cluster: FakeCluster) -> None:
+    cluster.model.acls = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _without_read_or_acls(cluster: FakeCluster) -> None:
+    _without_read(cluster)
+    _acls_not_listed(cluster)
+
+
+_READ = "READ on the topics"
+_CONNECT = "nothing: it has no topic `__transaction_state`, so that a coordinator that is missing cannot be seen"
+PLATFORMS: Final = (
+    Platform("Apache Kafka 3.0 or later with KRaft", f"{RUN} (Kafka 4.3.1, 3.9.1)", _apache, ""),
+    Platform("Strimzi, Amazon MSK", f"{DOCUMENTS} (they run Apache Kafka), 2026-11", _apache, ""),
+    Platform("Apache Kafka 3.0 to 3.9 with ZooKeeper", STAND_IN, _zookeeper, ""),
+    Platform("Apache Kafka, DESCRIBE without READ", f"{RUN} (Kafka 4.3.1, 3.9.1)", _without_read, _READ),
+    Platform(
+        "Apache Kafka 2.8",
+        STAND_IN,
+        _lacking("ListTransactions", "DescribeTransactions"),
+        "Kafka 3.0, which has ListTransactions and DescribeTransactions",
+    ),
+    Platform(
+        "AutoMQ",
+        f"{DOCUMENTS} (a fork of Kafka 3.9), 2026-11",
+        _apache,
+        "",
+    ),
+    Platform(
+        "Apache Kafka with an authorizer that lists no ACLs (Open Policy Agent, Keycloak)",
+        STAND_IN,
+        _acls_not_listed,
+        "an authorizer that lists them: a hang whose id is known is proved without",
+    ),
+    Platform("The same, DESCRIBE without READ", STAND_IN, _without_read_or_acls, _READ),
+    Platform("Redpanda", f"{DOCUMENTS}, 2024-12; stand-in", _without_state_topic("WriteTxnMarkers"), _CONNECT),
+    Platform("Bufstream", f"{DOCUMENTS}, 2026-11; stand-in", _without_state_topic(), _CONNECT),
+    Platform(
+        "WarpStream",
+        f"{DOCUMENTS}, 2026-11; stand-in",
+        _without_state_topic("DescribeProducers", "WriteTxnMarkers"),
+        _CONNECT,
+    ),
+)
+UNKNOWN: Final = ("Confluent Cloud", "Amazon MSK Serverless", "Azure Event Hubs")
+"""Nothing is known of the requests that they offer: run `doctor`."""
+
+
+def played(platform: Platform, *, model: Callable[[], Model] = scene) -> Played:
+    """Two cycles of a process that has seen the cluster before, and `doctor`."""
+    with FakeCluster(model(), nodes=2) as cluster, collector_of(cluster) as collector:
+        platform.shape(cluster)
+        evaluation = evaluate(collector.collect(seen_before=None), Memory(), POLICY)
+        for _ in range(CYCLES - 1):
+            evaluation = evaluate(collector.collect(seen_before=None), evaluation.memory, POLICY)
+        return Played(diagnose(evaluation.snapshot, collector.query(preconditions)), evaluation)
+
+
+def table() -> str:
+    """The table of docs/platforms.md."""
+    lines = [
+        "| platform | known | level | `doctor` says | what would raise it |",
+        "|---|---|---|---|---|",
+    ]
+    for platform in PLATFORMS:
+        diagnosis = played(platform).diagnosis
+        sentence = diagnosis.sentence.replace("|", "\\|")
+        level = diagnosis.level.value.replace("_", " ")
+        lines.append(f"| {platform.name} | {platform.known} | {level} | {sentence} | {platform.raises} |")
+    lines += [f"| {name} | untried: nothing is known of its requests | unknown | run it | |" for name in UNKNOWN]
+    return "\n".join(lines) + "\n"
