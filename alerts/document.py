@@ -43,10 +43,10 @@ def commands_block() -> str:
     bootstrap = """export BOOTSTRAP="$(sed -n 's/^bootstrap.servers *[=:] *//p' client.properties)\""""
     return f"""\
 Paste the line `variables` of the alert, or that of the status page. If it defines the command, as in the Helm chart's
-rules, or names a settings file, paste nothing more to read. Otherwise paste one of these: the first on the exporter's
+rules, or names a settings file, nothing more is needed to read. Otherwise paste one of these: the first on the exporter's
 host, with the exporter's login (as root while its unit runs, if systemd holds the password); the second with your
-login, in a container the third. Commands that write and Kafka's own tools need your login ([which
-one](README.md#before-the-first-command)).
+login, in a container the third. Commands that write and Kafka's own tools need your
+login ([which one](README.md#before-the-first-command)).
 
 ```text
 export KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE=/etc/kafka-transaction-exporter/config.yaml

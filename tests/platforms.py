@@ -12,7 +12,7 @@ from typing import Final
 
 from exporter.doctor.diagnose import diagnose
 from exporter.doctor.findings import Diagnosis
-from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.preconditions import preconditions
@@ -57,6 +57,11 @@ class Played:
                 false.append(f"{row.topic}-{row.partition}: {row.verdict.label}")
         return false
 
+    def live(self) -> set[tuple[str, int]]:
+        """Partitions with something that is shown as live."""
+        rows = all_rows(self.evaluation)
+        return {(row.topic, row.partition) for row in rows if not row.verdict.is_suspect}
+
     def hangs_proved(self) -> int:
         """Proved hangs."""
         return sum(row.verdict.is_hanging for row in self.evaluation.suspects)
@@ -80,10 +85,12 @@ def _zookeeper(cluster: FakeCluster) -> None:
 
 
 def _without_state_topic(*apis: str) -> Callable[[FakeCluster], None]:
-    """Coordinators have no topic; listings leave out what a coordinator without a leader has, without an error."""
+    """Coordinators have no topic, and any broker lists what each of them has."""
 
     def shape(cluster: FakeCluster) -> None:
         cluster.model.topics.pop(STATE_TOPIC, None)
+        cluster.model.coordinator_without_topic = 2
+        cluster.model.does_any_node_list = True
         _zookeeper(cluster)
         _lacking(*apis)(cluster)
 
@@ -130,6 +137,9 @@ PLATFORMS: Final = (
     ),
     Platform("The same, DESCRIBE without READ", STAND_IN, _without_read_or_acls, _READ),
     Platform("Redpanda", f"{DOCUMENTS}, 2024-12; stand-in", _without_state_topic("WriteTxnMarkers"), _CONNECT),
+    Platform(
+        "kfake, the broker of franz-go's tests", "run on the real thing, 2026-11", _without_state_topic(), _CONNECT
+    ),
     Platform("Bufstream", f"{DOCUMENTS}, 2026-11; stand-in", _without_state_topic(), _CONNECT),
     Platform(
         "WarpStream",

@@ -17,10 +17,15 @@ from examples.demo.progress import Progress
 from examples.demo.stage import GROUP, number_in, run_demo, stage
 from exporter.config.loading import environment_name
 
+ENDED = (
+    "ended: broker, workload and exporter are gone. What stays: packages in build/, Kafka's jars in "
+    "~/.cache/kafka-transaction-exporter, and the audit log of your aborts in ~/.local/state/kafka-transaction-exporter"
+)
+
 
 def main() -> int:
     """Run the demo; its exit status."""
-    return run_demo(_run, end="ended: broker, workload and exporter are gone")
+    return run_demo(_run, end=ENDED)
 
 
 def _run(port: int, kafka_port: int | None) -> None:
@@ -37,7 +42,7 @@ def _run(port: int, kafka_port: int | None) -> None:
             if last is None or cycle.result != last.result:
                 print(shown(number, cycle), flush=True)
             if planted is not None and cycle.suspects and not is_said:
-                print(_now_try(on.bootstrap, on.url, folder, planted.start_offset), flush=True)
+                print(_now_try(on.bootstrap, on.url, folder, planted.start_offset, port), flush=True)
                 is_said = True
             if last is not None and last.suspects and not cycle.suspects:
                 print(f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on\n", flush=True)
@@ -47,18 +52,23 @@ def _run(port: int, kafka_port: int | None) -> None:
             )
 
 
-def _now_try(bootstrap: str, url: str, folder: str, start_offset: int) -> str:
+def _now_try(bootstrap: str, url: str, folder: str, start_offset: int, port: int) -> str:
     """What a newcomer does next, to paste in another terminal."""
     program = Path(sys.executable).parent / "ktx"
     place = f"--bootstrap-server {bootstrap} --topic orders --partition 1"
+    settings = {"state.file": f"{folder}/state.json", "publish.listen-address": f"127.0.0.1:{port}"}
+    settings |= {"kafka.bootstrap.servers": bootstrap}
+    defined = " ".join(f"{environment_name(name)}={value}" for name, value in settings.items())
     return (
-        "\n>>> now try, in another terminal:\n"
+        "\n>>> now try, in another terminal (nobody owns this record: on your cluster ask its owner before an abort):\n"
+        f"    {program} why --bootstrap-server {bootstrap} --group {GROUP}\n"
         f"    {program} find-hanging --bootstrap-server {bootstrap}\n"
         f"    {program} abort {place} --start-offset {start_offset} --dry-run\n"
         f"    {program} abort {place} --start-offset {start_offset}\n"
-        "    before the commands of the page, of an incident and of a runbook, instead of its lines: "
-        f"export PATH={program.parent}:$PATH "
-        f"{environment_name('state.file')}={folder}/state.json {environment_name('kafka.bootstrap.servers')}={bootstrap}\n"
+        "    this one line makes the commands of the status page, of an incident and of a runbook work here; nothing else\n"
+        "    that they ask for needs to be pasted first (Kafka's own tools, kafka-*.sh, are not in the demo):\n"
+        f"    export PATH={program.parent}:$PATH {defined} "
+        f"BOOTSTRAP={bootstrap} TOPIC=orders PARTITION=1 START_OFFSET={start_offset}\n"
         f"    status page: {url}/   incidents: {url}/incidents   metrics: {url}/metrics\n"
     )
 

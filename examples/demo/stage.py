@@ -140,8 +140,8 @@ def number_in(variable: str, default: float, what: str) -> float:
 def _plant(bootstrap: str) -> PlantedTransaction:
     planted = plant_hang(bootstrap, "orders", 1, "abandoned-app")
     print(
-        f"\n>>> planted: a record of 'abandoned-app' on orders-1 at offset {planted.start_offset}, as a zombie "
-        "would write it: its coordinator does not know of it, so no marker will ever come; "
+        f"\n>>> planted: a record of 'abandoned-app' on orders-1 at offset {planted.start_offset}, as a late "
+        "write of a producer that was fenced: its coordinator does not know of it, so no marker will ever come; "
         f"the group {GROUP} reads committed records only, and stops there\n",
         flush=True,
     )

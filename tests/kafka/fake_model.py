@@ -141,10 +141,15 @@ class Model:
     quorum: QuorumState | int = field(default_factory=QuorumState)
     """The response to DescribeQuorum, or its error."""
 
+    coordinator_without_topic: int = -1
+    """Node that coordinates every id where there is no __transaction_state."""
+    does_any_node_list: bool = False
+    """Each node lists the transactions of all coordinators."""
+
     def coordinator_of(self, transactional_id: str) -> tuple[int, int]:
-        """(partition of __transaction_state, node); no node without that topic."""
+        """(partition of __transaction_state, node)."""
         if STATE_TOPIC not in self.topics:
-            return 0, -1
+            return 0, self.coordinator_without_topic
         partition = state_partition(transactional_id, len(self.topics[STATE_TOPIC]))
         return partition, self.topics[STATE_TOPIC][partition].leader
 
@@ -243,7 +248,7 @@ class Answers:
             (transactional_id, transaction)
             for transactional_id, transaction in self.model.transactions.items()
             if self._is_visible(transactional_id)
-            and self.model.coordinator_of(transactional_id)[1] == node
+            and (self.model.does_any_node_list or self.model.coordinator_of(transactional_id)[1] == node)
             and self.model.coordinator_of(transactional_id)[0] not in self.model.unloaded
             and (not request.state_filters or transaction.state in request.state_filters)
             and (not request.producer_id_filters or transaction.producer_id in request.producer_id_filters)

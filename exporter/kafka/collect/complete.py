@@ -38,6 +38,7 @@ from exporter.snapshot import (
     NO_LEADER,
     NOTHING_COMPLETES,
     NOTHING_HIDDEN,
+    STATE_TOPIC,
     BoolColumn,
     BrokerCoverage,
     CoordinatorCoverage,
@@ -156,12 +157,17 @@ async def _ask_coordinators(
     examined, was_seen, others = set_aside(examined, listings, was_seen, client.transactions_limit)
     entries = examined.entries
     producer_ids = set(entries.producer_id.tolist())
-    active = by_producer_id(producer for listing in listings for producer in listing.of_producers(producer_ids))
+    listed = [transaction for listing in listings for transaction in listing.of_producers(producer_ids)]
+    active = by_producer_id(listed)
     is_active = np.fromiter(
         (producer_id in active for producer_id in entries.producer_id.tolist()), np.bool_, count=len(entries)
     )
     lasting = set(entries.producer_id[is_active & was_seen].tolist())
-    described, unclear = await describe(client, [active[producer_id] for producer_id in sorted(lasting)])
+    known = [active[producer_id] for producer_id in sorted(lasting)]
+    if not examined.topology.rows_of(STATE_TOPIC):  # without it any broker may list what another one coordinates
+        known = [transaction for transaction in listed if transaction.producer_id in lasting]
+    described, unclear = await describe(client, known)
+    unclear -= {transaction.producer_id for transaction in described if transaction.is_described}
     transactions = tuple({**active, **by_producer_id(described)}.values())
     return CoordinatorView(listings, transactions, unclear), examined, others
 

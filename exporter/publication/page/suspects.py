@@ -90,7 +90,7 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
 def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None) -> str:
     """The next command, and the line before the commands of the runbook."""
     line = f'<code class="command variables">{_e(variables(row, bootstrap))}</code>'
-    before = "with the runbook's line for your login, before its commands"
+    before = "paste before the runbook's commands, after its line for your login:"
     return f'{next_step(row, bootstrap, runbooks)}<p class="quiet">{before} {line}</p>'
 
 
