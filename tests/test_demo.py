@@ -42,6 +42,13 @@ def processes_with(text: str) -> list[str]:
     return found
 
 
+def _in_a_runbook(printed: list[str]) -> str:
+    """A command of the runbook after the one line that the demo prints for it."""
+    (line,) = [line.strip() for line in printed if line.startswith("    export ")]
+    place = "--topic $TOPIC --partition $PARTITION --start-offset $START_OFFSET"
+    return f"{line}; kafka-transaction-exporter abort {place} --dry-run"
+
+
 def blocked_groups(find_hanging: list[str]) -> str:
     """The command's line about groups, once the demo's own has come to the hang."""
     table = until(
@@ -75,11 +82,13 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
             for line in demo.stdout:
                 printed.append(line)
                 if "status page: " in line:
-                    tried = [line.split() for line in printed if line.startswith("    /")]
+                    _, *tried = [line.split() for line in printed if line.startswith("    /")]
                     answers = [
                         subprocess.run(words, capture_output=True, text=True, check=False) for words in tried[:2]
                     ]
                     waiting = blocked_groups(tried[0])
+                    pasted = ["bash", "-uc", _in_a_runbook(printed)]
+                    plan = subprocess.run(pasted, capture_output=True, text=True, check=False)
                     answers.append(subprocess.run([*tried[2], "--yes"], capture_output=True, text=True, check=False))
                 if line.startswith(">>> cleared: "):
                     demo.send_signal(ended_by)
@@ -94,6 +103,7 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     assert f"Kafka is up at 127.0.0.1:{kafka_port}" in text or f"Kafka is up at localhost:{kafka_port}" in text
     assert [answer.returncode for answer in answers] == [0, 0, 0], answers
     assert "abandoned-app" in answers[0].stdout
+    assert "dry run: nothing is written" in plan.stdout, plan
     assert "dry run: nothing is written" in answers[1].stdout
     assert "order-emails (blocked" in waiting
     assert "SUSPECT orders-1 hanging_not_in_transaction: transactional id 'abandoned-app'" in text
