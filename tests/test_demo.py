@@ -71,7 +71,7 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     """It says what to try next; tried, the hang is cleared, and it says so. Ended, it leaves no file and no process."""
     printed: list[str] = []
     answers: list[subprocess.CompletedProcess[str]] = []
-    waiting = ""
+    waiting, plan = "", None
     port, kafka_port = free_ports(2)
     variables = environment(tmp_path, DEMO_PORT=str(port), DEMO_KAFKA_PORT=str(kafka_port))
     with subprocess.Popen(
@@ -103,6 +103,7 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     assert f"Kafka is up at 127.0.0.1:{kafka_port}" in text or f"Kafka is up at localhost:{kafka_port}" in text
     assert [answer.returncode for answer in answers] == [0, 0, 0], answers
     assert "abandoned-app" in answers[0].stdout
+    assert plan is not None
     assert "dry run: nothing is written" in plan.stdout, plan
     assert "dry run: nothing is written" in answers[1].stdout
     assert "order-emails (blocked" in waiting
