@@ -6,6 +6,8 @@ table of docs/platforms.md.
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +21,7 @@ from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC
 from tests.kafka.fake_broker import FakeCluster
-from tests.kafka.fake_model import Model
+from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.scene import BY_OFFSETS, HANGING, POLICY, collector_of, scene
 
 NODES: Final = (1, 2)
@@ -160,6 +162,46 @@ def played(platform: Platform, *, model: Callable[[], Model] = scene) -> Played:
         for _ in range(CYCLES - 1):
             evaluation = evaluate(collector.collect(seen_before=None), evaluation.memory, POLICY)
         return Played(diagnose(evaluation.snapshot, collector.query(preconditions)), evaluation)
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """A cluster with transactions by chance, and what is true of them."""
+
+    model: Model
+    hanging: frozenset[tuple[str, int, int]]
+    """(topic, partition, producer id)."""
+    live: frozenset[tuple[str, int, int]]
+    hanging_by_offsets: frozenset[tuple[str, int]]
+    """Partitions whose last stable offset a hang holds."""
+
+
+def scattered(seed: int) -> Scattered:
+    """Up to four open transactions on each of six partitions: hangs of known and unknown ids, live and completing ones."""
+    chance, now_ms = random.Random(seed), time.time_ns() // 1_000_000
+    model = Model(topics={STATE_TOPIC: [Partition(1 + index % 2) for index in range(5)]})
+    hanging: set[tuple[str, int, int]] = set()
+    live: set[tuple[str, int, int]] = set()
+    by_offsets: set[tuple[str, int]] = set()
+    for number in range(6):
+        place = (f"t{number // 2}", number % 2)
+        starts = sorted(chance.sample(range(100), chance.randint(0, 4)))
+        producers = [Producer(100 * number + index, start) for index, start in enumerate(starts)]
+        model.topics.setdefault(place[0], []).append(Partition(chance.choice(NODES), producers=producers))
+        for producer in producers:
+            key, name = (*place, producer.producer_id), f"id-{producer.producer_id}"
+            fate = chance.choice(("unknown", "ended", "elsewhere", "live", "completing"))
+            (live if fate in {"live", "completing"} else hanging).add(key)
+            if fate == "unknown":
+                continue
+            state = {"ended": "CompleteAbort", "completing": "PrepareCommit"}.get(fate, "Ongoing")
+            partitions = {("elsewhere", 0)} if fate == "elsewhere" else {place} if fate != "ended" else set()
+            model.transactions[name] = Transaction(
+                producer.producer_id, state, start_ms=now_ms, timeout_ms=600_000, partitions=partitions
+            )
+        if producers and (*place, producers[0].producer_id) in hanging:
+            by_offsets.add(place)
+    return Scattered(model, frozenset(hanging), frozenset(live), frozenset(by_offsets))
 
 
 def table() -> str:

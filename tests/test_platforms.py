@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from exporter.doctor.findings import ProofLevel
+from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Verdict
+from exporter.snapshot import Provable
 from tests.kafka.scene import ALIVE, HANGING
-from tests.platforms import PLATFORMS, Platform, played
+from tests.platforms import PLATFORMS, Platform, played, scattered
 
+SEEDS = 40
 LIVE = {row[:2] for row, verdict in ALIVE.items() if not verdict.is_suspect}
 PROVED = {ProofLevel.FULL: 3, ProofLevel.BY_OFFSETS: 2, ProofLevel.WATCH_ONLY: 0}
 """Hangs of the scene that are proved at least: a hang of an unknown id needs ACLs, and offsets show one on a partition."""
@@ -28,3 +31,21 @@ def test_a_platform_has_a_level_and_nothing_false_is_said(platform: Platform) ->
         assert found.live() == LIVE
     healthy = {row.key[:3] for row in found.evaluation.longest_others if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT}
     assert healthy.isdisjoint(HANGING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.name)
+def test_nothing_false_is_said_of_scattered_transactions(platform: Platform) -> None:
+    """In forty clusters: no live one is called a hang, and none that hangs is called live where its producer is shown."""
+    for seed in range(SEEDS):
+        there = scattered(seed)
+        found = played(platform, model=lambda there=there: there.model)  # type: ignore[misc]
+        for row in all_rows(found.evaluation):
+            key = (row.topic, row.partition, row.producer_id)
+            if row.verdict.is_hanging:
+                assert key in there.hanging if row.has_producer else key[:2] in there.hanging_by_offsets, (seed, row)
+            elif row.has_producer and not row.verdict.is_suspect:
+                assert key in there.live, (seed, row)
+        if found.diagnosis.level is ProofLevel.FULL and found.diagnosis.provable is Provable.ALL:
+            assert found.hangs_proved() == len(there.hanging), seed
+        assert (found.diagnosis.level is ProofLevel.WATCH_ONLY) <= (found.hangs_proved() == 0), seed
