@@ -41,7 +41,8 @@ def run(context: Context, settings: Settings | None) -> int:
     try:
         from exporter.pipeline import session  # noqa: F401, PLC0415 - Spark is an extra: missed here, not later
         from exporter.pipeline.connectors import JarsError  # noqa: PLC0415
-        from exporter.pipeline.delta import TableError, require_conditional_writes  # noqa: PLC0415
+        from exporter.pipeline.delta import TableError  # noqa: PLC0415
+        from exporter.pipeline.probe import require_conditional_writes  # noqa: PLC0415
         from exporter.pipeline.tables import Tables  # noqa: PLC0415
     except ModuleNotFoundError as error:
         return complain(f"{NEEDED} ({error})")
@@ -94,12 +95,19 @@ def _spark(
     is_short: Callable[[], bool] = lambda: False,
 ) -> Iterator[Callable[[], Any]]:
     """Starts Spark when first called, with its own temporary directory; it ends with the block. Raises JarsError."""
-    from exporter.pipeline.connectors import connectors_of, jars_of, spark_settings  # noqa: PLC0415
+    from exporter.pipeline.connectors import (  # noqa: PLC0415
+        DELTA_SETTINGS,
+        connectors_of,
+        is_in_s3,
+        jars_of,
+        spark_settings,
+    )
+    from exporter.pipeline.log_store import load_log_store  # noqa: PLC0415
     from exporter.pipeline.session import open_session  # noqa: PLC0415
 
     options = context.options
     folder = None if options.jars is None else Path(options.jars)
-    more = {**jars_of(folder, (*connectors, *connectors_of(places))), **spark_settings(places)}
+    more = {**jars_of(folder, (*connectors, *connectors_of(places))), **spark_settings(places), **DELTA_SETTINGS}
     master = options.master or (None if context.is_submitted else "local[*]")
     directory = tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary)
     with directory as temporary, ExitStack() as stack:
@@ -108,6 +116,8 @@ def _spark(
         def open_spark() -> Any:
             spark = open_session(master, temporary, memory=options.memory, is_short=is_short(), more=more)
             stack.callback(spark.stop)
+            if is_in_s3(places):
+                load_log_store(spark, Path(temporary))
             return spark
 
         if context.is_submitted:
