@@ -100,6 +100,7 @@ def _spark(
         connectors_of,
         is_in_s3,
         jars_of,
+        require_delta,
         spark_settings,
     )
     from exporter.pipeline.log_store import load_log_store  # noqa: PLC0415
@@ -116,6 +117,7 @@ def _spark(
         def open_spark() -> Any:
             spark = open_session(master, temporary, memory=options.memory, is_short=is_short(), more=more)
             stack.callback(spark.stop)
+            require_delta(spark)
             if is_in_s3(places):
                 load_log_store(spark, Path(temporary))
             return spark

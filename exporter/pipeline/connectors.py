@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 
@@ -117,6 +117,14 @@ def jars_of(folder: Path | None, connectors: Iterable[str]) -> dict[str, str]:
     missing = [each for each in connectors if not _has(own, each)]
     packages = [package for each in missing for package in _packages(each, own)]
     return {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": NOT_NEEDED} if packages else {}
+
+
+def require_delta(spark: Any) -> None:
+    """Raises JarsError if the session of `spark-submit` has no jar of Delta."""
+    java = spark._jvm  # noqa: SLF001 - PySpark has no other access to Java
+    if not java.org.apache.spark.util.Utils.classIsLoadable(DELTA_SETTINGS["spark.sql.extensions"]):
+        packages = ",".join(_packages(DELTA, Path()))
+        raise JarsError(f"Spark has no jar of Delta: give spark-submit --packages {packages}, or these as --jars")
 
 
 def _has(folder: Path, connector: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyspark
 import pytest
@@ -16,6 +17,7 @@ from exporter.pipeline.connectors import (
     JarsError,
     connectors_of,
     jars_of,
+    require_delta,
 )
 from exporter.storage.places import place_of
 
@@ -53,6 +55,17 @@ def test_without_a_folder_spark_has_them_or_gets_them_by_maven(tmp_path: Path, m
     assert "software.amazon.awssdk:bundle" in of_s3["spark.jars.excludes"]  # 686 MB of all services
     assert of_delta["spark.jars.packages"] == "io.delta:delta-spark_4.2_2.13:4.4.0,io.delta:delta-storage:4.4.0"
     assert jars_of(None, [KAFKA, HADOOP_AWS, DELTA]) == {}
+
+
+def test_a_submission_without_delta_is_a_sentence() -> None:
+    """`spark-submit` has the jars of the session."""
+    spark = Mock()
+    require_delta(spark)
+    spark._jvm.org.apache.spark.util.Utils.classIsLoadable.return_value = False
+    with pytest.raises(
+        JarsError, match=r"no jar of Delta: give spark-submit --packages io\.delta:delta-spark_4\.2_2\.13"
+    ):
+        require_delta(spark)
 
 
 def test_a_place_in_s3_needs_its_connector() -> None:
