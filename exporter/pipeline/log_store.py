@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Final
+from zipfile import ZipFile
 
 LOG_STORE_SETTINGS: Final = {"spark.delta.logStore.s3a.impl": "kafka_transaction_exporter.ConditionalLogStore"}
 _SOURCE: Final = """
@@ -55,14 +56,15 @@ public class ConditionalLogStore extends S3SingleDriverLogStore {
 
 
 def load_log_store(spark: Any, folder: Path) -> None:
-    """Makes the class known to Spark's driver; only the driver commits."""
+    """Makes the class known to Spark's driver, which commits, and to its workers, which write checkpoints."""
     java = spark._jvm  # noqa: SLF001 - PySpark has no other access to Java
     loader = java.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     compiler = java.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(loader)
     compiler.cook(_SOURCE)
-    for name, code in compiler.getBytecodes().items():
-        path = folder.joinpath(*name.split(".")).with_suffix(".class")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(bytes(code))
-    loader.addURL(java.java.io.File(str(folder)).toURI().toURL())
+    jar = folder / "log-store.jar"
+    with ZipFile(jar, "w") as classes:
+        for name, code in compiler.getBytecodes().items():
+            classes.writestr(f"{name.replace('.', '/')}.class", bytes(code))
+    loader.addURL(java.java.io.File(str(jar)).toURI().toURL())
+    spark.sparkContext._jsc.addJar(str(jar))  # noqa: SLF001 - likewise
