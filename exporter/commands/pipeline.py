@@ -187,18 +187,13 @@ def repeat(work: Any, options: argparse.Namespace) -> int:
 
 
 def _once(work: Any, job: str) -> int:
-    import pyarrow as pa  # noqa: PLC0415 - with Spark, as all of these
-    from py4j.protocol import Py4JError  # noqa: PLC0415
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
-    from exporter.pipeline.delta import TableError  # noqa: PLC0415
+    from exporter.pipeline.jobs import FAULTS  # noqa: PLC0415 - with Spark
     from exporter.pipeline.spark_output import failure_of  # noqa: PLC0415
-    from exporter.storage.faults import StoreError  # noqa: PLC0415
 
     try:
         getattr(work, job)()
     except BrokenPipeError:  # nobody reads what is printed
         raise
-    except (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError) as error:
+    except FAULTS as error:
         return complain(f"{job} failed: {failure_of(error)}")
     return ExitStatus.ANSWERED

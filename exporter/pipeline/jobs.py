@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -16,6 +19,7 @@ from exporter.history.schema import CYCLES
 from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.compact import compact_history, compact_log, compact_tables
+from exporter.pipeline.delta import TableError
 from exporter.pipeline.files import history_files, left_out
 from exporter.pipeline.history import read_history
 from exporter.pipeline.incidents import incidents_of_transactions
@@ -23,12 +27,15 @@ from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
 from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import collect
 from exporter.pipeline.report_page import render
+from exporter.pipeline.spark_output import failure_of
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.pipeline.thresholds import RARE_WINDOW_MS, WINDOW_MS
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place
 
+FAULTS: Final = (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError)
+"""Exceptions of a job that a later run may not have."""
 BASELINES_EVERY_MS: Final = 86_400_000
 """`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
 
@@ -140,14 +147,23 @@ class Jobs:
 
     def run(self) -> None:
         """Runs all jobs; baselines, the report and compaction only when the baselines are a day old."""
-        self.transactions()
-        self.incidents()
-        self.outcomes()
+        failures: list[Exception] = []
+        self._try((self.transactions, self.incidents, self.outcomes), failures)
         age_ms = self.now_ms() - self._baselines_made_at_ms()
         if not 0 <= age_ms < BASELINES_EVERY_MS:  # those of the future were made by a clock that was wrong
-            self.baselines()
-            self.report()
-            self.compact()
+            self._try((self.baselines, self.report, self.compact), failures)
+        for failure in failures[1:]:
+            self.say(f"then failed: {failure_of(failure)}")
+        if failures:
+            raise failures[0]
+
+    def _try(self, jobs: Iterable[Callable[[], None]], failures: list[Exception]) -> None:
+        """Runs each job, also after one that fails: compaction and retention go on."""
+        for job in jobs:
+            try:
+                job()
+            except FAULTS as failure:
+                failures.append(failure)
 
     def _baselines_made_at_ms(self) -> int:
         """Zero if there are none that can be read."""

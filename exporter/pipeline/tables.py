@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from exporter import __version__
 from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
-from exporter.pipeline import schemas
+from exporter.pipeline import column_comments, schemas
+from exporter.pipeline.column_comments import described
 from exporter.pipeline.delta import Table, TableError, TableVersion
 from exporter.storage import places
 from exporter.storage.faults import StoreError
@@ -68,14 +69,15 @@ class Tables:
         self.states = self.root / "state"
         self.transactions = Table(
             self.root / "transactions",
-            schemas.TRANSACTIONS_TABLE,
+            described(schemas.TRANSACTIONS_TABLE, column_comments.TRANSACTIONS),
             "One row for each transaction",
             ("was_suspect", "closed_in"),
         )
-        self.incidents = Table(self.root / "incidents", schemas.INCIDENTS, "Suspects that began together")
+        incidents = described(schemas.INCIDENTS, column_comments.INCIDENTS)
+        self.incidents = Table(self.root / "incidents", incidents, "Suspects that began together")
         self.transaction_log = Table(
             self.root / "transaction_log",
-            schemas.RECORDS,
+            described(schemas.RECORDS, column_comments.TRANSACTION_LOG),
             "Records of __transaction_state",
             ("cluster_id",),
         )

@@ -273,6 +273,27 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)
 
 
+def test_a_job_that_fails_does_not_stop_compaction(
+    spark: SparkSession, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first failure is that of the run, which says the others."""
+    lines = list[str]()
+
+    def broken(_: Jobs) -> None:
+        raise OSError("no space")
+
+    for name in ("incidents", "report"):
+        monkeypatch.setattr(Jobs, name, broken)
+    jobs = Jobs(
+        lambda: spark, copy / "history", Tables(copy / "tables"), (), 10**12, lambda: cases.NOW_MS, lines.append
+    )
+    with pytest.raises(OSError, match="no space"):
+        jobs.run()
+
+    assert [line.split(":")[0] for line in lines] == ["baselines", "compact", "then failed"]
+    assert len(history_files(copy)) == FILES_COMPACTED
+
+
 def test_incidents_are_made_again_when_their_suspects_change(
     spark: SparkSession, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
