@@ -184,7 +184,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     temporary = str(tmp_path_factory.mktemp("spark"))
     more = {**SPARK_INTERPRETS, **jars_of(spark_jars(), [DELTA]), **DELTA_SETTINGS, **LOG_STORE_SETTINGS}
     session = open_session("local[2]", temporary, memory="512m", is_short=True, partitions=2, more=more)
-    load_log_store(session, tmp_path_factory.mktemp("classes"))
+    load_log_store(session, tmp_path_factory.mktemp("classes"), in_s3=True)
     java: Any = session.sparkContext._jvm
     for name in JAVA_CLASSES:
         setattr(java, name, getattr(java, name))

@@ -103,12 +103,13 @@ def _spark(
         require_delta,
         spark_settings,
     )
-    from exporter.pipeline.log_store import load_log_store  # noqa: PLC0415
+    from exporter.pipeline.log_store import LOG_STORE_SETTINGS, load_log_store  # noqa: PLC0415
     from exporter.pipeline.session import open_session  # noqa: PLC0415
 
     options = context.options
     folder = None if options.jars is None else Path(options.jars)
-    more = {**jars_of(folder, (*connectors, *connectors_of(places))), **spark_settings(places), **DELTA_SETTINGS}
+    jars = jars_of(folder, (*connectors, *connectors_of(places)))
+    more = {**jars, **spark_settings(places), **DELTA_SETTINGS, **LOG_STORE_SETTINGS}
     master = options.master or (None if context.is_submitted else "local[*]")
     directory = tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary)
     with directory as temporary, ExitStack() as stack:
@@ -118,8 +119,7 @@ def _spark(
             spark = open_session(master, temporary, memory=options.memory, is_short=is_short(), more=more)
             stack.callback(spark.stop)
             require_delta(spark)
-            if is_in_s3(places):
-                load_log_store(spark, Path(temporary))
+            load_log_store(spark, Path(temporary), in_s3=is_in_s3(places))
             return spark
 
         if context.is_submitted:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pyspark
 
-from exporter.pipeline.log_store import LOG_STORE_SETTINGS
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import Place
 from exporter.storage.s3 import s3_settings
@@ -94,8 +93,7 @@ def spark_settings(places: Iterable[Place], environment: Mapping[str, str] | Non
         "path.style.access": str(settings.is_path_style).lower(),
         "aws.credentials.provider": ",".join(CREDENTIALS),
     }
-    hadoop = {f"spark.hadoop.fs.s3a.{name}": value for name, value in chosen.items() if value is not None}
-    return {**hadoop, **LOG_STORE_SETTINGS}
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in chosen.items() if value is not None}
 
 
 def jars_of(folder: Path | None, connectors: Iterable[str]) -> dict[str, str]:

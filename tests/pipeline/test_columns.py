@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
@@ -65,6 +66,25 @@ def test_a_table_of_a_newer_version_stays_as_it_is(spark: SparkSession, tmp_path
         versions.append(table.begin(spark, table.snapshot()).number)
 
     assert versions == [0, 0, 0, 1, 1]
+
+
+def test_of_two_commits_of_one_version_a_disk_refuses_the_second(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta's own class for disks looks for the file, and then renames over it."""
+    spark.range(1).write.format("delta").save(str(tmp_path / "t"))
+    assert not list((tmp_path / "t" / "_delta_log").glob(".*.json.crc")), "Hadoop has not written the commit"
+    java: Any = spark._jvm
+    settings = spark._jsc.hadoopConfiguration()
+    store = java.kafka_transaction_exporter.LinkLogStore(settings)
+    path = java.org.apache.hadoop.fs.Path((tmp_path / "1.json").as_uri())
+    outcomes = []
+    for text in ("one", "other"):
+        try:
+            outcomes.append(store.write(path, java.java.util.List.of(text).iterator(), False, settings))
+        except Py4JJavaError as error:
+            outcomes.append(error.java_exception.getClass().getName())
+
+    assert outcomes == [None, "java.nio.file.FileAlreadyExistsException"]
+    assert {each.name: each.read_text() for each in tmp_path.glob("*.json*")} == {"1.json": "one\n"}
 
 
 @pytest.mark.parametrize("is_old_first", [True, False])

@@ -131,7 +131,7 @@ def test_of_two_commits_at_the_same_instant_the_store_refuses_one(
         settings.set("fs.s3a.impl.disable.cache", "true")
 
         def outcome(text: str) -> str:
-            lines = java.io.delta.storage.LineCloseableIterator(java.java.io.StringReader(text))
+            lines = java.java.util.List.of(text).iterator()
             try:
                 java.kafka_transaction_exporter.ConditionalLogStore(settings).write(path, lines, False, settings)
             except Py4JJavaError as error:
