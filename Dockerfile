@@ -49,7 +49,7 @@ RUN python3 -m pip --python /src/build-environment/bin/python wheel --no-cache-d
     python3 -m pip --python /opt/kafka-transaction-exporter/bin/python install --no-cache-dir --disable-pip-version-check \
       --no-compile --no-deps --no-index /src/spark-wheels/*.whl && \
     cp /opt/kafka-transaction-exporter/bin/kafka-transaction-exporter /opt/kafka-transaction-exporter/pipeline.py
-# Spark's connectors for Kafka and S3, which PySpark does not carry: in the folder where Spark finds it without an option.
+# Delta and Spark's connectors for Kafka and S3, which PySpark does not carry: in the folder where Spark finds it without an option.
 WORKDIR /opt/kafka-transaction-exporter/lib/python3.13/site-packages/pyspark/jars
 RUN mvn --quiet --batch-mode --file /src/constraints/spark-jars.xml \
       org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies -DoutputDirectory="$PWD" && \

@@ -23,9 +23,11 @@ from typing import Any, Final
 
 from benchmarks import pipeline_duckdb
 from benchmarks.pipeline_history import CYCLES_A_FILE, FLEET_CLUSTERS, Workload, write, write_fleet
+from exporter.pipeline.connectors import DELTA, DELTA_SETTINGS, jars_of
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.session import open_session
 from exporter.pipeline.tables import Tables
+from tests.brokers.maven import spark_jars
 
 FOLDER: Final = Path("build/benchmarks/pipeline")
 RESULT: Final = Path("build/benchmarks/pipeline.json")
@@ -97,7 +99,8 @@ def _measure_fleet() -> None:
 def _opened() -> Any:
     """A session with a temporary folder of its own."""
     (FOLDER / "temporary").mkdir()
-    return open_session(f"local[{CORES}]", str(FOLDER / "temporary"), memory=MEMORY)
+    more = {**jars_of(spark_jars(), (DELTA,)), **DELTA_SETTINGS}
+    return open_session(f"local[{CORES}]", str(FOLDER / "temporary"), memory=MEMORY, more=more)
 
 
 def _both_processors_s(spark: Any) -> float:
@@ -159,7 +162,7 @@ def _measured(size: int) -> dict[str, Any]:
 
 def _files(tables: Tables) -> list[Path]:
     """Of all transactions."""
-    return [Path(tables.transactions.path_of(file)) for file in tables.current().files]
+    return [tables.transactions.folder / file["path"] for file in tables.transactions.files()]
 
 
 def _own_cost(work: Callable[[], None]) -> Cost:

@@ -175,14 +175,16 @@ def make_cluster() -> Iterator[MakeCluster]:
 @starts("spark")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark session for the whole run: two threads, half a gigabyte, nothing outside the loopback."""
+    from exporter.pipeline.connectors import DELTA, DELTA_SETTINGS, jars_of  # noqa: PLC0415 - likewise
+    from exporter.pipeline.log_store import LOG_STORE_SETTINGS, load_log_store  # noqa: PLC0415 - likewise
     from exporter.pipeline.session import open_session  # noqa: PLC0415 - loads Spark, which few tests need
-    from tests.brokers.maven import spark_kafka_jars  # noqa: PLC0415 - likewise
+    from tests.brokers.maven import spark_jars  # noqa: PLC0415 - likewise
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     temporary = str(tmp_path_factory.mktemp("spark"))
-    jars = ",".join(str(it) for it in sorted(spark_kafka_jars().glob("*.jar")))
-    more = {**SPARK_INTERPRETS, "spark.jars": jars}
+    more = {**SPARK_INTERPRETS, **jars_of(spark_jars(), [DELTA]), **DELTA_SETTINGS, **LOG_STORE_SETTINGS}
     session = open_session("local[2]", temporary, memory="512m", is_short=True, partitions=2, more=more)
+    load_log_store(session, tmp_path_factory.mktemp("classes"), in_s3=True)
     java: Any = session.sparkContext._jvm
     for name in JAVA_CLASSES:
         setattr(java, name, getattr(java, name))

@@ -31,7 +31,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jars",
         metavar=DIRECTORY,
-        help="jars of Spark's connectors (Kafka, S3); by default those of PySpark's folder, else from Maven",
+        help="jars of Delta and of Spark's connectors (Kafka, S3); by default those of PySpark's folder, else from Maven",
     )
     parser.add_argument(
         "--retention",

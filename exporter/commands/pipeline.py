@@ -41,7 +41,8 @@ def run(context: Context, settings: Settings | None) -> int:
     try:
         from exporter.pipeline import session  # noqa: F401, PLC0415 - Spark is an extra: missed here, not later
         from exporter.pipeline.connectors import JarsError  # noqa: PLC0415
-        from exporter.pipeline.delta import TableError, require_conditional_writes  # noqa: PLC0415
+        from exporter.pipeline.delta import TableError  # noqa: PLC0415
+        from exporter.pipeline.probe import require_conditional_writes  # noqa: PLC0415
         from exporter.pipeline.tables import Tables  # noqa: PLC0415
     except ModuleNotFoundError as error:
         return complain(f"{NEEDED} ({error})")
@@ -94,12 +95,21 @@ def _spark(
     is_short: Callable[[], bool] = lambda: False,
 ) -> Iterator[Callable[[], Any]]:
     """Starts Spark when first called, with its own temporary directory; it ends with the block. Raises JarsError."""
-    from exporter.pipeline.connectors import connectors_of, jars_of, spark_settings  # noqa: PLC0415
+    from exporter.pipeline.connectors import (  # noqa: PLC0415
+        DELTA_SETTINGS,
+        connectors_of,
+        is_in_s3,
+        jars_of,
+        require_delta,
+        spark_settings,
+    )
+    from exporter.pipeline.log_store import LOG_STORE_SETTINGS, load_log_store  # noqa: PLC0415
     from exporter.pipeline.session import open_session  # noqa: PLC0415
 
     options = context.options
     folder = None if options.jars is None else Path(options.jars)
-    more = {**jars_of(folder, (*connectors, *connectors_of(places))), **spark_settings(places)}
+    jars = jars_of(folder, (*connectors, *connectors_of(places)))
+    more = {**jars, **spark_settings(places), **DELTA_SETTINGS, **LOG_STORE_SETTINGS}
     master = options.master or (None if context.is_submitted else "local[*]")
     directory = tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary)
     with directory as temporary, ExitStack() as stack:
@@ -108,6 +118,8 @@ def _spark(
         def open_spark() -> Any:
             spark = open_session(master, temporary, memory=options.memory, is_short=is_short(), more=more)
             stack.callback(spark.stop)
+            require_delta(spark)
+            load_log_store(spark, Path(temporary), in_s3=is_in_s3(places))
             return spark
 
         if context.is_submitted:
@@ -175,18 +187,13 @@ def repeat(work: Any, options: argparse.Namespace) -> int:
 
 
 def _once(work: Any, job: str) -> int:
-    import pyarrow as pa  # noqa: PLC0415 - with Spark, as all of these
-    from py4j.protocol import Py4JError  # noqa: PLC0415
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
-    from exporter.pipeline.delta import TableError  # noqa: PLC0415
+    from exporter.pipeline.jobs import FAULTS  # noqa: PLC0415 - with Spark
     from exporter.pipeline.spark_output import failure_of  # noqa: PLC0415
-    from exporter.storage.faults import StoreError  # noqa: PLC0415
 
     try:
         getattr(work, job)()
     except BrokenPipeError:  # nobody reads what is printed
         raise
-    except (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError) as error:
+    except FAULTS as error:
         return complain(f"{job} failed: {failure_of(error)}")
     return ExitStatus.ANSWERED

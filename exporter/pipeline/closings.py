@@ -76,7 +76,7 @@ def _skipped(cycles: DataFrame) -> DataFrame:
     return rows.join(after, on=["cluster_id", "number"], how="left").select(
         "cluster_id",
         f.col("name").substr(f.lit(1), f.length("name") - f.length(partition) - 1).alias("topic"),
-        partition.cast("int").alias("partition"),
+        partition.try_cast("int").alias("partition"),
         f.col("taken_at").alias("next_at"),
         f.lit(True).alias("is_skipped"),
         "read_at",

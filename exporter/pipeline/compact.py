@@ -1,4 +1,4 @@
-"""Joins small files to large ones with Arrow, without Spark, and removes rows beyond the retention.
+"""Joins the history's small files to large ones with Arrow, the tables' hours to days, and removes old rows.
 
 History files are joined after their day is over and the tables have taken them. The state has the large file as taken
 before it appears, and the small ones are removed after that: in between rows are duplicated, which no step minds. The
@@ -7,6 +7,7 @@ daemon writes only new names.
 
 from __future__ import annotations
 
+import secrets
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,11 +16,13 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
-from exporter.pipeline.delta import DataFile, Table
+from exporter.pipeline.delta import Table
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
-from exporter.pipeline.ingest import closed_to_ms, is_open, may_hold
+from exporter.pipeline.ingest import in_buckets
 from exporter.pipeline.tables import Tables, by_cluster
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
@@ -28,12 +31,13 @@ SETTLED_MS: Final = 2 * 86_400_000
 """Compact a day only once a cycle at least this much newer than its end exists: late files are taken by then."""
 ROW_GROUP_ROWS: Final = 1_000_000
 WRITER: Final = "compacted"
+DAY_LENGTH: Final = len("2026-11-01")
 
 
-def compact_history(history: Place, tables: Tables, *, now_ms: int) -> int:
+def compact_history(spark: SparkSession, history: Place, tables: Tables, *, now_ms: int) -> int:
     """Returns the number of removed small files."""
     current = tables.current()
-    run = current.snapshot.new_run()
+    unique = secrets.token_hex(8)
     joined: dict[str, list[HistoryFile]] = {}
     for day in _settled_days(plausible(history_files(history), now_ms), current.state.taken):
         parts = {table: [file for file in day if file.table == table] for table in (OBSERVATIONS, CYCLES)}
@@ -42,12 +46,14 @@ def compact_history(history: Place, tables: Tables, *, now_ms: int) -> int:
         if damaged_among(day, (), to_its_end=True):
             continue  # keep them for the operator
         first_ms, last_ms = min(file.first_ms for file in day), max(file.last_ms for file in day)
-        # One name for both tables, like the daemon's; the run distinguishes it from the files that it replaces.
-        name = file_name(first_ms, last_ms, f"{WRITER}{run}")
+        # One name for both tables, like the daemon's; its writer distinguishes it from the files that it replaces.
+        name = file_name(first_ms, last_ms, f"{WRITER}{unique}")
         for table, small in parts.items():
             joined[f"{table}/{'/'.join(small[0].path.parts[-3:-1])}/{name}"] = small
     if joined:
-        tables.commit(current, replace(current.state, taken=current.state.taken | joined.keys()), run=run)
+        current = tables.begin(spark, current)
+        nothing = spark.createDataFrame([], tables.transactions.columns)
+        tables.commit(current, replace(current.state, taken=current.state.taken | joined.keys()), nothing)
     for key, small in joined.items():
         join([file.path for file in small], small[0].path.with_name(PurePosixPath(key).name))
     gone = [file for small in joined.values() for file in small]
@@ -70,36 +76,38 @@ def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Itera
     return days.values()
 
 
-def compact_tables(tables: Tables, *, retention_ms: int) -> int:
-    """Joins the hours of past days, removes rows beyond the retention, and returns the number of joined files."""
-    tables.transactions.delete(_obsolete("closed_at", tables.current().state.newest_ms, retention_ms))
+def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) -> int:
+    """Removes rows beyond the retention, joins the hours of past days, and returns the number of joined hours."""
+    delete(spark, tables.transactions, "closed_at", tables.current().state.newest_ms, retention_ms)
     current = tables.current()
-    settled = day_of(max(current.state.newest_ms.values(), default=0) - SETTLED_MS)
-    days: dict[tuple[str, bool], list[DataFile]] = defaultdict(list)
-    for file in current.files:
-        if not is_open(file) and (day := day_of(closed_to_ms(file))) < settled:
-            days[day, file.parts["was_suspect"]].append(file)
-    run = current.snapshot.new_run()
-    folder = tables.folder_of(tables.transactions, run)
-    removed, added = [], []
-    for (day, was_suspect), files in sorted(days.items()):
-        if len(files) > 1:
-            path = folder / f"was_suspect={str(was_suspect).lower()}" / f"closed_in={day}" / "all.parquet"
-            path.parent.mkdir(parents=True)
-            join([tables.transactions.place_of(file) for file in files], path)
-            added.append(path)
-            removed += files
-    if removed:
-        tables.commit(current, current.state, run=run, added=added, removed=removed)
-    return len(removed)
+    newest_ms = current.state.newest_ms
+    if not newest_ms:
+        return 0
+    current = tables.begin(spark, current)
+    rows, day = tables.transactions.read(spark, current.snapshot), f.substring("closed_in", 1, DAY_LENGTH)
+    is_settled = day < day_of(max(newest_ms.values()) - SETTLED_MS)  # an open one is not: letters come after digits
+    hours = rows.where(is_settled & (f.length("closed_in") > DAY_LENGTH)).select(day, "closed_in").distinct().collect()
+    if not hours:
+        return 0
+    joined = {name for pair in hours for name in pair}
+    whole = rows.where(in_buckets(joined)).withColumn("closed_in", day).repartition("closed_in", "was_suspect")
+    tables.commit(current, current.state, whole, replaced=in_buckets(joined))
+    return len(hours)
 
 
-def compact_log(table: Table, *, retention_ms: int) -> int:
-    """Compacts the transaction log, whose files Delta joins by their size."""
+def compact_log(spark: SparkSession, table: Table, *, retention_ms: int) -> int:
+    """Removes records beyond the retention, and joins small files by Delta's OPTIMIZE; returns how many."""
     if not table.exists:
         return 0
-    table.delete(_obsolete("written_at", logs_read_to_ms(table), retention_ms))
-    return table.join_small_files()
+    delete(spark, table, "written_at", logs_read_to_ms(table), retention_ms)
+    (done,) = spark.sql(f"OPTIMIZE {table.sql_name}").collect()
+    return int(done["metrics"]["numFilesRemoved"])
+
+
+def delete(spark: SparkSession, table: Table, column: str, newest_ms: Mapping[str, int], retention_ms: int) -> None:
+    """Deletes whole days before the retention; their files stay for readers until VACUUM."""
+    if table.exists and (chosen := _obsolete(column, newest_ms, retention_ms)):
+        spark.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")  # noqa: S608 - names of clusters are quoted
 
 
 def _obsolete(column: str, newest_ms: Mapping[str, int], retention_ms: int) -> str:
@@ -110,17 +118,7 @@ def _obsolete(column: str, newest_ms: Mapping[str, int], retention_ms: int) -> s
     chosen = (
         f"({column} < '{day}T00:00:00Z' AND cluster_id IN ({', '.join(names)}))" for day, names in clusters.items()
     )
-    return " OR ".join(chosen) or "false"
-
-
-def files_since(files: Iterable[DataFile], newest_ms: Mapping[str, int], window_ms: int) -> tuple[DataFile, ...]:
-    """Files of closed transactions of the last `window_ms` of each cluster, counted from its newest cycle."""
-    return tuple(
-        file
-        for file in files
-        if not is_open(file)
-        and may_hold(file, [name for name, at_ms in newest_ms.items() if closed_to_ms(file) >= at_ms - window_ms])
-    )
+    return " OR ".join(chosen)
 
 
 def join(parts: Sequence[Place], whole: Place) -> None:

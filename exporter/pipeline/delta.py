@@ -1,46 +1,48 @@
-"""Commits to a Delta table: which of its files are replaced by which new ones, in one transaction.
+"""Delta tables: Spark writes and reads their rows with Delta's own library; `deltalake` reads their logs without Spark.
 
-Spark writes the rows as Parquet files below the table's folder; here they become part of the table (Delta's protocol,
-"Actions"). Two writers that began with the same version of a table never both commit: each commit carries the name
-of its application, and Delta refuses the second (`txn` actions, conflict of application transactions).
+A commit has a number of its application (`txnAppId`, `txnVersion`), one greater than that of the version that its run has
+begun with. So of two runs that have begun with the same version Delta commits one. A note in the commit (`userMetadata`)
+says what the run has read, and so belongs to the rows: RESTORE takes both back.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from pathlib import Path, PurePath
-from threading import Barrier
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import ArrayType, StructType
-from deltalake.transaction import AddAction, RemoveAction
-from pyspark.sql import types as t
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from exporter.pipeline.connectors import delta_options, delta_uri, spark_path
 from exporter.storage.faults import StoreError, reason_of
-from exporter.storage.places import Place, in_parallel, parquet_source, remove_folder
+from exporter.storage.places import Place
 
 APPLICATION: Final = "kafka-transaction-exporter"
-KEPT_HOURS: Final = 24
-"""Replaced files stay this long, for readers of an older version; so do files of a run that was killed."""
-RUNS_BETWEEN: Final = 2**31
-"""Two runs that begin with the same version choose different numbers."""
-PROBE_WRITERS: Final = 4
-PROBE_ROUNDS: Final = 5
-_PROBE: Final = t.StructType([t.StructField("nothing", t.StringType())])
-_ZSTD: Final = WriterProperties(compression="ZSTD")
-_MILLISECOND: Final = timedelta(milliseconds=1)
+PROPERTIES: Final = {
+    "delta.deletedFileRetentionDuration": "interval 7 days",
+    "delta.logRetentionDuration": "interval 30 days",
+}
+"""Delta's own defaults, so that readers and operators see them; the values of a table are its operator's."""
+RECENT: Final = 50
+"""Newest commits in which a run looks for its own."""
+_NO_CHANGE: Final = ("VACUUM START", "VACUUM END", "OPTIMIZE", "SET TBLPROPERTIES")
+_BEATEN: Final = re.compile(
+    "DELTA_CONCURRENT|DELTA_METADATA_CHANGED|DELTA_PROTOCOL_CHANGED|DELTA_TABLE_ALREADY_EXISTS|FileAlreadyExists"
+)
+"""Names of errors that Delta has when another writer was first."""
 
 
 class TableError(Exception):
@@ -52,37 +54,18 @@ class ConflictError(TableError):
 
 
 @dataclass(frozen=True, slots=True)
-class DataFile:
-    """A file of the table. Instants are in UTC; what the file's statistics do not say is missing."""
-
-    path: str
-    """Relative to the table."""
-    rows: int
-    written_ms: int
-    parts: Mapping[str, Any]
-    """Values of the columns by which the table is partitioned."""
-    least: Mapping[str, Any]
-    greatest: Mapping[str, Any]
-    nulls: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class TableVersion:
-    """One version of a table. A commit to it fails if another writer was first."""
+    """One version of a table. A commit that begins with it fails if another one of its application was first."""
 
-    table: DeltaTable
+    number: int
+    """Delta's; -1 if there is no table yet."""
     application: str
     run: int
-    """Run of the newest commit of this application; zero if there is none."""
-
-    def new_run(self) -> int:
-        """The number of a run that begins with this version: greater than that of the one before, and its own."""
-        return self.run + 1 + secrets.randbelow(RUNS_BETWEEN)
-
-    @property
-    def files(self) -> tuple[DataFile, ...]:
-        """Returns the files in the order of the table's log."""
-        return tuple(map(_data_file, pa.table(self.table.get_add_actions(flatten=True)).to_pylist()))
+    """Number of the application's newest commit; zero if there is none."""
+    note: Mapping[str, Any] | None
+    """Note of the newest commit whose rows are in this version; empty before the first one, None if it is not known."""
+    changed: int = -1
+    """Number of the newest version that has changed rows or their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,214 +80,167 @@ class Table:
     """Columns by which it is partitioned."""
 
     def snapshot(self, application: str = APPLICATION) -> TableVersion:
-        """The newest version; the table is made if it is missing. Raises TableError."""
-        with self._faults("is not a Delta table that can be read"):
-            table = self._open()
-            return TableVersion(table, application, table.transaction_version(application) or 0)
-
-    def _open(self) -> DeltaTable:
-        if not self.exists:
-            DeltaTable.create(
-                delta_uri(self.folder),
-                Schema.from_json(self.columns.json()),
-                mode="ignore",
-                partition_by=list(self.parts),
-                name=self.folder.name,
-                description=self.description,
-                raise_if_key_not_exists=False,
-                storage_options=delta_options(self.folder),
-            )
-        table = self._delta_table()
-        known = {field.name: field.type for field in table.schema().fields}
-        wanted = Schema.from_json(self.columns.json()).fields
-        newer = [field for field in wanted if field.name not in known or _lacks(known[field.name], field.type)]
-        if newer:  # than the version of this program that wrote it: columns, or parts of a column
-            table.alter.add_columns(newer)
-        return table
+        """Returns the newest version, without Spark. Raises TableError."""
+        with faults(self.folder, "is not a Delta table that can be read"):
+            if not self.exists:
+                return TableVersion(-1, application, 0, None)
+            table = self._log()
+            run = table.transaction_version(application) or 0
+            changes = (commit["version"] for commit in table.history(RECENT) if commit["operation"] not in _NO_CHANGE)
+            note = self._note(table, application) if run else None
+            return TableVersion(table.version(), application, run, note, next(changes, table.version()))
 
     @property
     def exists(self) -> bool:
         """False before the first run."""
-        with self._faults("cannot be read"):
+        with faults(self.folder, "cannot be read"):
             return DeltaTable.is_deltatable(delta_uri(self.folder), storage_options=delta_options(self.folder))
 
-    def _delta_table(self) -> DeltaTable:
-        return DeltaTable(delta_uri(self.folder), storage_options=delta_options(self.folder))
+    def _log(self, version: int | None = None) -> DeltaTable:
+        return DeltaTable(delta_uri(self.folder), version=version, storage_options=delta_options(self.folder))
 
-    @contextmanager
-    def _faults(self, what: str) -> Iterator[None]:
-        """Raises TableError in place of errors of Delta and of the store."""
-        try:
-            yield
-        except StoreError as error:
-            raise TableError(str(error)) from error
-        except (DeltaError, OSError) as error:
-            why = str(error) if isinstance(self.folder, Path) else reason_of(error)
-            raise TableError(f"{self.folder}: {what}: {why}") from None
+    def _note(self, table: DeltaTable, application: str) -> Mapping[str, Any] | None:
+        """Follows the commits back from the newest one; a RESTORE leads to the version that it has restored."""
+        newest = below = table.version()
+        for commit in table.history():
+            if commit["version"] > below:
+                continue
+            if (note := note_of(commit)).get("application") == application:
+                return note
+            if commit["operation"] == "RESTORE":
+                below = self._restored(commit["version"])
+        return None if below == newest else {}
 
-    def commit(
-        self, snapshot: TableVersion, *, run: int, added: Iterable[Place] = (), removed: Iterable[str] = ()
-    ) -> None:
-        """Replaces the `removed` files of the table by the `added` ones. Raises TableError if another writer was first."""
-        with self._faults("cannot be changed"):
-            found = list(added)
-            statistics = in_parallel(statistics_of, found, self.folder)
-            actions: list[AddAction | RemoveAction] = [
-                self._addition(path, each) for path, each in zip(found, statistics, strict=True) if each["numRecords"]
-            ]
-            now_ms = to_ms(datetime.now(timezone.utc))
-            actions += [RemoveAction(path, True, now_ms) for path in removed]
-            transaction = Transaction(snapshot.application, run, now_ms)
-            try:
-                snapshot.table.create_write_transaction(
-                    actions,
-                    mode="append",
-                    schema=snapshot.table.schema(),
-                    partition_by=list(self.parts),
-                    commit_properties=CommitProperties(app_transactions=[transaction]),
-                )
-            except CommitFailedError as error:
-                why = "another pipeline has changed the table since; this run changes nothing"
-                raise ConflictError(f"{self.folder}: {why} ({error})") from error
+    def _restored(self, restoring: int) -> int:
+        """Returns the newest version before a RESTORE that has the same files: of equal ones any will do."""
+        files = set(self._log(restoring).file_uris())
+        return next(number for number in count(restoring - 1, -1) if set(self._log(number).file_uris()) == files)
 
-    def _addition(self, path: Place, statistics: Mapping[str, Any]) -> AddAction:
-        place = path.relative_to(self.folder)  # type: ignore[arg-type]  # both are of one kind
-        status = path.stat()
-        return AddAction(
-            path=place.as_posix(),
-            size=status.st_size,
-            partition_values={name: _part(place, name) for name in self.parts},
-            modification_time=int(status.st_mtime * 1000),
-            data_change=True,
-            stats=json.dumps(statistics),
+    def files(self) -> list[dict[str, Any]]:
+        """Returns the files with their partitions and statistics, without Spark; none if there is no table."""
+        with faults(self.folder, "cannot be read"):
+            if not self.exists:
+                return []
+            return list(pa.table(self._log().get_add_actions(flatten=True)).to_pylist())
+
+    @property
+    def sql_name(self) -> str:
+        """The table's name in Spark's SQL."""
+        return f"delta.`{spark_path(self.folder)}`"
+
+    def read(self, spark: SparkSession, version: TableVersion | None = None) -> DataFrame:
+        """Returns the rows of a version (see `begin`); by default of the newest version."""
+        if version is None and not self.exists:
+            return spark.createDataFrame([], self.columns)
+        reader = spark.read.format("delta")
+        if version is not None:
+            reader = reader.option("versionAsOf", version.number)
+        return reader.load(spark_path(self.folder)).select(*self.columns.names)
+
+    def begin(self, spark: SparkSession, basis: TableVersion) -> TableVersion:
+        """Makes the table, or adds columns of a newer program; returns the version to read. Raises ConflictError."""
+        with faults(self.folder, "cannot be made"), _conflicts(self.folder):
+            if not self.exists:
+                spark.sql(self._statement())
+            elif self._lacks_columns():
+                self._save(spark.createDataFrame([], self.columns), {"mergeSchema": "true"})
+        newest = self.snapshot(basis.application)
+        if newest.run != basis.run:
+            raise _beaten(self.folder)
+        return replace(basis, number=newest.number)
+
+    def _statement(self) -> str:
+        """SQL that makes the table, with the comments of its columns."""
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in PROPERTIES.items())
+        parts = f" PARTITIONED BY ({', '.join(self.parts)})" if self.parts else ""
+        return (
+            f"CREATE TABLE IF NOT EXISTS {self.sql_name} ({self.columns.toDDL()}) USING delta{parts} "
+            f"COMMENT '{self.description}' TBLPROPERTIES ({properties})"
         )
 
-    def place_of(self, file: DataFile) -> Place:
-        return self.folder / file.path
+    def _lacks_columns(self) -> bool:
+        known = {field.name: field.type for field in self._log().schema().fields}
+        wanted = Schema.from_json(self.columns.json()).fields
+        return any(field.name not in known or _lacks(known[field.name], field.type) for field in wanted)
 
-    def path_of(self, file: DataFile) -> str:
-        """Returns the path of a file for Spark."""
-        return spark_path(self.place_of(file))
+    def _save(self, rows: DataFrame, options: Mapping[str, str], mode: str = "append") -> None:
+        rows.write.format("delta").mode(mode).options(**options).save(spark_path(self.folder))
 
-    def delete(self, predicate: str) -> None:
-        """Deletes the rows for which it holds, in SQL; their files stay for readers until `clean`."""
-        with self._faults("cannot be cut"):
-            self._delta_table().delete(predicate, writer_properties=_ZSTD)
+    def commit(
+        self,
+        rows: DataFrame,
+        basis: TableVersion,
+        *,
+        note: Mapping[str, Any] | None = None,
+        replaced: str | None = None,
+    ) -> None:
+        """Adds rows in place of those for which `replaced` holds, in SQL. Raises ConflictError if another run was first.
 
-    def join_small_files(self) -> int:
-        """Replaces small files by large ones (Delta's OPTIMIZE); returns how many."""
-        with self._faults("cannot be compacted"):
-            done = self._delta_table().optimize.compact(writer_properties=_ZSTD)
-            return int(done["numFilesRemoved"])
-
-    def clean(self, kept_hours: int) -> None:
-        """Removes files that no version of these hours has (Delta's VACUUM)."""
-        with self._faults("cannot be cleaned"):
-            table = self._delta_table()
-            table.vacuum(kept_hours, dry_run=False, enforce_retention_duration=False, full=True)
-
-
-def require_conditional_writes(folder: Place) -> None:
-    """Raises TableError if a store lets two writers commit the same version, of which one would be lost.
-
-    Some writers commit to a table of the probe's own at the same time, a few times: one alone may succeed each time, and
-    the others must see that.
-    """
-    if isinstance(folder, Path):
-        return
-    probe = Table(folder / f"probe-{secrets.token_hex(8)}", _PROBE, "Shows whether the store has conditional writes")
-    others: list[TableError] = []
-    try:
-        for _ in range(PROBE_ROUNDS):
-            outcomes = _race(probe)
-            failures = [outcome for outcome in outcomes if outcome is not None]
-            if len(outcomes) - len(failures) > 1:
-                raise TableError(
-                    f"{folder}: this store ignores conditional writes (If-None-Match), so that two pipelines would "
-                    f"overwrite each other's commits; keep the tables on a disk, or in a store that has them"
-                )
-            others += [failure for failure in failures if not isinstance(failure, ConflictError)]
-            if len(failures) == len(outcomes):
-                raise (*others, *failures)[0]
-        # Raised last: where objects are overwritten, one that is being replaced may be missing for a moment.
-        if others:
-            raise others[0]
-    finally:
-        remove_folder(probe.folder)
-
-
-def _race(probe: Table) -> list[TableError | None]:
-    """Lets some writers commit the same version; returns why each could not, None if it could."""
-    snapshots = [probe.snapshot() for _ in range(PROBE_WRITERS)]
-    begin = Barrier(PROBE_WRITERS)
-
-    def outcome(snapshot: TableVersion) -> TableError | None:
-        run = snapshot.new_run()
-        begin.wait()
-        try:
-            probe.commit(snapshot, run=run)
-        except TableError as error:
-            return error
-        return None
-
-    with ThreadPoolExecutor(PROBE_WRITERS) as executor:
-        return list(executor.map(outcome, snapshots))
-
-
-def statistics_of(path: Place) -> dict[str, Any]:
-    """A file's statistics as Delta has them (protocol, "Per-file Statistics"), from its footer.
-
-    Of instants, numbers and cluster ids, as far as every row group has them.
-    """
-    footer = pq.read_metadata(parquet_source(path))
-    least, greatest, nulls = {}, {}, {}
-    for index, name in enumerate(footer.schema.names):
-        column = footer.schema.column(index)
-        found = [footer.row_group(group).column(index).statistics for group in range(footer.num_row_groups)]
-        if column.path != name or not all(each is not None and each.has_null_count for each in found):
-            continue
-        nulls[name] = sum(each.null_count for each in found)
-        filled = [each for each in found if each.num_values or each.has_min_max]
-        kind = filled[0].min if filled and all(each.has_min_max for each in filled) else None
-        if isinstance(kind, (int, datetime, str)) and not isinstance(kind, bool):
-            least[name] = _literal(min(each.min for each in filled))
-            greatest[name] = _literal(max(each.max for each in filled), up=True)
-    return {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
-
-
-def _literal(value: Any, *, up: bool = False) -> Any:
-    """Instants have milliseconds there: the least are rounded down, the greatest up."""
-    if not isinstance(value, datetime):
-        return value
-    value = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-    if up and value.microsecond % 1000:
-        value += _MILLISECOND
-    return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
-
-
-def _data_file(action: Mapping[str, Any]) -> DataFile:
-    def named(kind: str) -> dict[str, Any]:
-        return {
-            name.removeprefix(kind): value
-            for name, value in action.items()
-            if name.startswith(kind) and value is not None
+        An exception may come after the commit, as when a store loses its response; so the log decides what has happened.
+        """
+        attempt, run = secrets.token_hex(8), basis.run + 1
+        options = {
+            "txnAppId": basis.application,
+            "txnVersion": str(run),
+            "userMetadata": json.dumps(
+                {"application": basis.application, "run": run, "attempt": attempt, **(note or {})}
+            ),
         }
+        if replaced is not None:
+            options["replaceWhere"] = replaced
+        error: Exception | None = None
+        try:
+            with _conflicts(self.folder):
+                self._save(rows, options, "append" if replaced is None else "overwrite")
+        except (PySparkException, Py4JError, ConflictError) as raised:
+            error = raised
+        with faults(self.folder, "cannot be read"):
+            recent = self._log().history(RECENT) if error is None or self.exists else []
+        if not any(note_of(commit).get("attempt") == attempt for commit in recent):
+            # Delta leaves out what has a number that another run has committed, without an error.
+            raise error or _beaten(self.folder)
 
-    return DataFile(
-        path=unquote(action["path"]),
-        rows=action["num_records"],
-        written_ms=action["modification_time"],
-        parts=named("partition."),
-        least=named("min."),
-        greatest=named("max."),
-        nulls=named("null_count."),
-    )
+    def vacuum(self, spark: SparkSession) -> None:
+        """Removes files that no version within the table's own retention has."""
+        spark.sql(f"VACUUM {self.sql_name}").collect()
 
 
-def _part(place: PurePath, name: str) -> str | None:
-    """The value in the folder's name, as Spark writes it; null where it writes its word for null."""
-    (text,) = (part.partition("=")[2] for part in place.parts if part.startswith(f"{name}="))
-    return None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text)
+@contextmanager
+def faults(folder: Place, what: str) -> Iterator[None]:
+    """Raises TableError in place of errors of Delta's log and of the store."""
+    try:
+        yield
+    except StoreError as error:
+        raise TableError(str(error)) from error
+    except CommitFailedError as error:
+        raise _beaten(folder) from error
+    except (DeltaError, OSError) as error:
+        why = str(error) if isinstance(folder, Path) else reason_of(error)
+        raise TableError(f"{folder}: {what}: {why}") from None
+
+
+def note_of(commit: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the note of a commit; others may write anything there, which is none."""
+    try:
+        note = json.loads(commit.get("userMetadata") or "null")
+    except ValueError:
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def _beaten(folder: Place) -> ConflictError:
+    return ConflictError(f"{folder}: another pipeline has changed the table since; this run changes nothing")
+
+
+@contextmanager
+def _conflicts(folder: Place) -> Iterator[None]:
+    """Raises ConflictError in place of the errors that Delta has for it."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if _BEATEN.search(str(error)) is None:
+            raise
+        raise _beaten(folder) from error
 
 
 def _lacks(known: Any, wanted: Any) -> bool:

@@ -110,14 +110,14 @@ def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, 
     """The oldest of `files` with at most `rows_max` observations, but at least one file, and their cycles."""
     in_order = sorted(files, key=lambda file: (file.first_ms, file.observations_key, file.table == CYCLES))
     observations = [file for file in in_order if file.table == OBSERVATIONS]
-    rows_so_far = accumulate(_rows(file.path) for file in observations)
+    rows_so_far = accumulate(rows_of(file.path) for file in observations)
     after_first = list(zip(observations, rows_so_far, strict=True))[1:]
     refused = {file.key for file, rows in after_first if rows > rows_max}
     return tuple(file for file in in_order if file.observations_key not in refused)
 
 
-def _rows(path: Place) -> int:
-    """Zero for a missing file."""
+def rows_of(path: Place) -> int:
+    """Returns the number of rows; zero for a missing file."""
     with suppress(FileNotFoundError):
         return int(pq.read_metadata(parquet_source(path)).num_rows)
     return 0

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final, TypeAlias
-from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -42,6 +41,16 @@ def identities_of(observations: DataFrame) -> Identities:
     )
     seen.persist()
     return _greatest(seen, seen)
+
+
+def identities_of_table(transactions: DataFrame) -> Identities:
+    """Makes them from `TRANSACTIONS_TABLE`: producers and partitions without a row there need not be known."""
+    shared = (*_PRODUCER, "transactional_id")
+    split = with_topic_id(transactions.select(*shared, f.explode("partitions").alias("one")).select(*shared, "one.*"))
+    return _greatest(
+        split.withColumn("newest_start", f.col("exact_started_at")),
+        split.withColumn("newest_offset", f.col("start_offset")),
+    )
 
 
 def merge(one: Identities, other: Identities) -> Identities:
@@ -114,18 +123,17 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, obs
     return {BY_OFFSET: partition_transactions, BY_START: transactions, BY_NAME: names}
 
 
-def files_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
-    """The paths of files of `TRANSACTIONS` that hold a wanted one, as Spark has them."""
-    rows = transactions.withColumn("path", f.col("_metadata.file_path"))
+def buckets_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
+    """The buckets (`closed_in`) of `TRANSACTIONS_TABLE` that hold a wanted transaction."""
     split = with_topic_id(
-        rows.select("path", *_PRODUCER, f.explode("partitions").alias("one")).select(
-            "path", *_PRODUCER, *(f"one.{name}" for name in (*KEY, "exact_started_at") if name not in _PRODUCER)
+        transactions.select("closed_in", *_PRODUCER, f.explode("partitions").alias("one")).select(
+            "closed_in", *_PRODUCER, *(f"one.{name}" for name in (*KEY, "exact_started_at") if name not in _PRODUCER)
         )
     )
 
     def found(kind: str) -> DataFrame:
         if kind == BY_NAME:
-            renamed = rows.join(wanted[kind].select(*_PRODUCER, "name"), on=list(_PRODUCER))
+            renamed = transactions.join(wanted[kind].select(*_PRODUCER, "name"), on=list(_PRODUCER))
             return renamed.where(~f.col("transactional_id").eqNullSafe(f.col("name")))
         return split.join(wanted[kind], on=list(KEY if kind == BY_OFFSET else _TRANSACTION), how="left_semi")
 
@@ -133,5 +141,5 @@ def files_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
     present = [row["kind"] for row in kinds.distinct().collect()]
     if not present:
         return frozenset()
-    paths = reduce(DataFrame.unionByName, (found(kind).select("path") for kind in present)).distinct().collect()
-    return frozenset(unquote(row["path"]) for row in paths)
+    buckets = reduce(DataFrame.unionByName, (found(kind).select("closed_in") for kind in present)).distinct()
+    return frozenset(row["closed_in"] for row in buckets.collect())

@@ -74,5 +74,5 @@ def _blast_radius(numbered: DataFrame) -> DataFrame:
     return by_partition.groupBy(*_INCIDENT).agg(
         f.array_sort(f.collect_set("name")).alias("partitions"),
         f.array_sort(f.array_distinct(f.flatten(f.collect_list("groups")))).alias("groups"),
-        f.sum("lag").alias("records_held_back"),
+        f.try_sum("lag").alias("records_held_back"),
     )

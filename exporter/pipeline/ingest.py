@@ -1,35 +1,34 @@
 """Ingests one batch of new history files into the tables; only rows that the batch can change are read again.
 
-Open transactions are carried from batch to batch. Closed ones are in buckets by the hour of their closing. A batch reads
-the buckets of its own time again, and those with older transactions that its rows belong to.
+Open transactions are carried from batch to batch. Closed ones are in buckets by the hour of their closing (`closed_in`). A
+batch reads the buckets of its own time again, and those with older transactions that its rows belong to, and replaces them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS
 from exporter.incidents.incident import SUSPECTS
-from exporter.pipeline import schemas
 from exporter.pipeline.closings import with_closings
-from exporter.pipeline.connectors import parquet_files, spark_path
-from exporter.pipeline.delta import DataFile, to_ms
-from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
+from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, rows_of, waiting
 from exporter.pipeline.history import read_history
 from exporter.pipeline.identities import (
     BY_OFFSET,
     Identities,
     Wanted,
-    files_with,
+    buckets_with,
     identities_of,
+    identities_of_table,
     merge,
     read_identities,
     wanted_of,
@@ -44,6 +43,8 @@ BATCH_ROWS: Final = 5_000_000
 """Observations: a batch and its result fit into the memory of `session.MEMORY`, with any backlog."""
 REOPENED_MS: Final = 300_000
 """Cycles of two exporters overlap: one often sees a transaction that the other's cycle has just closed."""
+OPEN: Final = "open"
+"""The bucket of transactions that are not closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,24 @@ def ingest_batch(
     batch = batch_of(pending, batch_rows)
     if not batch:
         return None
-    run = current.snapshot.new_run()
-    written = tables.folder_of(tables.transactions, run)
     held = taken | {file.key for file in batch}
     spark = open_spark()
+    current, identities = tables.begin(spark, current), tables.new_identities()
+    state = TablesState(
+        taken=held,
+        newest_ms=by_cluster(
+            max, [*current.state.newest_ms.items(), *((file.cluster_id, file.last_ms) for file in batch)]
+        ),
+        identities=identities.name,
+    )
     work = _Work(spark, history, tables, current, batch, tuple(file for file in files if file.key in held))
+    is_done = False
     try:
-        touched = work.write(written, tables.identities_of(run))
+        made, buckets = work.result(identities)
+        rows = sum(rows_of(file.path) for file in batch if file.table == OBSERVATIONS)
+        read = {"files": len(batch), "rows": rows}
+        tables.commit(current, state, placed(made), replaced=in_buckets(buckets), read=read)
+        is_done = True
     except (PySparkException, Py4JError, pa.ArrowException, OSError):
         found = damaged_among(work.read, (), to_its_end=True)
         if not found:
@@ -90,41 +102,10 @@ def ingest_batch(
         return IngestedBatch(0, len(pending) - len(found))
     finally:
         spark.catalog.clearCache()
-    state = TablesState(
-        taken=held,
-        newest_ms=by_cluster(
-            max, [*current.state.newest_ms.items(), *((file.cluster_id, file.last_ms) for file in batch)]
-        ),
-        identities=tables.identities_of(run).name,
-    )
-    tables.commit(current, state, run=run, added=parquet_files(written), removed=touched)
+        if not is_done:
+            with suppress(OSError):
+                remove_folder(identities)
     return IngestedBatch(len(batch), len(pending) - len(batch))
-
-
-def is_open(file: DataFile) -> bool:
-    """True if the file holds transactions that are not closed: a file has these, or closed ones of one hour or day."""
-    return "closed_at" not in file.greatest
-
-
-def closed_to_ms(file: DataFile) -> int:
-    """The latest closing in a file of closed transactions."""
-    return to_ms(file.greatest["closed_at"])
-
-
-def may_hold(file: DataFile, clusters: Collection[str]) -> bool:
-    """False if the file certainly has no row of these clusters."""
-    least, greatest = file.least.get("cluster_id"), file.greatest.get("cluster_id")
-    return least is None or greatest is None or any(least <= cluster_id <= greatest for cluster_id in clusters)
-
-
-def _touches(batch: Collection[HistoryFile], file: DataFile) -> bool:
-    if is_open(file):
-        return True
-    files = [each for each in batch if may_hold(file, (each.cluster_id,))]
-    return bool(files) and (
-        closed_to_ms(file) >= min(each.first_ms for each in files) - REOPENED_MS
-        and to_ms(file.least["first_seen"]) <= max(each.last_ms for each in files)
-    )
 
 
 def _first_ms(files: Iterable[HistoryFile]) -> dict[str, int]:
@@ -144,48 +125,66 @@ class _Work:
     read: set[HistoryFile] = field(default_factory=set)
     """Files that were opened: one of them may be damaged."""
 
-    def write(self, transactions: Place, identities: Place) -> tuple[DataFile, ...]:
-        """Writes the transactions and identities; returns the files of the table that they replace."""
+    def result(self, identities: Place) -> tuple[DataFrame, frozenset[str]]:
+        """Writes the identities; returns the transactions, and the buckets that they replace."""
         observations = self._observations(self.batch)
-        touched, known = self._reach(observations)
+        buckets, known = self._reach(observations)
         # First: afterwards Spark has this small table in memory, and broadcasts it.
         write_identities(known, identities)
-        carried = self._carried(touched)
+        carried = self._carried(buckets)
+        shared = shared_offsets(observations, carried)
+        if not shared.isEmpty():
+            return self._apart(observations, buckets, known.producers)
         cycles = self._cycles(_first_ms(self.batch))
-        counts = Observation()
-        made = _transactions(observations, carried, cycles, known.producers, counts)
-        write_transactions(made, transactions)
-        if not counts.get["shared"]:
-            return touched
-        remove_folder(transactions)
-        return self._write_apart(transactions, touched, known.producers)
+        return _transactions(observations, carried, cycles, known.producers), buckets
 
-    def _reach(self, observations: DataFrame) -> tuple[tuple[DataFile, ...], Identities]:
-        """The files of the table that the batch can change, and all known producers and partitions."""
-        touched = tuple(file for file in self.current.files if _touches(self.batch, file))
+    def _reach(self, observations: DataFrame) -> tuple[frozenset[str], Identities]:
+        """The buckets of the table that the batch can change, and all known producers and partitions."""
+        buckets = self._in_time()
         observed = identities_of(observations)
-        if self.current.state.identities is None:
-            return touched, observed
-        before = read_identities(self.spark, self.tables.states / self.current.state.identities)
-        clusters = {file.cluster_id for file in self.batch if file.table == OBSERVATIONS}
-        others = [file for file in self.current.files if file not in touched and may_hold(file, clusters)]
-        wanted = wanted_of(observations, self._carried(touched), before, observed)
-        return touched + self._holding(others, wanted), merge(before, observed)
+        if self.current.snapshot.run == 0:
+            return buckets, observed
+        before = self._identities()
+        wanted = wanted_of(observations, self._carried(buckets), before, observed)
+        return buckets | self._holding(buckets, wanted), merge(before, observed)
 
-    def _holding(self, files: Collection[DataFile], wanted: Wanted) -> tuple[DataFile, ...]:
-        """Files that hold a wanted transaction."""
-        found = files_with(read_transactions(self.spark, self.tables, files), wanted) if files else frozenset()
-        return tuple(file for file in files if any(path.endswith(f"/{file.path}") for path in found))
+    def _in_time(self) -> frozenset[str]:
+        """Buckets with transactions that are open, or were closed in the time of the batch's files."""
+        first_ms, last_ms = (
+            _first_ms(self.batch),
+            by_cluster(max, ((file.cluster_id, file.last_ms) for file in self.batch)),
+        )
+        spans = [(name, first_ms[name] - REOPENED_MS, last_ms[name]) for name in first_ms]
+        of_cluster = self.spark.createDataFrame(spans, "cluster_id string, from_ms long, to_ms long")
+        rows = self._rows_of_table().where(
+            # For Delta, which skips files by it.
+            (f.col("closed_at") >= f.timestamp_millis(f.lit(min(first for _, first, _ in spans))))
+            & (f.col("first_seen") <= f.timestamp_millis(f.lit(max(last for _, _, last in spans))))
+        )
+        closed = rows.join(f.broadcast(of_cluster), on="cluster_id").where(
+            (f.col("closed_at") >= f.timestamp_millis("from_ms")) & (f.col("first_seen") <= f.timestamp_millis("to_ms"))
+        )
+        return frozenset({OPEN, *(row[0] for row in closed.select("closed_in").distinct().collect())})
 
-    def _write_apart(
-        self, transactions: Place, touched: tuple[DataFile, ...], producers: DataFrame
-    ) -> tuple[DataFile, ...]:
-        """Writes transactions that began at one offset, with all their observations: most have no start of their own."""
-        observations = self._observations(self.batch)
-        shared = shared_offsets(observations, self._carried(touched))
-        others = [file for file in self.current.files if file not in touched]
-        touched += self._holding(others, {BY_OFFSET: shared.select(*KEY)})
-        carried = self._carried(touched)
+    def _identities(self) -> Identities:
+        """The producers and partitions of the runs before; made from the table if they are missing."""
+        name = self.current.state.identities
+        folder = None if name is None else self.tables.states / name
+        if folder is not None and all((folder / part / "_SUCCESS").exists() for part in ("producers", "partitions")):
+            return read_identities(self.spark, folder)
+        return identities_of_table(self._rows_of_table())
+
+    def _holding(self, buckets: Collection[str], wanted: Wanted) -> frozenset[str]:
+        """Other buckets that hold a wanted transaction."""
+        return buckets_with(self._rows_of_table().where(~f.col("closed_in").isin(*buckets)), wanted)
+
+    def _apart(
+        self, observations: DataFrame, buckets: frozenset[str], producers: DataFrame
+    ) -> tuple[DataFrame, frozenset[str]]:
+        """Makes transactions that began at one offset, with all their observations: most have no start of their own."""
+        shared = shared_offsets(observations, self._carried(buckets))
+        buckets |= self._holding(buckets, {BY_OFFSET: shared.select(*KEY)})
+        carried = self._carried(buckets)
         shared = shared_offsets(observations, carried).persist()
         since = shared.groupBy("cluster_id").agg(f.unix_millis(f.min("first_seen")).alias("ms")).collect()
         since_ms = by_cluster(min, [*_first_ms(self.batch).items(), *since])
@@ -195,11 +194,8 @@ class _Work:
         known_from = again.groupBy(*KEY).agg(f.min("taken_at").alias("known_from"))
         is_known = f.coalesce(f.col("known_from") <= f.col("first_seen"), f.lit(False))
         rest = carried.join(f.broadcast(known_from), on=list(KEY), how="left").where(~is_known).drop("known_from")
-        made = _transactions(
-            observations.unionByName(again), rest, self._cycles(since_ms), producers, Observation(), shared=shared
-        )
-        write_transactions(made, transactions)
-        return touched
+        observed = observations.unionByName(again)
+        return _transactions(observed, rest, self._cycles(since_ms), producers, shared=shared), buckets
 
     def _observations(self, files: Iterable[HistoryFile]) -> DataFrame:
         return self._rows(OBSERVATIONS, [each for each in files if each.table == OBSERVATIONS])
@@ -219,8 +215,11 @@ class _Work:
         self.read.update(files)
         return read_history(self.spark, self.history, table, files)
 
-    def _carried(self, touched: tuple[DataFile, ...]) -> DataFrame:
-        return partition_transactions_of(read_transactions(self.spark, self.tables, touched))
+    def _rows_of_table(self) -> DataFrame:
+        return self.tables.transactions.read(self.spark, self.current.snapshot)
+
+    def _carried(self, buckets: Collection[str]) -> DataFrame:
+        return partition_transactions_of(without_places(self._rows_of_table().where(in_buckets(buckets))))
 
 
 def _transactions(
@@ -228,16 +227,13 @@ def _transactions(
     carried: DataFrame,
     cycles: DataFrame,
     producers: DataFrame,
-    counts: Observation,
     *,
     shared: DataFrame | None = None,
 ) -> DataFrame:
     sightings = carried.select("cluster_id", f.col("last_seen").alias("instant")).unionByName(
         observations.select("cluster_id", f.col("taken_at").alias("instant"))
     )
-    partition_transactions = updated_partition_transactions(
-        observations, carried, producers=producers, shared=shared, counts=counts
-    )
+    partition_transactions = updated_partition_transactions(observations, carried, producers=producers, shared=shared)
     return transactions_of(with_closings(partition_transactions, cycles, sightings))
 
 
@@ -245,18 +241,22 @@ def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
     return frozenset(file.key for file in damaged)
 
 
-def read_transactions(spark: SparkSession, tables: Tables, files: Iterable[DataFile]) -> DataFrame:
-    paths = [tables.transactions.path_of(file) for file in files]
-    if not paths:
-        return spark.createDataFrame([], schemas.TRANSACTIONS)
-    return spark.read.schema(schemas.TRANSACTIONS).parquet(*paths)
+def in_buckets(buckets: Collection[str]) -> str:
+    """SQL that chooses the rows of these buckets."""
+    return f"closed_in IN ({', '.join(repr(bucket) for bucket in sorted(buckets))})"
 
 
-def write_transactions(transactions: DataFrame, folder: Place) -> None:
-    """Writes `TRANSACTIONS` in one pass: suspects apart, open ones apart, closed ones by the hour of their closing."""
-    places = {
-        "was_suspect": f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS))),
-        "closed_in": f.when(f.col("end") == CLOSED, f.date_format("closed_at", "yyyy-MM-dd'T'HH")).otherwise("open"),
-    }
-    placed = transactions.withColumns(places)
-    placed.write.partitionBy(*places).option("maxRecordsPerFile", BATCH_ROWS).parquet(spark_path(folder))
+def placed(transactions: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` with their places: suspects apart, open ones apart, closed ones by the hour of their closing."""
+    hour = f.date_format("closed_at", "yyyy-MM-dd'T'HH")
+    return transactions.withColumns(
+        {
+            "was_suspect": f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS))),
+            "closed_in": f.when(f.col("end") == CLOSED, hour).otherwise(OPEN),
+        }
+    )
+
+
+def without_places(rows: DataFrame) -> DataFrame:
+    """Rows of the table -> `TRANSACTIONS`."""
+    return rows.drop("was_suspect", "closed_in")

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from exporter import __version__
 from exporter.history.schema import CYCLES
 from exporter.patterns import GroupRules
-from exporter.pipeline import schemas
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.compact import compact_history, compact_log, compact_tables, files_since
-from exporter.pipeline.connectors import parquet_files, spark_path
-from exporter.pipeline.delta import DataFile
+from exporter.pipeline.compact import compact_history, compact_log, compact_tables
+from exporter.pipeline.delta import TableError
 from exporter.pipeline.files import history_files, left_out
 from exporter.pipeline.history import read_history
 from exporter.pipeline.incidents import incidents_of_transactions
-from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, is_open, read_transactions
+from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
 from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import collect
 from exporter.pipeline.report_page import render
+from exporter.pipeline.spark_output import failure_of
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.pipeline.thresholds import RARE_WINDOW_MS, WINDOW_MS
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place
 
+FAULTS: Final = (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError)
+"""Exceptions of a job that a later run may not have."""
 BASELINES_EVERY_MS: Final = 86_400_000
 """`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
 
@@ -70,40 +74,49 @@ class Jobs:
         return left_out(history_files(self.history), self.tables.damaged(), self.now_ms())
 
     def incidents(self) -> None:
-        """Makes all incidents again, from the suspects, which are few; not if these are in the same files as before."""
+        """Makes all incidents again from the suspects, which are few, unless no transaction has changed."""
         table, current = self.tables.incidents, self.tables.current()
         before = table.snapshot()
-        suspects = [file for file in current.files if file.parts["was_suspect"]]
-        made_from = _fingerprint(suspects)
-        if before.run != made_from:
-            incidents = incidents_of_transactions(read_transactions(self.open_spark(), self.tables, suspects))
-            folder = self.tables.folder_of(table, before.new_run())
-            incidents.coalesce(1).write.parquet(spark_path(folder))
-            replaced = (file.path for file in before.files)
-            table.commit(before, run=made_from, added=parquet_files(folder), removed=replaced)
-        self.say(f"incidents: {sum(file.rows for file in table.snapshot().files)}")
+        made_from = {"version": __version__, "transactions": current.snapshot.changed}
+        note = before.note or {}
+        if {name: note.get(name) for name in made_from} != made_from:
+            spark = self.open_spark()
+            before = table.begin(spark, before)
+            suspects = without_places(self.tables.transactions.read(spark).where("was_suspect"))
+            found = incidents_of_transactions(suspects).coalesce(1).persist()
+            note = {**made_from, "incidents": found.count()}
+            table.commit(found, before, note=note, replaced="true")
+        self.say(f"incidents: {note['incidents']}")
 
     def outcomes(self) -> None:
         """Joins transactions with their outcomes, if the transaction log is read."""
-        files = join_outcomes(self.open_spark, self.tables, rows_max=self.batch_rows)
-        if files is not None:
-            self.say(f"outcomes: {files} files joined with the transaction log")
+        buckets = join_outcomes(self.open_spark, self.tables, rows_max=self.batch_rows)
+        if buckets is not None:
+            self.say(f"outcomes: {buckets} hours and days joined with the transaction log")
 
     def baselines(self) -> None:
         """Makes baselines from the last weeks, without suspects."""
-        spark, current, made_at_ms = self.open_spark(), self.tables.current(), self.now_ms()
-        newest_ms = current.state.newest_ms
-        files = files_since(current.files, newest_ms, RARE_WINDOW_MS)
-        usual = read_transactions(spark, self.tables, [file for file in files if not file.parts["was_suspect"]])
-        document = baselines_document(spark, usual, self.groups, newest_ms=newest_ms, made_at_ms=made_at_ms)
+        spark, newest_ms, made_at_ms = self.open_spark(), self.tables.current().state.newest_ms, self.now_ms()
+        usual = self._transactions(spark, newest_ms, RARE_WINDOW_MS).where("NOT was_suspect")
+        document = baselines_document(
+            spark, without_places(usual), self.groups, newest_ms=newest_ms, made_at_ms=made_at_ms
+        )
         write_whole(self.tables.baselines, document)
         self.say(f"baselines: {self.tables.baselines}")
 
+    def _transactions(self, spark: SparkSession, newest_ms: Mapping[str, int], window_ms: int) -> DataFrame:
+        """Transactions that are open, or were closed within the window before the newest cycle of their cluster."""
+        newest = spark.createDataFrame(list(newest_ms.items()), "cluster_id string, newest_ms long")
+        since_ms = min(newest_ms.values(), default=0) - window_ms  # for Delta, which skips files by it
+        rows = self.tables.transactions.read(spark).where(
+            f.col("closed_at").isNull() | (f.col("closed_at") >= f.timestamp_millis(f.lit(since_ms)))
+        )
+        is_recent = f.unix_millis("closed_at") >= f.col("newest_ms") - window_ms
+        return rows.join(f.broadcast(newest), on="cluster_id").where(f.col("closed_at").isNull() | is_recent)
+
     def report(self) -> None:
         """Makes the report of the last four weeks."""
-        spark, current, made_at_ms = self.open_spark(), self.tables.current(), self.now_ms()
-        newest_ms = current.state.newest_ms
-        files = [*files_since(current.files, newest_ms, WINDOW_MS), *filter(is_open, current.files)]
+        spark, newest_ms, made_at_ms = self.open_spark(), self.tables.current().state.newest_ms, self.now_ms()
         left = self.left_out()
         cycles = [
             file
@@ -112,12 +125,9 @@ class Jobs:
             and file.last_ms >= newest_ms.get(file.cluster_id, 0) - WINDOW_MS
             and file.key not in dict(left)
         ]
-        incidents = self.tables.incidents
-        paths = [incidents.path_of(file) for file in incidents.snapshot().files]
-        read = spark.read.schema(schemas.INCIDENTS)
         data = collect(
-            read_transactions(spark, self.tables, files),
-            read.parquet(*paths) if paths else spark.createDataFrame([], schemas.INCIDENTS),
+            without_places(self._transactions(spark, newest_ms, WINDOW_MS)),
+            self.tables.incidents.read(spark),
             read_history(spark, self.history, CYCLES, cycles),
             has_outcomes=bool(logs_read_to_ms(self.tables.transaction_log)),
             made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
@@ -128,22 +138,32 @@ class Jobs:
 
     def compact(self) -> None:
         """Joins small files to large ones, and removes old rows and replaced files."""
-        files = compact_history(self.history, self.tables, now_ms=self.now_ms())
-        replaced = compact_tables(self.tables, retention_ms=self.retention_ms)
-        replaced += compact_log(self.tables.transaction_log, retention_ms=self.retention_ms)
-        self.tables.clean()
-        self.say(f"compact: {files} files of the history, {replaced} of the tables")
+        spark = self.open_spark()
+        files = compact_history(spark, self.history, self.tables, now_ms=self.now_ms())
+        hours = compact_tables(spark, self.tables, retention_ms=self.retention_ms)
+        small = compact_log(spark, self.tables.transaction_log, retention_ms=self.retention_ms)
+        self.tables.clean(spark)
+        self.say(f"compact: {files} files of the history, {hours} hours of the tables, {small} files of the log")
 
     def run(self) -> None:
-        """Runs all jobs; baselines and the report only when they are a day old."""
-        self.transactions()
-        self.incidents()
-        self.outcomes()
+        """Runs all jobs; baselines, the report and compaction only when the baselines are a day old."""
+        failures: list[Exception] = []
+        self._try((self.transactions, self.incidents, self.outcomes), failures)
         age_ms = self.now_ms() - self._baselines_made_at_ms()
         if not 0 <= age_ms < BASELINES_EVERY_MS:  # those of the future were made by a clock that was wrong
-            self.baselines()
-            self.report()
-        self.compact()
+            self._try((self.baselines, self.report, self.compact), failures)
+        for failure in failures[1:]:
+            self.say(f"then failed: {failure_of(failure)}")
+        if failures:
+            raise failures[0]
+
+    def _try(self, jobs: Iterable[Callable[[], None]], failures: list[Exception]) -> None:
+        """Runs each job, also after one that fails: compaction and retention go on."""
+        for job in jobs:
+            try:
+                job()
+            except FAULTS as failure:
+                failures.append(failure)
 
     def _baselines_made_at_ms(self) -> int:
         """Zero if there are none that can be read."""
@@ -153,9 +173,3 @@ class Jobs:
             raise
         except (OSError, ValueError, KeyError, TypeError):
             return 0
-
-
-def _fingerprint(suspects: Sequence[DataFile]) -> int:
-    """Hashes these files and this version of the program; never zero. No two files of a table ever have the same path."""
-    text = json.dumps([__version__, *sorted(file.path for file in suspects)])
-    return 1 + int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

@@ -1,7 +1,7 @@
-"""Joins transactions with their outcomes from the transaction log, file by file of their table.
+"""Joins transactions with their outcomes from the transaction log, bucket by bucket of their table.
 
-A file is joined when it is new, and again when the log of one of its clusters, which another process reads, has passed the
-closing of its transactions. A run reads the log from the start of the oldest transaction in these files.
+A transaction is joined when it is new, and again when the log of its cluster, which another process reads, has passed its
+closing; the others of its bucket with it. A run reads the log from the start of the oldest transaction in these buckets.
 
 A transaction and its outcome have the same producer, epoch and exact start where it is known. Cycles do not describe short
 transactions, so most have no exact start: then the first decision of the producer after the last sighting is the
@@ -11,23 +11,17 @@ other one can be.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
-from exporter.pipeline.connectors import parquet_files
-from exporter.pipeline.delta import DataFile, to_ms
-from exporter.pipeline.ingest import BATCH_ROWS, closed_to_ms, is_open, may_hold, read_transactions, write_transactions
+from exporter.pipeline.ingest import BATCH_ROWS, in_buckets, placed, without_places
 from exporter.pipeline.partition_transactions import EXACT_SOURCES
 from exporter.pipeline.tables import Current, Tables
 from exporter.pipeline.transaction_log import logs_read_to_ms, outcomes_of, read_records
-from exporter.storage.places import Place, parquet_source
 
 SETTLED_MS: Final = 300_000
 """The log covers a transaction when it was read to this long after its closing: all markers are written by then."""
@@ -41,67 +35,61 @@ _PRODUCER: Final = ("cluster_id", "producer_id", "producer_epoch")
 _JOINED: Final = ("outcome", "exact_duration_ms", "marker_ms")
 
 
-def is_due(tables: Tables, file: DataFile, logs_to_ms: Mapping[str, int]) -> bool:
-    """True if the log of a cluster has more for it than when it was joined."""
-    logs = {cluster_id: to_ms for cluster_id, to_ms in logs_to_ms.items() if may_hold(file, (cluster_id,))}
-    if not logs:
-        return False
-    # Open transactions may always get more records.
-    covered_ms = math.inf if is_open(file) else closed_to_ms(file) + SETTLED_MS
-    joined_to = file.least.get("log_read_to")
-    if joined_to is not None and file.nulls["log_read_to"] == 0 and to_ms(joined_to) >= covered_ms:
-        return False
-    return any(
-        cluster_id in logs and (joined_ms is None or joined_ms < min(covered_ms, logs[cluster_id]))
-        for cluster_id, joined_ms in _joined_to_ms(tables.transactions.place_of(file)).items()
-    )
-
-
-def _joined_to_ms(path: Place) -> dict[str, int | None]:
-    """Returns how far each cluster's log was joined to a file of transactions; None if one of them was never joined."""
-    parquet = pq.ParquetFile(parquet_source(path), read_dictionary=["cluster_id"])
-    rows = parquet.read(columns=["cluster_id", "log_read_to"])
-    least = ("log_read_to", "min", pc.ScalarAggregateOptions(skip_nulls=False))  # null if one of them never was
-    found = rows.group_by("cluster_id").aggregate([least]).to_pydict()
-    return {
-        cluster_id: None if to is None else to_ms(to)
-        for cluster_id, to in zip(found["cluster_id"], found["log_read_to_min"], strict=True)
-    }
+def due(transactions: DataFrame, logs_to_ms: Mapping[str, int]) -> DataFrame:
+    """Rows of the table for which the log of their cluster has more than when they were joined, with `log_to`."""
+    spark = transactions.sparkSession
+    logs = spark.createDataFrame(list(logs_to_ms.items()), "cluster_id string, log_to_ms long")
+    joined_ms, log_to_ms = f.unix_millis("log_read_to"), f.col("log_to_ms")
+    # Open transactions may always get more records: the minimum passes over their null.
+    needed_ms = f.least(f.unix_millis("closed_at") + SETTLED_MS, log_to_ms)
+    rows = transactions.join(f.broadcast(logs), on="cluster_id")
+    return rows.where(joined_ms.isNull() | (joined_ms < needed_ms))
 
 
 def join_outcomes(open_spark: Callable[[], SparkSession], tables: Tables, *, rows_max: int = BATCH_ROWS) -> int | None:
-    """Returns the number of joined files; None without a log. Raises TableError if another run was first."""
+    """Returns the number of joined buckets; None without a log. Raises TableError if another run was first."""
     logs_to_ms = logs_read_to_ms(tables.transaction_log)
     if not logs_to_ms:
         return None
     joined = 0
-    while due := _due(tables, current := tables.current(), logs_to_ms, rows_max):
-        spark = open_spark()
-        transactions = read_transactions(spark, tables, due).drop("log_read_to")
+    spark = open_spark()
+    while buckets := _due_buckets(spark, tables, current := tables.current(), logs_to_ms, rows_max):
+        current = tables.begin(spark, current)
+        rows = tables.transactions.read(spark, current.snapshot).where(in_buckets(buckets))
+        transactions = without_places(rows).drop("log_read_to")
         # The log of each cluster, from its oldest transaction on.
         oldest = transactions.groupBy("cluster_id").agg(f.unix_millis(f.min("started_at"))).collect()
         since_ms = {cluster_id: started_ms - BEFORE_MS for cluster_id, started_ms in oldest}
         outcomes = outcomes_of(read_records(spark, tables.transaction_log, since_ms))
         read_to = spark.createDataFrame(list(logs_to_ms.items()), "cluster_id string, read_to_ms long")
         logs = f.broadcast(read_to.select("cluster_id", f.timestamp_millis("read_to_ms").alias("log_read_to")))
-        rows = with_outcomes(transactions, outcomes).join(logs, on="cluster_id", how="left")
-        run = current.snapshot.new_run()
-        folder = tables.folder_of(tables.transactions, run)
-        write_transactions(schemas.with_schema(rows, schemas.TRANSACTIONS), folder)
-        tables.commit(current, current.state, run=run, added=parquet_files(folder), removed=due)
-        joined += len(due)
+        found = with_outcomes(transactions, outcomes).join(logs, on="cluster_id", how="left")
+        tables.commit(
+            current,
+            current.state,
+            placed(schemas.with_schema(found, schemas.TRANSACTIONS)),
+            replaced=in_buckets(buckets),
+        )
+        joined += len(buckets)
     return joined
 
 
-def _due(tables: Tables, current: Current, logs_to_ms: Mapping[str, int], rows_max: int) -> tuple[DataFile, ...]:
-    """Files to be joined in one go."""
-    due: list[DataFile] = []
-    for file in current.files:
-        if sum(other.rows for other in due) >= rows_max:
-            break
-        if is_due(tables, file, logs_to_ms):
-            due.append(file)
-    return tuple(due)
+def _due_buckets(
+    spark: SparkSession, tables: Tables, current: Current, logs_to_ms: Mapping[str, int], rows_max: int
+) -> list[str]:
+    """Buckets to be joined in one go."""
+    if current.snapshot.number < 0:
+        return []
+    rows = tables.transactions.read(spark)
+    chosen = due(rows, logs_to_ms).select("closed_in").distinct()
+    sizes = rows.join(f.broadcast(chosen), on="closed_in").groupBy("closed_in").count().orderBy("closed_in").collect()
+    buckets: list[str] = []
+    left = rows_max
+    for name, size in sizes:
+        if left > 0:
+            buckets.append(name)
+            left -= size
+    return buckets
 
 
 def with_outcomes(transactions: DataFrame, outcomes: DataFrame) -> DataFrame:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Observation, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from exporter.evaluation.verdicts import StartSource, Verdict
@@ -33,16 +33,16 @@ _COLUMN_OF_VERDICT: Final = {verdict.label: f"verdict_{number}" for number, verd
 
 
 def updated_partition_transactions(
-    observations: DataFrame, carried: DataFrame, *, producers: DataFrame, shared: DataFrame | None, counts: Observation
+    observations: DataFrame, carried: DataFrame, *, producers: DataFrame, shared: DataFrame | None
 ) -> DataFrame:
     """`OBSERVATIONS`, `PARTITION_TRANSACTIONS` of before, and all `PRODUCERS` -> `PARTITION_TRANSACTIONS`, one row each.
 
     One that is observed after its `closed_at` loses it; `closings.with_closings` finds the new one. `shared` are keys of
-    several transactions (`shared_offsets`); `counts` has the number of other rows whose exact starts differ.
+    several transactions (`shared_offsets`).
     """
     seen = _seen(schemas.with_schema(observations, schemas.OBSERVATIONS))
     rows = _with_owners(seen.unionByName(_known(schemas.with_schema(carried, schemas.PARTITION_TRANSACTIONS))), shared)
-    return schemas.with_schema(_aggregated(rows, producers, counts), schemas.PARTITION_TRANSACTIONS)
+    return schemas.with_schema(_aggregated(rows, producers), schemas.PARTITION_TRANSACTIONS)
 
 
 def shared_offsets(observations: DataFrame, carried: DataFrame) -> DataFrame:
@@ -130,18 +130,16 @@ def _known(carried: DataFrame) -> DataFrame:
     )
 
 
-def _aggregated(rows: DataFrame, producers: DataFrame, counts: Observation) -> DataFrame:
+def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
     merged = rows.groupBy(*_OWNED).agg(
         *(f.expr(f"min({name}) AS {name}") for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
-        f.max("exact_started_at").alias("other_start"),
         *(
             f.expr(f"max({name}) AS {name}")
             for name in ("last_seen", "producer_epoch", "start_rank", "lost_after", *schemas.GREATEST_OF_PARTITION)
         ),
         *(f.expr(f"min({name}) AS {name}") for name in _COLUMN_OF_VERDICT.values()),
     )
-    is_shared = f.col("exact_started_at") < f.col("other_start")
-    known = merged.observe(counts, f.count_if(is_shared).alias("shared")).select(
+    known = merged.select(
         *(
             column
             for column in merged.columns

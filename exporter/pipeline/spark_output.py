@@ -30,7 +30,13 @@ _QUIET: Final = (
     "org.apache.spark.util.Utils",
 )
 _TRACEBACK: Final = "Traceback (most recent call last)"
-_AT_EVERY_START: Final = re.compile(rb"WARNING: Using incubator modules|NOTE: Picked up JDK_JAVA_OPTIONS|^\s*$")
+_AT_EVERY_START: Final = re.compile(
+    rb"WARNING: Using incubator modules|NOTE: Picked up JDK_JAVA_OPTIONS|^\s*$"
+    # Of jars that Ivy finds; what it does not find is shown.
+    rb"|^:: (loading|resolving|resolution|retrieving) |^Ivy Default Cache|^The jars for the packages|added as a dependency$"
+    rb"|^\t(found |confs: |:: modules in use:|-+$|\||\d+ artifacts copied|.* from \S+ in \[default\]$)"
+    rb"|^downloading |^\t\[SUCCESSFUL"
+)
 
 
 def write_log4j(folder: Path) -> str:
@@ -43,17 +49,23 @@ def write_log4j(folder: Path) -> str:
 
 @contextmanager
 def without_notices() -> Iterator[None]:
-    """A process that is started within it prints to stderr without the notices of every start of Java."""
+    """A process that is started within it prints to stderr without the notices of every start of Java, and not to stdout.
+
+    Delta's VACUUM would print there what it has removed.
+    """
     read, write = os.pipe()
-    kept = os.dup(2)
+    kept, stdout = os.dup(2), os.dup(1)
+    nothing = os.open(os.devnull, os.O_WRONLY)
     threading.Thread(target=_forward, args=(read, os.dup(kept)), name="spark output", daemon=True).start()
     os.dup2(write, 2)
+    os.dup2(nothing, 1)
     try:
         yield
     finally:
         os.dup2(kept, 2)
-        os.close(write)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        for each in (write, kept, stdout, nothing):
+            os.close(each)
 
 
 def _forward(source: int, sink: int) -> None:

@@ -1,25 +1,33 @@
 """The tables of the pipeline, and its state: which files of the history they hold.
 
-A run writes new files and a new state under the number of the run, and then commits that number with the files to the
-table of transactions (`delta`): a kill at any instant leaves either the old state or the new one, so that each file of the
-history is taken exactly once.
+A run writes a new state, and then commits its rows to the table of transactions with the name of this state in the note of
+the commit (`delta`): a kill at any instant leaves either the old rows and state or the new ones, and RESTORE takes both
+back. So each file of the history is taken exactly once.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
+from pyspark.sql import DataFrame, SparkSession
+
+from exporter import __version__
 from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
-from exporter.pipeline import schemas
-from exporter.pipeline.delta import KEPT_HOURS, DataFile, Table, TableError, TableVersion
+from exporter.pipeline import column_comments, schemas
+from exporter.pipeline.column_comments import described
+from exporter.pipeline.delta import Table, TableError, TableVersion
 from exporter.storage import places
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place, remove_folder
 
+KEPT_S: Final = 86_400
+"""An older state stays that long. After a RESTORE of an older version the whole history is taken again."""
 _MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -51,7 +59,6 @@ class Current:
 
     snapshot: TableVersion
     state: TablesState
-    files: tuple[DataFile, ...]
 
 
 class Tables:
@@ -62,14 +69,15 @@ class Tables:
         self.states = self.root / "state"
         self.transactions = Table(
             self.root / "transactions",
-            schemas.TRANSACTIONS_TABLE,
+            described(schemas.TRANSACTIONS_TABLE, column_comments.TRANSACTIONS),
             "One row for each transaction",
             ("was_suspect", "closed_in"),
         )
-        self.incidents = Table(self.root / "incidents", schemas.INCIDENTS, "Suspects that began together")
+        incidents = described(schemas.INCIDENTS, column_comments.INCIDENTS)
+        self.incidents = Table(self.root / "incidents", incidents, "Suspects that began together")
         self.transaction_log = Table(
             self.root / "transaction_log",
-            schemas.RECORDS,
+            described(schemas.RECORDS, column_comments.TRANSACTION_LOG),
             "Records of __transaction_state",
             ("cluster_id",),
         )
@@ -78,45 +86,48 @@ class Tables:
     def current(self) -> Current:
         """Raises TableError if the tables cannot be used."""
         snapshot = self.transactions.snapshot()
-        return Current(snapshot, self._state(snapshot.run), snapshot.files)
+        path = self._path_of_state(snapshot)
+        return Current(snapshot, TablesState() if path is None else _state(path))
 
-    def _state(self, run: int) -> TablesState:
-        if run == 0:
-            return TablesState()
-        path = self._path_of_state(run)
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            return TablesState(frozenset(document["taken"]), document["newest_ms"], document["identities"])
-        except StoreError as error:
-            raise TableError(str(error)) from error
-        except (OSError, *_MALFORMED) as error:
-            raise TableError(f"{path}: is not the state of the tables: {error}") from error
+    def begin(self, spark: SparkSession, current: Current) -> Current:
+        """Makes the table of transactions ready for a commit. Raises ConflictError if another run was first."""
+        return replace(current, snapshot=self.transactions.begin(spark, current.snapshot))
 
-    def _path_of_state(self, run: int) -> Place:
-        return self.states / f"{run}.json"
+    def _path_of_state(self, snapshot: TableVersion) -> Place | None:
+        """None before the first run, and if the state is missing: then the history is taken again, which changes no row."""
+        if snapshot.note is not None:
+            name = snapshot.note.get("state")
+            path = None if name is None else self.states / str(name)
+            return path if path is not None and path.exists() else None
+        # The commit of an older version of this program, or a commit whose note Delta has removed from the log.
+        found: list[Place] = [
+            each for pattern in ("{}.json", "{}-*.json") for each in self.states.glob(pattern.format(snapshot.run))
+        ]
+        return found[0] if snapshot.run and len(found) == 1 else None
 
     def commit(
         self,
         current: Current,
         state: TablesState,
+        rows: DataFrame,
         *,
-        run: int,
-        added: Iterable[Place] = (),
-        removed: Iterable[DataFile] = (),
+        replaced: str | None = None,
+        read: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Makes `state` and the files the current ones. Raises TableError if another run was first."""
+        """Commits the state, and rows in place of those for which `replaced` holds. Raises ConflictError.
+
+        `read` says how many files and rows of the history the run has read.
+        """
         document = {"taken": sorted(state.taken), "newest_ms": dict(state.newest_ms), "identities": state.identities}
+        name = f"{current.snapshot.run + 1}-{secrets.token_hex(8)}.json"
         self.states.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path_of_state(run), json.dumps(document))
-        self.transactions.commit(current.snapshot, run=run, added=added, removed=(file.path for file in removed))
+        write_whole(self.states / name, json.dumps(document))
+        note = {"version": __version__, "state": name, **read}
+        self.transactions.commit(rows, current.snapshot, note=note, replaced=replaced)
 
-    def folder_of(self, table: Table, run: int) -> Place:
-        """Folder for a run's new files of a table: nothing else writes there, not even Spark's process of a killed run."""
-        return table.folder / f"run-{run}"
-
-    def identities_of(self, run: int) -> Place:
-        """Place for the producers and partitions of a run."""
-        return self.states / f"identities-{run}"
+    def new_identities(self) -> Place:
+        """A new place for producers and partitions."""
+        return self.states / f"identities-{secrets.token_hex(8)}"
 
     def checkpoint_of(self, cluster_id: str) -> Place:
         """Place where Spark keeps how far it has read the transaction log of that cluster."""
@@ -136,21 +147,32 @@ class Tables:
         self.root.mkdir(parents=True, exist_ok=True)
         write_whole(self._damaged, json.dumps([asdict(file) for file in files], indent=1))
 
-    def clean(self, *, kept_hours: int = KEPT_HOURS) -> None:
-        """Removes what no version of these hours has: files of tables, states, and what killed runs have left."""
+    def clean(self, spark: SparkSession, *, kept_s: int = KEPT_S) -> None:
+        """Removes what no version within the tables' own retention has, older states, and what killed runs have left."""
         current = self.current()
         for table in (self.transactions, self.incidents, self.transaction_log):
             if table.exists:
-                table.clean(kept_hours)
-        kept = {self._path_of_state(current.snapshot.run).name, current.state.identities}
-        before_s = time.time() - kept_hours * 3600
-        for path in self.states.glob("*.json"):
-            if path.name not in kept and path.stat().st_mtime < before_s:
-                path.unlink()
-        written_s = {path.parent.parent: path.stat().st_mtime for path in self.states.glob("identities-*/producers/*")}
+                table.vacuum(spark)
+        path = self._path_of_state(current.snapshot)
+        for state in self.states.glob("*.json"):
+            if path is not None and state.name != path.name and state.stat().st_mtime < time.time() - kept_s:
+                state.unlink()
+        # A run that needs older ones, after a RESTORE, makes them again.
+        written_s = {each.parent.parent: each.stat().st_mtime for each in self.states.glob("identities-*/producers/*")}
         for folder, at_s in written_s.items():
-            if folder.name not in kept and at_s < before_s:
+            if folder.name != current.state.identities and at_s < time.time() - kept_s:
                 remove_folder(folder)
+
+
+def _state(path: Place) -> TablesState:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return TablesState(frozenset(document["taken"]), document["newest_ms"], document["identities"])
+    except StoreError as error:
+        raise TableError(str(error)) from error
+    except (OSError, *_MALFORMED) as error:
+        why = "remove it, and the next run takes the history again"
+        raise TableError(f"{path}: is not the state of the tables ({error}): {why}") from error
 
 
 def by_cluster(choose: Callable[[int, int], int], instants: Iterable[tuple[str, int]]) -> dict[str, int]:

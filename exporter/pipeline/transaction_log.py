@@ -6,21 +6,19 @@ Spark's own Kafka source reads them; the daemon's decoder and state machine are 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timezone
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from exporter.history.schema import folder_of_cluster
 from exporter.pipeline import schemas
-from exporter.pipeline.connectors import parquet_files, spark_path
-from exporter.pipeline.delta import APPLICATION, DataFile, Table, to_ms
+from exporter.pipeline.connectors import spark_path
+from exporter.pipeline.delta import APPLICATION, Table, to_ms
 from exporter.pipeline.tables import by_cluster
 from exporter.snapshot import STATE_TOPIC, TransactionState
 from exporter.storage.places import Place
@@ -77,14 +75,12 @@ def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: 
 
     def append(batch: DataFrame, number: int) -> None:
         stream_id = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
-        snapshot = table.snapshot(f"{APPLICATION}/{stream_id}")
-        if number + 1 <= snapshot.run:
+        basis = table.snapshot(f"{APPLICATION}/{stream_id}")
+        if number + 1 <= basis.run:
             return
-        folder = table.folder / f"stream-{uuid.uuid4().hex}" / folder_of_cluster(cluster_id)
         # This avoids a file for each partition of the log.
-        few = batch.drop("cluster_id").coalesce(batch.sparkSession.sparkContext.defaultParallelism)
-        few.write.parquet(spark_path(folder))
-        table.commit(snapshot, run=number + 1, added=parquet_files(folder))
+        few = batch.coalesce(batch.sparkSession.sparkContext.defaultParallelism)
+        table.commit(few, replace(table.begin(batch.sparkSession, basis), run=number), note={"cluster_id": cluster_id})
 
     trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": every}
     writer = stream.writeStream.foreachBatch(append).option("checkpointLocation", spark_path(checkpoint))
@@ -92,32 +88,23 @@ def write_records(stream: DataFrame, table: Table, cluster_id: str, checkpoint: 
 
 
 def logs_read_to_ms(table: Table) -> dict[str, int]:
-    """Returns how far the log of each cluster was read: when the newest of its records was written."""
-    files = table.snapshot().files if table.exists else ()
-    return by_cluster(max, ((file.parts["cluster_id"], _written_to_ms(file)) for file in files))
+    """Returns how far the log of each cluster was read: when the newest of its records was written, without Spark."""
+    return by_cluster(max, ((file["partition.cluster_id"], _written_to_ms(file)) for file in table.files()))
 
 
-def _written_to_ms(file: DataFile) -> int:
+def _written_to_ms(file: Mapping[str, Any]) -> int:
     """Returns the time of the newest record, not after the file, should a broker's clock be ahead."""
-    greatest = file.greatest.get("written_at")
-    return file.written_ms if greatest is None else min(file.written_ms, to_ms(greatest))
+    greatest, written_ms = file.get("max.written_at"), int(file["modification_time"])
+    return written_ms if greatest is None else min(written_ms, to_ms(greatest))
 
 
 def read_records(spark: SparkSession, table: Table, since_ms: Mapping[str, int]) -> DataFrame:
     """The records of these clusters that were written at that instant or later."""
-    frames = [spark.createDataFrame([], schemas.RECORDS)]
-    files = table.snapshot().files if table.exists else ()
-    for cluster_id, from_ms in since_ms.items():
-        since = datetime.fromtimestamp(from_ms / 1000, timezone.utc)
-        paths = [
-            table.path_of(file)
-            for file in files
-            if file.parts["cluster_id"] == cluster_id and file.greatest.get("written_at", since) >= since
-        ]
-        if paths:
-            records = spark.read.schema(_OF_ONE_CLUSTER).parquet(*paths).where(f.col("written_at") >= f.lit(since))
-            frames.append(schemas.with_schema(records.withColumn("cluster_id", f.lit(cluster_id)), schemas.RECORDS))
-    return reduce(DataFrame.unionByName, frames)
+    is_wanted = [
+        (f.col("cluster_id") == cluster_id) & (f.col("written_at") >= f.timestamp_millis(f.lit(from_ms)))
+        for cluster_id, from_ms in since_ms.items()
+    ]
+    return table.read(spark).where(reduce(Column.__or__, is_wanted, f.lit(False)))
 
 
 def outcomes_of(records: DataFrame) -> DataFrame:

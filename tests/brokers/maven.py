@@ -39,18 +39,6 @@ TIERED_POM: Final = """\
   </dependencies>
 </project>
 """
-DELTA_POM: Final = """\
-<project>
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>delta</groupId><artifactId>delta</artifactId><version>1</version><packaging>pom</packaging>
-  <dependencies>
-    <dependency><groupId>io.delta</groupId><artifactId>delta-spark_4.2_2.13</artifactId><version>4.4.0</version>
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
-    <dependency><groupId>io.delta</groupId><artifactId>delta-storage</artifactId><version>4.4.0</version>
-      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
-  </dependencies>
-</project>
-"""
 S3PROXY_POM: Final = """\
 <project>
   <modelVersion>4.0.0</modelVersion>
@@ -78,14 +66,9 @@ def tiered_storage_jars(version: str) -> Path:
     return _jars(f"tiered-{version}", f"the tests of Kafka's storage {version}", TIERED_POM.format(version=version))
 
 
-def spark_kafka_jars() -> Path:
-    """The folder with the jars of Spark's own Kafka source, for the pinned version of PySpark."""
-    return _jars("spark-kafka", "Spark's Kafka source", SPARK_POM.read_text(encoding="utf-8"))
-
-
-def delta_jars() -> Path:
-    """The folder with the jars by which Spark itself reads Delta tables; the pipeline does without."""
-    return _jars("delta", "Delta for Spark", DELTA_POM)
+def spark_jars() -> Path:
+    """The folder with the jars of Delta and of Spark's connectors, for the pinned version of PySpark."""
+    return _jars("spark", "the jars of Spark", SPARK_POM.read_text(encoding="utf-8"))
 
 
 def s3proxy_jars() -> Path:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
-from exporter.pipeline.ingest import ingest_batch, read_transactions
+from exporter.pipeline.ingest import ingest_batch, without_places
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 
@@ -33,12 +33,15 @@ def taken(spark: SparkSession, history: Path, tables: Tables, now_ms: int = case
         pass
 
 
+def transactions(spark: SparkSession, tables: Tables) -> DataFrame:
+    """Without the columns by which the table is partitioned."""
+    return without_places(tables.transactions.read(spark))
+
+
 def rows(spark: SparkSession, tables: Tables) -> Rows:
     """By cluster."""
     found: Rows = {}
-    frame = read_transactions(spark, tables, tables.current().files).orderBy(
-        "cluster_id", "producer_id", "started_at", "partitions"
-    )
-    for row in frame.collect():
+    order = ("cluster_id", "producer_id", "started_at", "partitions")
+    for row in transactions(spark, tables).orderBy(*order).collect():
         found.setdefault(row["cluster_id"], []).append(row)
     return found

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from exporter.config.loading import load
-from exporter.history.schema import folder_of_cluster
 from exporter.kafka.state_log import StateLog
-from exporter.pipeline.connectors import parquet_files
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import (
     records_of,
@@ -62,16 +60,10 @@ def write_log(
 ) -> None:
     """Files of (transactional id, value, seconds after the cases' beginning), read to that second: another id's record."""
     table = tables.transaction_log
-    snapshot = table.snapshot(f"test/{cluster_id}")
-    before = sum(file.rows for file in snapshot.files if file.parts["cluster_id"] == cluster_id)
+    before = table.read(spark).where(f.col("cluster_id") == cluster_id).count()
     rows = [
         (0, number, datetime.fromtimestamp(cases.milliseconds(at) / 1000, timezone.utc), key_of(name), value)
         for number, (name, value, at) in enumerate([*records, ("other", None, read_to_s)], start=before)
     ]
-    frame = records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).drop("cluster_id")
-    folder = table.folder / f"test-{before}" / folder_of_cluster(cluster_id)
-    frame.coalesce(1).write.parquet(str(folder))
-    added = parquet_files(folder)
-    for file in added:
-        os.utime(str(file), (cases.BEGIN_MS / 1000 + read_to_s,) * 2)
-    table.commit(snapshot, run=snapshot.new_run(), added=added)
+    basis = table.begin(spark, table.snapshot(f"test/{cluster_id}"))
+    table.commit(records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).coalesce(1), basis)

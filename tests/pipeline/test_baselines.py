@@ -12,11 +12,10 @@ from pyspark.sql import SparkSession
 from benchmarks.baselines import BUDGET, SHAPES, Shape, lognormal, rule, simulated
 from exporter.config import values
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.thresholds import threshold_of
 from tests.pipeline import cases
-from tests.pipeline.days import taken
+from tests.pipeline.days import taken, transactions
 
 DAY_MS = 86_400_000
 GROUPS = values.groups('[{"name": "orders", "match": "orders-\\\\d+"}]')
@@ -123,9 +122,8 @@ def _often(number: int) -> tuple[dict[str, Any], ...]:
 
 
 def _document(spark: SparkSession, tables: Tables, groups: Any) -> str:
-    current = tables.current()
-    transactions = read_transactions(spark, tables, current.files)
-    return baselines_document(spark, transactions, groups, newest_ms=current.state.newest_ms, made_at_ms=17)
+    newest_ms = tables.current().state.newest_ms
+    return baselines_document(spark, transactions(spark, tables), groups, newest_ms=newest_ms, made_at_ms=17)
 
 
 def test_the_file_says_what_it_is(document: dict[str, Any]) -> None:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 from pyspark.sql import types as t
 
 from exporter.pipeline.compact import join
@@ -44,25 +46,45 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return old, new
 
 
-def test_a_table_of_an_older_version_gets_the_new_columns(files: tuple[Path, Path]) -> None:
+def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, tmp_path: Path) -> None:
     """A reader that knows the table by its log alone sees the rows of both versions."""
-    for file, schema in zip(files, (columns("topic"), columns("topic", "topic_id")), strict=True):
-        table = Table(file.parent, schema, "A table")
-        snapshot = table.snapshot()
-        table.commit(snapshot, run=snapshot.new_run(), added=[file])
+    older, table = (Table(tmp_path, columns(*parts), "A table") for parts in (["topic"], ["topic", "topic_id"]))
+    for each, row in ((older, OLD_ROW), (table, NEW_ROW)):
+        basis = each.begin(spark, each.snapshot())
+        each.commit(spark.createDataFrame([row], each.columns), basis)
 
-    rows = DeltaTable(str(files[0].parent)).to_pyarrow_table().to_pylist()
+    rows = DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist()
     assert sorted(rows, key=lambda row: row["outcome"] or "") == EXPECTED
+    assert [row.asDict(recursive=True) for row in table.read(spark).orderBy("outcome").collect()] == EXPECTED
 
 
-def test_a_table_of_a_newer_version_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_table_of_a_newer_version_stays_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     """An older program reads and extends it, and makes no version of it by looking."""
-    versions = [
-        Table(tmp_path, columns(*parts), "A table").snapshot().table.version()
-        for parts in (["topic", "topic_id"], ["topic"], ["topic"], ["topic", "topic_id", "another"], ["topic"])
-    ]
+    versions = []
+    for parts in (["topic", "topic_id"], ["topic"], ["topic"], ["topic", "topic_id", "another"], ["topic"]):
+        table = Table(tmp_path, columns(*parts), "A table")
+        versions.append(table.begin(spark, table.snapshot()).number)
 
     assert versions == [0, 0, 0, 1, 1]
+
+
+def test_of_two_commits_of_one_version_a_disk_refuses_the_second(spark: SparkSession, tmp_path: Path) -> None:
+    """Delta's own class for disks looks for the file, and then renames over it."""
+    spark.range(1).write.format("delta").save(str(tmp_path / "t"))
+    assert not list((tmp_path / "t" / "_delta_log").glob(".*.json.crc")), "Hadoop has not written the commit"
+    java: Any = spark._jvm
+    settings = spark._jsc.hadoopConfiguration()
+    store = java.kafka_transaction_exporter.LinkLogStore(settings)
+    path = java.org.apache.hadoop.fs.Path((tmp_path / "1.json").as_uri())
+    outcomes = []
+    for text in ("one", "other"):
+        try:
+            outcomes.append(store.write(path, java.java.util.List.of(text).iterator(), False, settings))
+        except Py4JJavaError as error:
+            outcomes.append(error.java_exception.getClass().getName())
+
+    assert outcomes == [None, "java.nio.file.FileAlreadyExistsException"]
+    assert {each.name: each.read_text() for each in tmp_path.glob("*.json*")} == {"1.json": "one\n"}
 
 
 @pytest.mark.parametrize("is_old_first", [True, False])

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyspark
 import pytest
 
 from exporter.pipeline.connectors import (
     AWS_SDK_VERSION,
+    DELTA,
+    DELTA_VERSION,
     HADOOP_AWS,
     KAFKA,
     JarsError,
     connectors_of,
     jars_of,
-    parquet_files,
+    require_delta,
 )
 from exporter.storage.places import place_of
 
@@ -28,13 +31,20 @@ def test_the_folder_that_is_named_comes_first(tmp_path: Path) -> None:
     assert jars_of(tmp_path, [KAFKA]) == {"spark.jars": str(tmp_path / "a.jar")}
 
 
+def test_a_folder_without_delta_is_a_sentence(tmp_path: Path) -> None:
+    """It names the jars, and the other way to have them."""
+    (tmp_path / "a.jar").touch()
+    with pytest.raises(JarsError, match=r"has no jar of Delta: add those of io\.delta:delta-spark_4\.2_2\.13:4\.4\.0"):
+        jars_of(tmp_path, [DELTA])
+
+
 def test_without_a_folder_spark_has_them_or_gets_them_by_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the pipeline's image they lie among PySpark's own jars, and nothing is fetched."""
     monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "__init__.py"))
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "hadoop-client-api-3.5.0.jar").touch()
-    of_kafka, of_s3 = jars_of(None, [KAFKA]), jars_of(None, [HADOOP_AWS])
-    for name in ("spark-sql-kafka-0-10_2.13-4.2.0.jar", "hadoop-aws-3.5.0.jar"):
+    of_kafka, of_s3, of_delta = (jars_of(None, [each]) for each in (KAFKA, HADOOP_AWS, DELTA))
+    for name in ("delta-spark_4.2_2.13-4.4.0.jar", "spark-sql-kafka-0-10_2.13-4.2.0.jar", "hadoop-aws-3.5.0.jar"):
         (tmp_path / "jars" / name).touch()
 
     assert of_kafka["spark.jars.packages"] == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
@@ -43,22 +53,25 @@ def test_without_a_folder_spark_has_them_or_gets_them_by_maven(tmp_path: Path, m
         f"software.amazon.awssdk:s3-transfer-manager:{AWS_SDK_VERSION}",
     ]
     assert "software.amazon.awssdk:bundle" in of_s3["spark.jars.excludes"]  # 686 MB of all services
-    assert jars_of(None, [KAFKA, HADOOP_AWS]) == {}
+    assert of_delta["spark.jars.packages"] == "io.delta:delta-spark_4.2_2.13:4.4.0,io.delta:delta-storage:4.4.0"
+    assert jars_of(None, [KAFKA, HADOOP_AWS, DELTA]) == {}
+
+
+def test_a_submission_without_delta_is_a_sentence() -> None:
+    """`spark-submit` has the jars of the session."""
+    spark = Mock()
+    require_delta(spark)
+    spark._jvm.org.apache.spark.util.Utils.classIsLoadable.return_value = False
+    with pytest.raises(
+        JarsError, match=r"no jar of Delta: give spark-submit --packages io\.delta:delta-spark_4\.2_2\.13"
+    ):
+        require_delta(spark)
 
 
 def test_a_place_in_s3_needs_its_connector() -> None:
     """Those of gs and abfs are not fetched: they are in the folder of `--jars`."""
-    assert connectors_of([place_of("s3://bucket/a"), place_of("/a")]) == (HADOOP_AWS,)
-    assert connectors_of([place_of("gs://bucket/a"), place_of("/a")]) == ()
-
-
-def test_what_a_worker_that_was_given_up_still_writes_is_no_file_of_the_table(tmp_path: Path) -> None:
-    """Spark's workers write below `_temporary`; one that was cut off goes on after the job has ended."""
-    for name in ("a=1/part-0.parquet", "_temporary/0/_temporary/attempt/a=1/part-1.parquet", "a=1/_part.parquet"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-
-    assert parquet_files(tmp_path) == (tmp_path / "a=1" / "part-0.parquet",)
+    assert connectors_of([place_of("s3://bucket/a"), place_of("/a")]) == (DELTA, HADOOP_AWS)
+    assert connectors_of([place_of("gs://bucket/a"), place_of("/a")]) == (DELTA,)
 
 
 def test_the_version_of_aws_is_that_of_the_pinned_jars() -> None:
@@ -66,3 +79,4 @@ def test_the_version_of_aws_is_that_of_the_pinned_jars() -> None:
     pinned = Path("constraints/spark-jars.xml").read_text()
 
     assert f"<artifactId>s3-transfer-manager</artifactId><version>{AWS_SDK_VERSION}</version>" in pinned
+    assert f"<artifactId>delta-spark_4.2_2.13</artifactId><version>{DELTA_VERSION}</version>" in pinned

@@ -104,6 +104,21 @@ def test_a_damaged_file_costs_itself_only(
     assert tables.damaged() == ()
 
 
+def test_odd_values_cost_nobody_else_his_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """A partition's name without a number, and lags whose sum is beyond a long, which is null."""
+    hang = {"verdict": "hanging_not_in_transaction", "last_stable_offset_lag": 2**62}
+    both = [{**hang, "partition": number, "producer_id": number} for number in (1, 2)]
+    cases.write_file(tmp_path, "odd", "w", [{"at": 30, "open": both, "unread": ["x", "t-99999999999"]}, {"at": 60}])
+    cases.write_file(tmp_path, "c", "w", [{"at": 30, "open": [{}]}, {"at": 60}])
+    tables = Tables(tmp_path / "tables")
+    jobs = Jobs(lambda: spark, tmp_path, tables, (), 90 * DAY_MS, lambda: cases.NOW_MS, lambda _: None)
+    jobs.transactions()
+    jobs.incidents()
+
+    assert [row["closed_at"] for row in rows(spark, tables)["c"]] == [cases.instant(60)]
+    assert [row["records_held_back"] for row in tables.incidents.read(spark).collect()] == [None]
+
+
 def test_a_damaged_file_among_many_costs_itself_only(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

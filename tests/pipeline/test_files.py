@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from exporter.history.schema import CYCLES
 from exporter.pipeline.compact import compact_history
@@ -71,20 +72,22 @@ def test_a_footer_whose_row_group_has_lost_a_column_s_name_is_read_from_its_rows
     )
 
 
-def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_an_operator(tmp_path: Path) -> None:
+def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_an_operator(spark: SparkSession, tmp_path: Path) -> None:
     """Rows that went bad after they were taken: nothing is joined, nothing goes, and the run does not end."""
     for at in (30, 90):
         cases.write_file(tmp_path, "c", f"w{at}", [{"at": at, "open": [{}]}])
     cases.write_file(tmp_path, "c", "newer", [{"at": 10 * 86_400, "open": []}])
     tables = Tables(tmp_path / "tables")
     files = history_files(tmp_path)
-    tables.commit(tables.current(), TablesState(taken=frozenset(file.key for file in files)), run=1)
+    state = TablesState(taken=frozenset(file.key for file in files))
+    current = tables.begin(spark, tables.current())
+    tables.commit(current, state, spark.createDataFrame([], tables.transactions.columns))
     damaged = next(file for file in files if file.table == CYCLES)
     content = bytearray(damaged.path.read_bytes())
     content[4:40] = bytes(36)
     damaged.path.write_bytes(content)
     assert damage_of(damaged, to_its_end=False) is None
-    assert compact_history(tmp_path, tables, now_ms=cases.NOW_MS) == 0
+    assert compact_history(spark, tmp_path, tables, now_ms=cases.NOW_MS) == 0
     assert history_files(tmp_path) == files
 
 

@@ -10,10 +10,9 @@ from pyspark.sql import Row, SparkSession
 
 from exporter.incidents.incident import JOINED_SECONDS
 from exporter.pipeline.incidents import incidents_of_transactions
-from exporter.pipeline.ingest import read_transactions
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
-from tests.pipeline.days import taken
+from tests.pipeline.days import taken, transactions
 
 HANG: Final = {"verdict": "hanging_no_transactional_id", "transactional_id": None}
 
@@ -47,7 +46,7 @@ def incidents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     tables = Tables(folder / "tables")
     taken(spark, folder / "history", tables)
     found: dict[str, list[Row]] = {name: [] for name in clusters}
-    every = read_transactions(spark, tables, tables.current().files)
+    every = transactions(spark, tables)
     for row in incidents_of_transactions(every).orderBy("cluster_id", "started_at").collect():
         found[row["cluster_id"]].append(row)
     return found

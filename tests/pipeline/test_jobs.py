@@ -6,7 +6,7 @@ import argparse
 import json
 import shutil
 import sys
-from datetime import datetime, timezone
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +20,9 @@ from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import compact as compact_module
 from exporter.pipeline import jobs as jobs_module
-from exporter.pipeline.compact import compact_history, compact_tables, files_since
-from exporter.pipeline.delta import DataFile, TableError
-from exporter.pipeline.ingest import closed_to_ms, ingest_batch
+from exporter.pipeline.compact import compact_history, compact_tables
+from exporter.pipeline.delta import TableError
+from exporter.pipeline.ingest import ingest_batch
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
@@ -51,29 +51,29 @@ def history_files(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "history" / VERSION).rglob("*.parquet"))
 
 
-def compacted(folder: Path) -> None:
+def compacted(spark: SparkSession, folder: Path) -> None:
     tables = Tables(folder / "tables")
-    compact_history(folder / "history", tables, now_ms=cases.NOW_MS)
-    compact_tables(tables, retention_ms=365 * DAY_MS)
+    compact_history(spark, folder / "history", tables, now_ms=cases.NOW_MS)
+    compact_tables(spark, tables, retention_ms=365 * DAY_MS)
 
 
 def test_compacting_changes_no_row(spark: SparkSession, made: Path, copy: Path) -> None:
     """Days that are over have one file and one bucket; they give the same transactions, also when made again."""
     expected = rows(spark, Tables(made / "tables"))
     tables = Tables(copy / "tables")
-    compacted(copy)
+    compacted(spark, copy)
 
     assert len(history_files(made)) == 4 * DAYS
     assert len(history_files(copy)) == FILES_COMPACTED
-    assert len(tables.current().files) < len(Tables(made / "tables").current().files)
+    assert len(tables.transactions.files()) < len(Tables(made / "tables").transactions.files())
     assert rows(spark, tables) == expected
     anew = Tables(copy / "anew")
     taken(spark, copy / "history", anew)
     assert rows(spark, anew) == expected
-    assert compact_history(copy / "history", tables, now_ms=cases.NOW_MS) == 0
+    assert compact_history(spark, copy / "history", tables, now_ms=cases.NOW_MS) == 0
 
 
-@pytest.mark.parametrize("steps", range(7))
+@pytest.mark.parametrize("steps", range(6))
 def test_a_compaction_that_breaks_loses_nothing(
     spark: SparkSession, made: Path, copy: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
@@ -93,11 +93,11 @@ def test_a_compaction_that_breaks_loses_nothing(
         patch.setattr(Tables, "commit", breaking(Tables.commit))
         patch.setattr(compact_module, "join", breaking(compact_module.join))
         with pytest.raises(RuntimeError):
-            compacted(copy)
+            compacted(spark, copy)
     expected = rows(spark, Tables(made / "tables"))
 
     assert rows(spark, Tables(copy / "tables")) == expected
-    compacted(copy)
+    compacted(spark, copy)
     assert len(history_files(copy)) == FILES_COMPACTED
     assert rows(spark, Tables(copy / "tables")) == expected
 
@@ -113,7 +113,7 @@ def test_observations_whose_cycles_come_later_are_not_compacted(spark: SparkSess
     late.rename(tmp_path / late.name)
     tables = Tables(tmp_path / "tables")
     taken(spark, tmp_path / "history", tables)
-    compacted(tmp_path)
+    compacted(spark, tmp_path)
     (tmp_path / late.name).rename(late)
     taken(spark, tmp_path / "history", tables)
 
@@ -121,21 +121,32 @@ def test_observations_whose_cycles_come_later_are_not_compacted(spark: SparkSess
 
 
 def test_old_rows_go(spark: SparkSession, copy: Path) -> None:
-    """Whole days before the retention, counted from the newest cycle; their files stay for readers, and go after a day."""
+    """Whole days before the retention, counted from the newest cycle; their files stay as long as the table says."""
     tables = Tables(copy / "tables")
-    before = {tables.transactions.path_of(file) for file in tables.current().files}
-    compact_tables(tables, retention_ms=DAY_MS)
-    after = tables.current().files
-    gone = before - {tables.transactions.path_of(file) for file in after}
-
-    assert {closed_to_ms(file) >= cases.milliseconds(DAY_S * (DAYS - 2)) for file in after} == {True}
-    assert gone
-    tables.clean()
-    assert all(Path(path).exists() for path in gone)
+    before = paths(tables)
+    compact_tables(spark, tables, retention_ms=DAY_MS)
+    gone = before - paths(tables)
     expected = rows(spark, tables)
-    tables.clean(kept_hours=0)
-    assert not any(Path(path).exists() for path in gone)
+
+    assert min(row["closed_at"] for row in expected["c"]) >= cases.instant(DAY_S * (DAYS - 2))
+    assert gone
+    tables.clean(spark)
+    assert all(path.exists() for path in gone)
+    end_retention(spark, tables)
+    tables.clean(spark)
+    assert not any(path.exists() for path in gone)
     assert rows(spark, tables) == expected
+
+
+def paths(tables: Tables) -> set[Path]:
+    return {Path(str(tables.transactions.folder), file["path"]) for file in tables.transactions.files()}
+
+
+def end_retention(spark: SparkSession, tables: Tables) -> None:
+    """As an operator who wants no old version."""
+    name = tables.transactions.sql_name
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.deletedFileRetentionDuration = 'interval 0 hours')")
+    time.sleep(0.01)  # Delta keeps files of this millisecond
 
 
 def test_a_cluster_that_no_exporter_watches_any_more_keeps_its_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -145,45 +156,46 @@ def test_a_cluster_that_no_exporter_watches_any_more_keeps_its_rows(spark: Spark
         cases.write_file(history, cluster_id, "w0", [{"at": 30, "open": [{}]}, {"at": 60}])
     cases.write_file(history, "live", "w1", [{"at": 9 * DAY_S, "open": [{"start_offset": 7}]}, {"at": 9 * DAY_S + 60}])
     taken(spark, history, tables)
-    compact_tables(tables, retention_ms=DAY_MS)
+    compact_tables(spark, tables, retention_ms=DAY_MS)
 
     found = rows(spark, tables)
     assert [row["partitions"][0]["start_offset"] for row in (*found["live"], *found["stopped"])] == [7, 100]
-    assert compact_tables(tables, retention_ms=DAY_MS) == 0
+    assert compact_tables(spark, tables, retention_ms=DAY_MS) == 0
 
 
 def test_the_states_of_earlier_runs_go(spark: SparkSession, tmp_path: Path) -> None:
-    """With their folders as Spark has written them, of which each has several files."""
+    """With their folders as Spark has written them, of which each has several files; and what a killed run has left."""
     tables, states = Tables(tmp_path / "tables"), tmp_path / "tables" / VERSION / "state"
     for number in range(3):
         at = 600 * number
         row = {"start_offset": number, "started": at}
         cases.write_file(tmp_path / "history", "c", f"w{number}", [{"at": at + 30, "open": [row]}, {"at": at + 60}])
         taken(spark, tmp_path / "history", tables)
-    current = tables.current()
+    (states / "9-half.json").write_text("half")
+    note = tables.current().snapshot.note
     before = {path.name for path in states.iterdir()}
-    tables.clean()
+    tables.clean(spark)
     assert {path.name for path in states.iterdir()} == before
-    tables.clean(kept_hours=0)
+    tables.clean(spark, kept_s=0)
 
-    assert len(before) == 6
-    assert {path.name for path in states.iterdir()} == {f"{current.snapshot.run}.json", current.state.identities}
+    assert len(before) == 7
+    assert note is not None
+    assert {path.name for path in states.iterdir()} == {note["state"], tables.current().state.identities}
 
 
-def test_what_a_killed_run_has_left_is_removed(spark: SparkSession, made: Path, copy: Path) -> None:
-    """Files of no version; those of the newest stay."""
-    tables = Tables(copy / "tables")
-    left = tables.folder_of(tables.transactions, 9) / "was_suspect=true"
-    left.mkdir(parents=True)
-    (left / "half.parquet").write_text("half")
-    (tables.states / "9.json").write_text("half")
-    tables.clean()
-    assert (left / "half.parquet").exists()
-    tables.clean(kept_hours=0)
+def test_a_state_that_is_lost_is_made_again(spark: SparkSession, made: Path, copy: Path) -> None:
+    """The history is taken again, which changes no row; so are producers and partitions alone."""
+    tables, expected = Tables(copy / "tables"), rows(spark, Tables(made / "tables"))
+    shutil.rmtree(copy / "tables" / VERSION / "state")
+    taken(spark, copy / "history", tables)
+    assert rows(spark, tables) == expected
+    (folder,) = (copy / "tables" / VERSION / "state").glob("identities-*")
+    shutil.rmtree(folder)
+    late = {"start_offset": 0, "started": 0, "transactional_id": "app-2"}  # the name of the oldest one's producer
+    cases.write_file(copy / "history", "c", "late", [{"at": 45, "open": [late]}])
+    taken(spark, copy / "history", tables)
 
-    assert not (left / "half.parquet").exists()
-    assert not (tables.states / "9.json").exists()
-    assert rows(spark, tables) == rows(spark, Tables(made / "tables"))
+    assert [row["transactional_id"] for row in rows(spark, tables)["c"]] == ["app-2"] * 2 * DAYS
 
 
 @pytest.mark.parametrize("is_first", [pytest.param(True, marks=pytest.mark.slow), False])
@@ -216,7 +228,9 @@ def test_of_two_pipelines_that_begin_with_the_same_state_one_takes_the_files(
 def test_a_state_that_is_damaged_is_an_error_with_its_path(copy: Path) -> None:
     """Nothing is overwritten."""
     tables = Tables(copy / "tables")
-    (path,) = tables.states.glob("*.json")
+    note = tables.current().snapshot.note
+    assert note is not None
+    path = tables.states / note["state"]
     path.write_text("{")
 
     with pytest.raises(TableError, match=str(path)):
@@ -248,15 +262,36 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
 
     assert [line.split(":")[0] for line in lines] == [
         *("transactions", "incidents", "baselines", "report", "compact"),
-        *("incidents", "compact"),
+        "incidents",
         *("incidents", "baselines", "report", "compact"),
         "baselines",
         *("incidents", "baselines", "report", "compact"),
     ]
-    (incident,) = spark.read.parquet(*map(tables.incidents.path_of, tables.incidents.snapshot().files)).collect()
+    (incident,) = tables.incidents.read(spark).collect()
     assert incident["worst_verdict"] == "hanging_not_in_transaction"
     document = json.loads(tables.baselines.read_text())
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)
+
+
+def test_a_job_that_fails_does_not_stop_compaction(
+    spark: SparkSession, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first failure is that of the run, which says the others."""
+    lines = list[str]()
+
+    def broken(_: Jobs) -> None:
+        raise OSError("no space")
+
+    for name in ("incidents", "report"):
+        monkeypatch.setattr(Jobs, name, broken)
+    jobs = Jobs(
+        lambda: spark, copy / "history", Tables(copy / "tables"), (), 10**12, lambda: cases.NOW_MS, lines.append
+    )
+    with pytest.raises(OSError, match="no space"):
+        jobs.run()
+
+    assert [line.split(":")[0] for line in lines] == ["baselines", "compact", "then failed"]
+    assert len(history_files(copy)) == FILES_COMPACTED
 
 
 def test_incidents_are_made_again_when_their_suspects_change(
@@ -268,7 +303,7 @@ def test_incidents_are_made_again_when_their_suspects_change(
 
     def version_after_incidents() -> int:
         jobs.incidents()
-        return tables.incidents.snapshot().table.version()
+        return tables.incidents.snapshot().number
 
     first = version_after_incidents()
     assert version_after_incidents() == first
@@ -276,7 +311,7 @@ def test_incidents_are_made_again_when_their_suspects_change(
     newer = version_after_incidents()
     assert newer > first
     assert lines == ["incidents: 1"] * 3
-    compact_tables(tables, retention_ms=0)
+    compact_tables(spark, tables, retention_ms=0)
     assert version_after_incidents() > newer
     assert lines[3] == "incidents: 0"
 
@@ -309,21 +344,6 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
     after = rows(spark, tables)
     assert after["c"] == before["c"]
     assert [transaction["closed_at"] for transaction in after["other"]] == [cases.instant(60)]
-
-
-def test_the_newest_row_of_one_cluster_removes_nothing_of_another() -> None:
-    """A window is counted from the newest cycle of each."""
-    old, new, older = (
-        DataFile(
-            name, 1, 0, {}, {"cluster_id": cluster_id}, {"cluster_id": cluster_id, "closed_at": instant(end_ms)}, {}
-        )
-        for name, cluster_id, end_ms in (("a", "old", DAY_MS), ("b", "new", cases.NOW_MS), ("c", "new", DAY_MS))
-    )
-    assert files_since((old, new, older), {"old": DAY_MS, "new": cases.NOW_MS}, DAY_MS) == (old, new)
-
-
-def instant(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,10 @@ from pyspark.sql import SparkSession
 
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
-from exporter.pipeline.delta import Table
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
-from exporter.pipeline.transaction_log import outcomes_of, read_records
-from tests.brokers.maven import spark_kafka_jars
+from exporter.pipeline.transaction_log import logs_read_to_ms, outcomes_of, read_records
+from tests.brokers.maven import spark_jars
 from tests.conftest import FreshName, MakeCluster
 from tests.pipeline.days import DAY_MS, DAYS, rows, write_days
 from tests.pipeline.program import PATIENCE_S, Begin
@@ -68,7 +67,7 @@ def test_a_run_killed_at_any_instant_loses_and_doubles_nothing(
 
         tables = Tables(folder)
         assert rows(spark, tables) == expected
-        assert sum(file.rows for file in tables.current().files) == 2 * DAYS
+        assert tables.transactions.read(spark).count() == 2 * DAYS
         assert (tables.root / "baselines.json").exists()
         shutil.rmtree(folder)
 
@@ -84,7 +83,7 @@ def test_the_log_s_stream_killed_at_any_instant_has_each_transaction_once(
     """Twenty times while transactions go on; the workload's own counts, by outcome, and no record twice."""
     cluster = make_cluster("4.3.1", properties=HASTY)
     topic = cluster.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
-    arguments = ["transaction-log", f"--tables={tmp_path / 'tables'}", f"--jars={spark_kafka_jars()}"]
+    arguments = ["transaction-log", f"--tables={tmp_path / 'tables'}", f"--jars={spark_jars()}"]
     arguments += [f"--temporary={tmp_path}", "--bootstrap-server", cluster.bootstrap]
     random_ = random.Random(11)
     rhythm = Rhythm(per_second=5, abort_share=0.2, stall_every=20, zombie_every=15, stall_timeout_ms=1000)
@@ -103,13 +102,9 @@ def test_the_log_s_stream_killed_at_any_instant_has_each_transaction_once(
     total = workload.ledger.total()
     assert (workload.failures, total.unresolved) == ([], 0)
     table = Tables(tmp_path / "tables").transaction_log
-    records = read_records(spark, table, dict.fromkeys(clusters_of(table), 0))
+    records = read_records(spark, table, dict.fromkeys(logs_read_to_ms(table), 0))
     counted = Counter(row.outcome for row in outcomes_of(records).collect())
     assert counted == +Counter(
         commit=total.committed, abort=total.aborted, timeout=total.timed_out, fenced=total.fenced
     )
     assert records.select("log_partition", "offset").distinct().count() == records.count()
-
-
-def clusters_of(table: Table) -> set[str]:
-    return {file.parts["cluster_id"] for file in table.snapshot().files}

@@ -34,7 +34,7 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 STEPS: Final = (
     (ingest, "write_identities"),
-    (ingest, "write_transactions"),
+    (ingest, "placed"),
     (tables, "write_whole"),
     (Table, "commit"),
     (compact, "join"),
@@ -84,8 +84,8 @@ def work(spark: SparkSession, history: Path, folder: Path, draw: random.Random) 
     while ingest_batch(lambda: spark, history, made, now_ms=cases.NOW_MS, batch_rows=draw.choice((2_000, 10**6))):
         pass
     if draw.random() < 0.7:
-        compact_history(history, made, now_ms=cases.NOW_MS)
-        compact_tables(made, retention_ms=10**12)
+        compact_history(spark, history, made, now_ms=cases.NOW_MS)
+        compact_tables(spark, made, retention_ms=10**12)
 
 
 def in_rounds(

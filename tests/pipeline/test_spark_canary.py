@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from examples.workload.producers import run_transaction
-from tests.brokers.maven import spark_kafka_jars
+from tests.brokers.maven import spark_jars
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 
 CANARY = "c4nary"
@@ -59,7 +59,7 @@ def test_spark_shows_no_password(tmp_path: Path, mechanism: str) -> None:
                 "pipeline",
                 "transaction-log",
                 f"--tables={tables}",
-                f"--jars={spark_kafka_jars()}",
+                f"--jars={spark_jars()}",
                 f"--config.file={tmp_path / 'config.yaml'}",
                 "--master=local[2]",
                 "--memory=512m",

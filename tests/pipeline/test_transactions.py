@@ -43,9 +43,9 @@ def in_steps(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
             folder / "history", BEYOND_ASCII, f"w{began}", [{"at": began + 10, "open": [{}]}, {"at": began + 30}]
         )
         taken(spark, folder / "history", tables)
-    assert tables.transactions.snapshot().table.version() == 2
-    assert all(file.path.isascii() for file in tables.current().files)
-    assert BEYOND_ASCII in {file.least["cluster_id"] for file in tables.current().files}
+    assert tables.transactions.snapshot().run == 2
+    assert all(file["path"].isascii() for file in tables.transactions.files())
+    assert BEYOND_ASCII in {file["min.cluster_id"] for file in tables.transactions.files()}
     return rows(spark, tables)
 
 
@@ -93,13 +93,13 @@ def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: 
         row = {"start_offset": hour, "started": at}
         cases.write_file(tmp_path / "history", "c", f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60}])
     taken(spark, tmp_path / "history", tables)
-    before = {file.path for file in tables.current().files}
+    before = {file["path"] for file in tables.transactions.files()}
     row = {"start_offset": 99, "started": 36_000}
     cases.write_file(tmp_path / "history", "c", "w10", [{"at": 36_000, "open": [row]}, {"at": 36_030}])
     taken(spark, tmp_path / "history", tables)
 
     assert len(before) == 10
-    assert before <= {file.path for file in tables.current().files}
+    assert before <= {file["path"] for file in tables.transactions.files()}
     assert len(rows(spark, tables)["c"]) == 11
     assert ingest.REOPENED_MS < 3_600_000
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.pipeline.tables import Tables
-from tests.brokers.maven import spark_kafka_jars
+from tests.brokers.maven import spark_jars
 from tests.brokers.spark_cluster import SparkCluster
 from tests.pipeline import cases
 from tests.pipeline.days import rows, taken, write_days
@@ -32,7 +32,7 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
 
 def begin(cluster: SparkCluster, bucket: Bucket, tables: str, temporary: Path) -> subprocess.Popen[str]:
     places = [f"--history={bucket.place('history')}", f"--tables={bucket.place(tables)}", f"--temporary={temporary}"]
-    options = [f"--master={cluster.url}", "--memory=512m", f"--jars={spark_kafka_jars()}"]
+    options = [f"--master={cluster.url}", "--memory=512m", f"--jars={spark_jars()}"]
     command = [sys.executable, "-m", "exporter", "pipeline", "run", *places, *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -7,28 +7,30 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from exporter.history.schema import folder_of_cluster
 from exporter.history.writer import History
-from exporter.pipeline import delta
-from exporter.pipeline.connectors import parquet_files, spark_path
-from exporter.pipeline.delta import ConflictError, TableError, require_conditional_writes
+from exporter.pipeline import probe
+from exporter.pipeline.delta import ConflictError, TableError
 from exporter.pipeline.jobs import Jobs
+from exporter.pipeline.probe import require_conditional_writes
 from exporter.pipeline.session import FAST_START
 from exporter.pipeline.tables import Tables, TablesState
-from exporter.pipeline.transaction_log import read_records, records_of
+from exporter.pipeline.transaction_log import logs_read_to_ms, read_records, records_of
 from exporter.storage.places import Place, place_of
-from tests.brokers.maven import spark_kafka_jars
+from tests.brokers.maven import spark_jars
 from tests.history.cycles import cycle, settings
 from tests.pipeline import cases
 from tests.pipeline.days import DAY_MS, rows, write_days
 from tests.pipeline.log_records import KAFKA_COLUMNS, ONGOING
 from tests.storage.conftest import Bucket
+from tests.storage.fault_proxy import Fault, FaultProxy
 from tests.storage.server import SECRET_KEY, ObjectStore, upload
 from tests.transaction_log.builders import key_of, value
 
@@ -53,7 +55,11 @@ def test_the_tables_in_a_store_are_those_on_a_disk(spark_on_s3: SparkSession, bu
         for history, tables in ((tmp_path / "history", on_disk), (bucket.place("history"), in_store)):
             jobs(spark_on_s3, history, tables).run()
 
-    in_store.clean(kept_hours=0)
+    for table in (in_store.transactions, in_store.incidents):
+        spark_on_s3.sql(
+            f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES (delta.deletedFileRetentionDuration = 'interval 0 hours')"
+        )
+    in_store.clean(spark_on_s3, kept_s=0)
     assert rows(spark_on_s3, in_store) == rows(spark_on_s3, on_disk)
     assert (ESCAPED in rows(spark_on_s3, in_store), in_store.current().state.taken) == (
         True,
@@ -63,7 +69,7 @@ def test_the_tables_in_a_store_are_those_on_a_disk(spark_on_s3: SparkSession, bu
         assert getattr(in_store, path).read_text() == getattr(on_disk, path).read_text()
     names = {str(path).removeprefix(f"{in_store.root}/") for path in bucket.place("tables").rglob("*")}
     assert sum(name.startswith("state/") and name.endswith(".json") for name in names) == 1
-    kept = {file.path for file in in_store.current().files}
+    kept = {file["path"] for file in in_store.transactions.files()}
     assert {name.removeprefix("transactions/") for name in names if "/closed_in=" in name} == kept
 
 
@@ -88,28 +94,57 @@ def test_days_become_large_objects(spark_on_s3: SparkSession, bucket: Bucket, tm
 def test_the_log_s_table_keeps_its_files_through_a_clean_up(spark_on_s3: SparkSession, bucket: Bucket) -> None:
     """It is partitioned by cluster id: a name with escapes is the same for Spark, for Delta and for the store."""
     table = Tables(bucket.place("tables")).transaction_log
-    snapshot = table.snapshot()
     record = (0, 0, cases.instant(0), key_of("app-1"), value(ONGOING, cases.milliseconds(0)))
-    frame = records_of(spark_on_s3.createDataFrame([record], KAFKA_COLUMNS), ESCAPED).drop("cluster_id")
-    folder = table.folder / "stream" / folder_of_cluster(ESCAPED)
-    frame.write.parquet(spark_path(folder))
-    table.commit(snapshot, run=1, added=parquet_files(folder))
-    table.clean(kept_hours=0)
+    records = records_of(spark_on_s3.createDataFrame([record], KAFKA_COLUMNS), ESCAPED)
+    table.commit(records, table.begin(spark_on_s3, table.snapshot()))
+    table.vacuum(spark_on_s3)
 
     assert read_records(spark_on_s3, table, {ESCAPED: 0}).count() == 1
+    assert logs_read_to_ms(table) == {ESCAPED: cases.milliseconds(0)}
 
 
-def test_of_two_pipelines_one_commits(bucket: Bucket) -> None:
+def test_of_two_pipelines_one_commits(spark_on_s3: SparkSession, bucket: Bucket) -> None:
     """Both begin with the same version; the second one changes nothing, and its next run takes what is left."""
     tables = Tables(bucket.place("tables"))
-    first, second = tables.current(), tables.current()
-    tables.commit(first, TablesState(frozenset({"a"})), run=first.snapshot.new_run())
+    nothing = spark_on_s3.createDataFrame([], tables.transactions.columns)
+    first, second = (tables.begin(spark_on_s3, tables.current()) for _ in range(2))
+    tables.commit(first, TablesState(frozenset({"a"})), nothing)
     with pytest.raises(
         ConflictError, match=f"^s3://{bucket.name}/tables/v1/transactions: another pipeline has changed"
     ):
-        tables.commit(second, TablesState(frozenset({"b"})), run=second.snapshot.new_run())
+        tables.commit(second, TablesState(frozenset({"b"})), nothing)
 
     assert tables.current().state.taken == {"a"}
+
+
+def test_of_two_commits_at_the_same_instant_the_store_refuses_one(
+    spark_on_s3: SparkSession, store: ObjectStore, bucket: Bucket
+) -> None:
+    """Two processes have seen that the version is free: with Delta's own class the second one overwrites the first."""
+    java: Any = spark_on_s3._jvm
+    spark_on_s3.range(1).write.format("delta").save(f"s3a://{bucket.name}/t")  # Delta loads its class
+    path = java.org.apache.hadoop.fs.Path(f"s3a://{bucket.name}/log/1.json")
+    with FaultProxy(store.port) as proxy:
+        proxy.weather = lambda method, _: Fault(delay_s=1) if method == "PUT" else None
+        settings = spark_on_s3._jsparkSession.sessionState().newHadoopConf()
+        settings.set("fs.s3a.endpoint", store.environment(proxy.port)["AWS_ENDPOINT_URL"])
+        settings.set("fs.s3a.impl.disable.cache", "true")
+
+        def outcome(text: str) -> str:
+            lines = java.java.util.List.of(text).iterator()
+            try:
+                java.kafka_transaction_exporter.ConditionalLogStore(settings).write(path, lines, False, settings)
+            except Py4JJavaError as error:
+                return str(error.java_exception.getClass().getName())
+            return text
+
+        with ThreadPoolExecutor(2) as executor:
+            outcomes = set(executor.map(outcome, ("one", "other")))
+        puts = [request for request in proxy.requests if request.startswith("PUT")]
+
+    assert len(puts) == 2
+    assert outcomes - {"one", "other"} == {"java.nio.file.FileAlreadyExistsException"}
+    assert {bucket.place("log/1.json").read_text().strip()} == outcomes & {"one", "other"}
 
 
 def test_a_store_with_conditional_writes_is_found_so(bucket: Bucket) -> None:
@@ -125,14 +160,14 @@ def test_a_failure_beside_a_commit_is_the_answer_of_the_last_round_only(
 ) -> None:
     """As S3Proxy over a folder at times: an object that is being overwritten is missing in a list."""
     missing, conflict = TableError("Invalid table version: 0"), ConflictError("another was first")
-    unclear, overwritten = [None, missing, conflict], [None, None, conflict]
+    unclear, overwritten = [None, missing, conflict, conflict], [None, None, conflict, conflict]
     for rounds, sentence in (
         ([unclear, overwritten], "ignores conditional writes"),
-        ([unclear] * delta.PROBE_ROUNDS, "Invalid table version"),
-        ([[conflict, missing, missing]], "Invalid table version"),
+        ([unclear] * probe.PROBE_ROUNDS, "Invalid table version"),
+        ([[conflict, missing, missing, missing]], "Invalid table version"),
     ):
         left = iter(rounds)
-        monkeypatch.setattr(delta, "_race", lambda _, left=left: next(left))
+        monkeypatch.setattr(probe, "_race", lambda _, left=left: next(left))
         with pytest.raises(TableError, match=sentence):
             require_conditional_writes(bucket.place())
 
@@ -149,8 +184,8 @@ def test_a_store_that_ignores_conditions_is_refused(monkeypatch: pytest.MonkeyPa
         for _ in range(2):
             with pytest.raises(TableError, match=r"^s3://careless/tables: this store ignores conditional writes"):
                 require_conditional_writes(place_of("s3://careless/tables"))
-        table = delta.Table(place_of("s3://careless/known"), delta._PROBE, "every round shows it, not only the first")
-        assert all(isinstance(outcome, ConflictError | None) for _ in range(3) for outcome in delta._race(table))
+        folder = place_of("s3://careless/known")  # every round shows it, not only the first
+        assert all(isinstance(outcome, ConflictError | None) for _ in range(3) for outcome in probe._race(folder))
         careless.stdin.close()
 
 
@@ -183,7 +218,7 @@ def test_from_the_daemon_to_the_report_by_the_program(bucket: Bucket, tmp_path: 
         kept.record(cycle(now_ms - 90_000 + 30_000 * number, open_transactions=2 if number < 2 else 0), 30_000)
     kept.rotate()
     arguments = [f"--history=s3a://{bucket.name}/history", f"--tables={bucket.place('tables')}"]
-    arguments += [f"--jars={spark_kafka_jars()}", f"--temporary={tmp_path}", "--master=local[2]", "--memory=512m"]
+    arguments += [f"--jars={spark_jars()}", f"--temporary={tmp_path}", "--master=local[2]", "--memory=512m"]
     command = [sys.executable, "-m", "exporter", "pipeline", "run", *arguments]
     environment = {**os.environ, "JDK_JAVA_OPTIONS": FAST_START}
     with subprocess.Popen(
@@ -198,7 +233,7 @@ def test_from_the_daemon_to_the_report_by_the_program(bucket: Bucket, tmp_path: 
     tables = Tables(bucket.place("tables"))
 
     assert running.returncode == 0, said
-    assert sum(file.rows for file in tables.current().files) == 2
+    assert sum(file["num_records"] for file in tables.transactions.files()) == 2
     assert [line.partition(":")[0] for line in said.splitlines()] == JOBS  # and nothing of Spark and Java
     assert f"report: s3://{bucket.name}/tables/v1/report.html" in said
     assert len(shown) > 1  # Spark's process too

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from exporter.pipeline.session import FAST_START
 from exporter.pipeline.tables import Tables
-from tests.brokers.maven import spark_kafka_jars
+from tests.brokers.maven import spark_jars
 from tests.pipeline.days import DAYS, Rows, rows, taken, write_days
 from tests.pipeline.program import PATIENCE_S
 from tests.storage.conftest import Bucket
@@ -44,7 +44,7 @@ def expected(spark_on_s3: SparkSession, bucket: Bucket, tmp_path: Path) -> Rows:
 
 def begin(bucket: Bucket, temporary: Path, endpoint: str) -> subprocess.Popen[str]:
     arguments = [f"--history={bucket.place('history')}", f"--tables={bucket.place('tables')}"]
-    arguments += [f"--jars={spark_kafka_jars()}", f"--temporary={temporary}", "--master=local[2]", "--memory=512m"]
+    arguments += [f"--jars={spark_jars()}", f"--temporary={temporary}", "--master=local[2]", "--memory=512m"]
     return subprocess.Popen(
         [sys.executable, "-m", "exporter", "pipeline", "run", *arguments],
         env={**os.environ, "AWS_ENDPOINT_URL": endpoint, "JDK_JAVA_OPTIONS": FAST_START},
@@ -134,7 +134,7 @@ def test_runs_that_are_killed_lose_and_double_nothing(
     assert running.returncode == 0, output
     tables = Tables(bucket.place("tables"))
     assert rows(spark_on_s3, tables) == expected
-    assert sum(file.rows for file in tables.current().files) == 2 * DAYS
+    assert tables.transactions.read(spark_on_s3).count() == 2 * DAYS
 
 
 def _is_over_within(wait: Callable[[float], int], seconds: float) -> bool:

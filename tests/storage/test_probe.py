@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from exporter.pipeline import delta
-from exporter.pipeline.delta import (
-    PROBE_ROUNDS,
-    ConflictError,
-    TableError,
-    require_conditional_writes,
-)
+from exporter.pipeline import probe
+from exporter.pipeline.delta import ConflictError, TableError
+from exporter.pipeline.probe import PROBE_ROUNDS, require_conditional_writes
 from exporter.storage.places import place_of
 
 WON = None
@@ -25,8 +21,8 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[list[TableError | None]]:
     """The outcomes of the rounds that follow; those that are left were not asked for."""
     following: list[list[TableError | None]] = []
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setattr(delta, "_race", lambda _probe: following.pop(0))
-    monkeypatch.setattr(delta, "remove_folder", lambda _folder: None)
+    monkeypatch.setattr(probe, "_race", lambda _probe: following.pop(0))
+    monkeypatch.setattr(probe, "remove_folder", lambda _folder: None)
     return following
 
 
@@ -35,13 +31,13 @@ def asked() -> Any:
 
 
 def test_one_winner_in_each_of_some_rounds_is_enough(rounds: list[list[TableError | None]]) -> None:
-    rounds += [[WON, LOST, LOST]] * PROBE_ROUNDS
+    rounds += [[WON, LOST, LOST, LOST]] * PROBE_ROUNDS
     asked()
     assert rounds == []
 
 
 def test_two_winners_are_one_too_many(rounds: list[list[TableError | None]]) -> None:
-    rounds += [[WON, LOST, LOST], [WON, WON, LOST]]
+    rounds += [[WON, LOST, LOST, LOST], [WON, WON, LOST, LOST]]
     with pytest.raises(TableError, match="ignores conditional writes"):
         asked()
     assert rounds == []
@@ -49,14 +45,20 @@ def test_two_winners_are_one_too_many(rounds: list[list[TableError | None]]) -> 
 
 def test_another_failure_is_said_at_once(rounds: list[list[TableError | None]]) -> None:
     """Wrong credentials are not tried again."""
-    rounds += [[STRANGE, STRANGE]] * 2
+    rounds += [[STRANGE] * 4] * 2
     with pytest.raises(TableError, match="Invalid table version"):
         asked()
     assert len(rounds) == 1
 
 
 def test_losers_without_a_winner_are_no_proof(rounds: list[list[TableError | None]]) -> None:
-    rounds += [[WON, LOST], [LOST, LOST]]
-    with pytest.raises(ConflictError):
+    """The store has lost the response to the winner, who tried again and lost: other rounds show it, if any does."""
+    one: list[TableError | None] = [WON, LOST, LOST, LOST]
+    none: list[TableError | None] = [LOST] * 4
+    rounds += [one, none] * (PROBE_ROUNDS - 1) + [one]
+    asked()
+    assert rounds == []
+    rounds += [none] * 2 * PROBE_ROUNDS
+    with pytest.raises(TableError, match="has lost responses"):
         asked()
     assert rounds == []

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.pipeline.delta import TableError, require_conditional_writes
+from exporter.pipeline.delta import TableError
+from exporter.pipeline.probe import require_conditional_writes
 from exporter.storage.places import place_of
 from tests.brokers.maven import require_program, s3proxy_jars
 from tests.brokers.ports import free_ports

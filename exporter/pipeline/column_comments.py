@@ -1,0 +1,94 @@
+"""The meaning of each column of the tables, as docs/tables.md has it; Delta keeps it as the column's comment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyspark.sql import types as t
+
+TRANSACTIONS: Final = {
+    "cluster_id": "Kafka's id of the cluster",
+    "producer_id": "the producer",
+    "producer_epoch": "its epoch while the transaction was open",
+    "transactional_id": "null while no cycle has it",
+    "started_at": "the earliest known start",
+    "start_source": "source of the start: `coordinator`, `transaction_log`, `not_open_before`, `last_write` or "
+    "`first_seen`; the first two are exact",
+    "first_seen": "first cycle with it",
+    "last_seen": "last cycle with it",
+    "duration_ms": "longest observed duration",
+    "idle_ms": "longest observed time since the last write, by the client's clock",
+    "is_late": "it was longer open than `transaction.max.timeout.ms` and padding",
+    "verdicts": "all verdicts, in the order of their first appearance",
+    "end": "`closed`, `still_open` or `lost_from_view`",
+    "closed_at": "first cycle that read the partition without it; null unless closed",
+    "outcome": "`commit`, `abort`, `timeout` or `fenced`; null where the log has none",
+    "exact_duration_ms": "from start to decision, by the log; null without outcome",
+    "marker_ms": "from the decision to the last marker; null without outcome, or without the end of the markers",
+    "log_read_to": "newest record of the cluster's log that was read when the outcome was joined; null if never",
+    "partitions": "its partition transactions, with the fields below",
+    "was_suspect": "one of the verdicts is a suspect's; the table is partitioned by it",
+    "closed_in": "hour (`2026-11-01T05`) or day of `closed_at`, or `open`; the table is partitioned by it",
+}
+PARTITIONS: Final = {
+    "topic": "the topic",
+    "partition": "the partition",
+    "start_offset": "offset of its first record there",
+    "first_seen": "as above, on this partition",
+    "last_seen": "as above, on this partition",
+    "started_at": "the earliest start that was observed",
+    "exact_started_at": "the start by the coordinator or the log; null where neither has one",
+    "start_rank": "the pipeline's own: the best source of a start",
+    "duration_ms": "longest observed duration",
+    "idle_ms": "longest observed time since the last write",
+    "is_late": "as above",
+    "last_stable_offset_lag": "most records held back; null where not known",
+    "verdicts": "each verdict (`verdict`) with the first cycle that had it (`first_seen`)",
+    "groups": "consumer groups that it blocked while it was a suspect",
+    "closed_at": "as above, on this partition; null unless closed",
+    "is_lost": "there are later cycles, and none could read the partition",
+    "topic_id": "the topic's id; null where the history has none",
+}
+INCIDENTS: Final = {
+    "cluster_id": "Kafka's id of the cluster",
+    "incident": "its name: the instant of its start, as in `20261103T050100000Z`",
+    "started_at": "first cycle with one of them as a suspect",
+    "ended_at": "`closed_at` of its last transaction; null until all are closed",
+    "is_over": "all of its transactions are closed",
+    "worst_verdict": "the worst verdict of its transactions",
+    "transactions": "number of its transactions",
+    "transactional_ids": "theirs, as far as known",
+    "partitions": "partitions on which they were suspects, such as `orders-0`",
+    "groups": "consumer groups that were blocked",
+    "records_held_back": "the maximum on each partition, added up; null where no lag is known",
+    "detection_delay_ms": "from the first cycle with one of them to the first in which it was a suspect; the least of them",
+    "proof_delay_ms": "from `started_at` to the first proof; null without one",
+}
+TRANSACTION_LOG: Final = {
+    "cluster_id": "Kafka's id of the cluster",
+    "log_partition": "partition of the log",
+    "offset": "offset in it",
+    "written_at": "the record's own time",
+    "kind": "`state`, `tombstone`, `unknown_version` or `malformed`; the columns below are null where a kind has no value",
+    "transactional_id": "the record's key",
+    "producer_id": "the producer",
+    "producer_epoch": "its epoch",
+    "timeout_ms": "the transaction's time-out",
+    "status": "Kafka's state of the transaction, such as `PREPARE_COMMIT`",
+    "partitions": "its partitions, such as `orders-0`",
+    "last_update_ms": "when the coordinator changed the state",
+    "start_ms": "when the transaction began",
+    "client_transaction_version": "version of transactions that the client uses; null in old records",
+}
+
+
+def described(columns: Any, meanings: Mapping[str, str], parts: Mapping[str, str] = PARTITIONS) -> Any:
+    """Returns the columns with their meanings as comments; `parts` are those of a list's elements."""
+    fields = []
+    for column in columns:
+        kind = column.dataType
+        if isinstance(kind, t.ArrayType) and isinstance(kind.elementType, t.StructType) and column.name == "partitions":
+            kind = t.ArrayType(described(kind.elementType, parts))
+        fields.append(t.StructField(column.name, kind, True, {"comment": meanings[column.name]}))
+    return t.StructType(fields)
