@@ -190,7 +190,7 @@ def use_up_epochs(cluster: Cluster, transactional_id: str) -> bool:
 def rotate(cluster: Cluster, transactional_id: str) -> bool:
     """Another producer id, as when the epochs are used up."""
     txn, client = truth_of(cluster, transactional_id), cluster.clients.get(transactional_id)
-    if txn is None or client is None or txn.is_active:
+    if txn is None or client is None or txn.is_active or not is_writable(cluster, transactional_id):
         return False
     producer_id = cluster.new_producer_id()
     fresh = txn._replace(producer_id=producer_id, epoch=0, state="Empty", start_ms=-1, partitions=frozenset())

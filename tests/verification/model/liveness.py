@@ -49,6 +49,8 @@ def unproved_by_offsets(world: World, rows: tuple[TransactionRow, ...]) -> Itera
         replica = cluster.leader_replica(*partition)
         if may_read(rights, key.topic) or standing.fate is not Fate.HANGING or replica is None:
             continue
+        if replica.high is not None:  # a new leader tells no offsets until its followers have fetched (KIP-207)
+            continue
         is_first = max(key.start_offset, replica.start) == replica.stable < replica.high_watermark
         owned = any(partition in partitions for partitions in active)
         if not is_first or owned or not _can_be_read(cluster, key, standing._replace(transaction=None)):

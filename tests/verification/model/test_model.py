@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import struct
+from collections import Counter
 from typing import NamedTuple
 
 import pytest
@@ -14,9 +16,10 @@ from kafka.record.memory_records import MemoryRecords
 
 from exporter.evaluation.verdicts import Verdict
 from tests.verification.model import coordinator, defects, drive, rights, wire
+from tests.verification.model.cluster import Cluster
 from tests.verification.model.defects import DEFECTS, Defect, put_back
 from tests.verification.model.directors import HEALED, QUIET, Played, Schedule
-from tests.verification.model.events import Event, happen, names
+from tests.verification.model.events import Event, alphabet, happen, names
 from tests.verification.model.explore import Reached, alphabet_of, by_chance, replay, shrunk, story
 from tests.verification.model.hand import do, fates, world_of
 from tests.verification.model.image import STATE_TOPIC
@@ -26,7 +29,7 @@ from tests.verification.model.placements import Scout
 from tests.verification.model.records import records_of
 from tests.verification.model.rights import FULL, Acl, Acls, Rights, allows
 from tests.verification.model.runs import run
-from tests.verification.model.situations import BY_NAME, SITUATIONS, WRITES, make
+from tests.verification.model.situations import BY_NAME, SITUATIONS, WRITES, Situation, make
 from tests.verification.model.truth import Fate, standings
 from tests.verification.model.workers import Task, reached_by
 from tests.verification.model.world import World
@@ -236,6 +239,38 @@ def test_kafka_python_reads_records() -> None:
 
 
 # --- the checker ---
+
+
+@pytest.mark.parametrize("name", ["ongoing", "offsets alone: new leader"])
+def test_an_event_that_cannot_happen_changes_nothing(name: str) -> None:
+    """It is no part of the schedule: had it changed anything, nobody could play the schedule again."""
+    situation = BY_NAME[name]
+    events = [event for some in alphabet(_begun(situation).cluster, situation.ids).values() for event in some]
+    refused = Counter[str]()
+    for before in (None, *events):
+        start = _begun(situation)
+        if before is not None:
+            happen(start, before)
+        was = _pickled(start.cluster)
+        for event in events:
+            tried = World(pickle.loads(was), Played(Schedule()))  # noqa: S301 - our own
+            if not happen(tried, event):
+                refused[event.name] += 1
+                is_same = pickle.dumps(tried.cluster) == was or _pickled(tried.cluster) == was
+                assert is_same, f"{before}; {event}"
+    assert {"move_leader", "abort", "send_marker"} <= set(refused)
+
+
+def _pickled(cluster: Cluster) -> bytes:
+    """The same for equal contents: only what was read back has one object for each string."""
+    pickled = pickle.dumps(cluster)
+    for _ in range(3):
+        pickled = pickle.dumps(pickle.loads(pickled))  # noqa: S301 - our own
+    return pickled
+
+
+def _begun(situation: Situation) -> World:
+    return make(situation, lambda cluster: World(cluster, Played(Schedule())))
 
 
 def test_a_schedule_is_the_same_when_it_is_played_again() -> None:
