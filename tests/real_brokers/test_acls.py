@@ -85,10 +85,10 @@ def until_seen(watch: Watch, seen: Callable[[Evaluation], bool]) -> Evaluation:
     raise AssertionError("the ACL had no visible effect in 500 cycles")
 
 
-def test_a_topic_without_read_is_unauthorized_and_costs_nothing_else(
+def test_a_topic_without_read_is_read_by_offsets_and_costs_nothing_else(
     guarded: KafkaCluster, acl: Callable[..., None], fresh_name: FreshName
 ) -> None:
-    """Without READ on one topic its partitions are unauthorized, by Kafka's own word; all others are read."""
+    """Without READ on one topic its offsets are read, and Kafka's own word is kept; all others are read."""
     closed = guarded.topics.create(fresh_name("closed"))
     open_ = guarded.topics.create(fresh_name("open"))
     plant_hang(guarded.bootstrap, open_, 0, fresh_name("hang"))
@@ -97,11 +97,12 @@ def test_a_topic_without_read_is_unauthorized_and_costs_nothing_else(
     with Watch(guarded.bootstrap) as watch:
         evaluation = until_seen(watch, lambda e: answer_on(e, closed)[0] is not PartitionResult.READ)
 
-    assert answer_on(evaluation, closed) == (PartitionResult.UNAUTHORIZED, "TOPIC_AUTHORIZATION_FAILED")
+    assert answer_on(evaluation, closed) == (PartitionResult.BY_OFFSETS, "TOPIC_AUTHORIZATION_FAILED")
     assert answer_on(evaluation, open_) == (PartitionResult.READ, None)
     assert np.count_nonzero(evaluation.snapshot.partitions.answer != PartitionResult.READ) == 1
-    assert not evaluation.snapshot.is_complete
+    assert evaluation.snapshot.is_complete
     assert rows_on(evaluation, open_)[0].verdict.is_hanging
+    assert not rows_on(evaluation, closed)
 
 
 def test_an_old_hang_stays_old_when_its_proof_goes_missing(
