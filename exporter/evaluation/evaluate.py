@@ -17,7 +17,7 @@ from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
 from exporter.evaluation.owner import silent_ms
 from exporter.evaluation.remembering import facts_of_others, remember, remembered_silences
-from exporter.evaluation.rules import offset_facts, verdict_of
+from exporter.evaluation.rules import verdict_of, with_offset_facts
 from exporter.evaluation.start import start_of, starts_without_evidence
 from exporter.evaluation.stuck import remembered_completing, stuck_transactions
 from exporter.evaluation.table import transaction_row
@@ -53,7 +53,7 @@ def evaluate(
     max_timeout_ms = policy.max_timeout_fallback_ms if timeout_ms is None else timeout_ms
     late_after_ms = max_timeout_ms + policy.late_padding_ms
     join = memory.join(snapshot)
-    evidence = tuple(gather(snapshot, memory, join, journal))
+    evidence = tuple(map(with_offset_facts, gather(snapshot, memory, join, journal)))
     verdicts = tuple(verdict_of(e, policy) for e in evidence)
     usual = tuple(baseline.usual(snapshot.cluster_id, e.transactional_id, e.key.topic) for e in evidence)
     starts = tuple(
@@ -82,7 +82,7 @@ def evaluate(
         policy=policy,
         memory=replace(
             remember(snapshot, memory, join.keys, zip(evidence, verdicts, starts, strict=True), others),
-            offsets={e.key: offset_facts(e) for e in evidence if e.held_offset is not None},
+            offsets={e.key: e.offset_facts for e in evidence if e.offset_facts is not None},
             blocked=remembered_groups(snapshot, [*suspect_rows, *holding_rows], memory, blocked),
             completing=remembered_completing(snapshot, memory),
             held=seen,

@@ -98,6 +98,8 @@ class Evidence:
     """Facts about one of which only the offset is known; None if its producer was read."""
     remembered_offset: RememberedOffset | None = None
     """Facts of earlier cycles about that offset."""
+    offset_facts: RememberedOffset | None = None
+    """The same after this cycle (`rules.with_offset_facts`)."""
     cluster_time_ms: int = 0
     """Instant of the snapshot by the cluster's clock."""
 
@@ -132,8 +134,8 @@ class Evidence:
 def gather(snapshot: Snapshot, memory: Memory, join: MemoryJoin, journal: Journal) -> Iterator[Evidence]:
     """The evidence of each examined transaction, in the order of the snapshot's rows."""
     answers = _CoordinatorResponses(snapshot, snapshot.proof)
-    by_offsets = _CoordinatorResponses(snapshot, snapshot.offset_proof)
     open_ = snapshot.open_transactions
+    by_offsets = _CoordinatorResponses(snapshot, snapshot.offset_proof) if open_.held_offsets else answers
     last_reading = memory.last_reading if memory.is_of(snapshot) else None
     for row, key in enumerate(join.keys.those(slice(open_.examined_count)).rows()):
         remembered = join.remembered(row)

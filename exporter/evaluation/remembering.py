@@ -24,7 +24,6 @@ from exporter.evaluation.start import OWNED, open_at_ms
 from exporter.evaluation.verdicts import StartSource, Verdict
 from exporter.snapshot import (
     ENDED_STATES,
-    NO_PRODUCER_ID,
     NULL,
     BoolColumn,
     Int64Column,
@@ -32,6 +31,7 @@ from exporter.snapshot import (
     Partitions,
     Snapshot,
     TransactionKeys,
+    shows,
 )
 from exporter.snapshot.keys import partition_keys
 from exporter.transaction_log.events import Outcome
@@ -155,14 +155,12 @@ def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransaction
     if memory.cluster_id != snapshot.cluster_id:
         return before.those(np.zeros(len(before), dtype=np.bool_))
     row = _partition_rows(snapshot.partitions, before.identity)
-    is_read, partitions = row >= 0, snapshot.partitions
-    is_shown = partitions.was_read[row[is_read]]
-    is_shown |= (before.identity.producer_id[is_read] == NO_PRODUCER_ID) & partitions.is_covered[row[is_read]]
-    is_read[is_read] = is_shown
+    is_shown = row >= 0
+    is_shown[is_shown] = shows(snapshot.partitions.answer[row[is_shown]], before.identity.producer_id[is_shown])
     gone = deleted_topics(snapshot, before.identity.topics)
     is_gone = np.array([topic in gone for topic in before.identity.topics], dtype=np.bool_)[before.identity.topic]
     last_seen_ms = before.last_seen_ms()
-    is_possible = ~is_read & ~is_gone & (last_seen_ms >= snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS)
+    is_possible = ~is_shown & ~is_gone & (last_seen_ms >= snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS)
     is_examined = np.arange(len(before)) < before.examined_count
     return before.those(
         _newest(is_possible & is_examined, last_seen_ms) | _newest(is_possible & ~is_examined, last_seen_ms)

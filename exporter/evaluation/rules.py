@@ -6,6 +6,8 @@ A predicate uses one `Evidence` and nothing else; only `verdict_of` knows their 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.possible_owners import RememberedOffset, exclude, possible_owners
 from exporter.evaluation.verdicts import InconclusiveReason, Policy, Verdict
@@ -72,25 +74,29 @@ def may_be_live(evidence: Evidence, policy: Policy) -> bool:
     """First seen in this cycle, or a transaction within its time-out may own it, and no proof has ever excluded all."""
     if evidence.second_read is SecondRead.NOT_ASKED and not evidence.was_seen_before:
         return True
-    offset = offset_facts(evidence)
+    assert evidence.offset_facts is not None
     is_any_live = any(not _is_owner_overdue(owner, evidence, policy) for owner in owners_of(evidence))
-    return is_any_live and not offset.was_proved
+    return is_any_live and not evidence.offset_facts.was_proved
 
 
-def offset_facts(evidence: Evidence) -> RememberedOffset:
-    """Returns what is known of an offset after this cycle. Only a whole proof adds to it: former coordinators know less."""
+def with_offset_facts(evidence: Evidence) -> Evidence:
+    """Adds what is known of an offset after this cycle. Only a whole proof adds to it: former coordinators know less."""
     held, before = evidence.held_offset, evidence.remembered_offset
-    assert held is not None
+    if held is None:
+        return evidence
+    facts = before
     if _missing_by_coordinators(evidence) is None:
-        return exclude(held, before)
-    is_of_epoch = before is not None and before.leader_epoch == held.leader_epoch
-    return before if before is not None and is_of_epoch else RememberedOffset(leader_epoch=held.leader_epoch)
+        facts = exclude(held, before)
+    elif before is None or before.leader_epoch != held.leader_epoch:
+        facts = RememberedOffset(leader_epoch=held.leader_epoch)
+    return replace(evidence, offset_facts=facts)
 
 
 def owners_of(evidence: Evidence) -> tuple[CoordinatorTransaction, ...]:
     """Returns the active transactions that may own a transaction of which only the offset is known."""
     assert evidence.held_offset is not None
-    return possible_owners(evidence.held_offset, offset_facts(evidence))
+    assert evidence.offset_facts is not None
+    return possible_owners(evidence.held_offset, evidence.offset_facts)
 
 
 def _is_owner_overdue(owner: CoordinatorTransaction, evidence: Evidence, policy: Policy) -> bool:

@@ -43,6 +43,7 @@ from exporter.snapshot.partitions import (
     TopicPartition,
     is_covered,
     is_unread,
+    shows,
     was_read,
 )
 from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, Provable, Resource

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from exporter.snapshot.keys import TransactionKey
-from exporter.snapshot.producers import NO_PRODUCER_ID, BoolColumn, Int8Column, Int16Column, Int32Column
+from exporter.snapshot.producers import NO_PRODUCER_ID, BoolColumn, Int8Column, Int16Column, Int32Column, Int64Column
 
 TopicPartition = tuple[str, int]
 """A partition by its topic and number."""
@@ -54,6 +54,15 @@ def is_covered(answer: Int8Column) -> BoolColumn:
     """(P,) true where it is known whether a transaction is open: the leader showed its producers, or its offsets."""
     covered: BoolColumn = was_read(answer) | (answer == int(PartitionResult.BY_OFFSETS))
     return covered
+
+
+def shows(answer: Int8Column, producer_id: Int64Column) -> BoolColumn:
+    """(N,) true where an open transaction of that producer would be seen, by the answer of its partition.
+
+    Offsets show one whose producer is unknown, and nothing of one whose producer was read before.
+    """
+    shown: BoolColumn = was_read(answer) | ((producer_id == NO_PRODUCER_ID) & is_covered(answer))
+    return shown
 
 
 def is_unread(answer: Int8Column) -> BoolColumn:
@@ -163,12 +172,6 @@ class Partitions:
         return len(self) - self.excluded_count
 
     def shows(self, key: TransactionKey) -> bool:
-        """True if the transaction would be in this snapshot, were it still open where it was.
-
-        Offsets show one whose producer is unknown, and nothing of one whose producer was read before.
-        """
+        """True if the transaction would be in this snapshot, were it still open where it was."""
         row = self.row(key.topic, key.partition)
-        if row is None:
-            return False
-        is_read = self.answer[row] == int(PartitionResult.READ)
-        return bool(is_read or (key.producer_id == NO_PRODUCER_ID and self.is_covered[row]))
+        return row is not None and bool(shows(self.answer[[row]], np.array([key.producer_id]))[0])

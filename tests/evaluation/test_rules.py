@@ -459,7 +459,7 @@ def by_offsets(*active: CoordinatorTransaction, before: RememberedOffset | None 
         "remembered_offset": before,
         "cluster_time_ms": NOW_MS,
     }
-    return evidence(None, **{**known, **fields})
+    return rules.with_offset_facts(evidence(None, **{**known, **fields}))
 
 
 EARLIER = RememberedOffset(leader_epoch=4, starts={7: began(MINUTE_MS)})
