@@ -22,8 +22,8 @@ from pyspark.sql import functions as f
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
 from exporter.pipeline.delta import Table
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
-from exporter.pipeline.ingest import in_buckets
-from exporter.pipeline.tables import Tables, by_cluster
+from exporter.pipeline.ingest import in_buckets, last_ms_of
+from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
 
@@ -66,7 +66,7 @@ def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Itera
     """Returns the settled files of each day and cluster, without observations whose cycles may still come."""
     files = tuple(files)
     cycles = {file.observations_key for file in files if file.table == CYCLES and file.key in taken}
-    newest_ms = by_cluster(max, ((file.cluster_id, file.last_ms) for file in files))
+    newest_ms = last_ms_of(files)
     days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
     for file in files:
         is_settled = file.day < day_of(newest_ms[file.cluster_id] - SETTLED_MS)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,8 +86,9 @@ class Table:
                 return TableVersion(-1, application, 0, None)
             table = self._log()
             run = table.transaction_version(application) or 0
-            changes = (commit["version"] for commit in table.history(RECENT) if commit["operation"] not in _NO_CHANGE)
-            note = self._note(table, application) if run else None
+            recent = table.history(RECENT)
+            changes = (commit["version"] for commit in recent if commit["operation"] not in _NO_CHANGE)
+            note = self._note(table, recent, application) if run else None
             return TableVersion(table.version(), application, run, note, next(changes, table.version()))
 
     @property
@@ -99,10 +100,12 @@ class Table:
     def _log(self, version: int | None = None) -> DeltaTable:
         return DeltaTable(delta_uri(self.folder), version=version, storage_options=delta_options(self.folder))
 
-    def _note(self, table: DeltaTable, application: str) -> Mapping[str, Any] | None:
+    def _note(
+        self, table: DeltaTable, recent: Sequence[Mapping[str, Any]], application: str
+    ) -> Mapping[str, Any] | None:
         """Follows the commits back from the newest one; a RESTORE leads to the version that it has restored."""
         newest = below = table.version()
-        for commit in table.history():
+        for commit in chain(recent, _older(table, recent)):
             if commit["version"] > below:
                 continue
             if (note := note_of(commit)).get("application") == application:
@@ -217,6 +220,12 @@ def faults(folder: Place, what: str) -> Iterator[None]:
     except (DeltaError, OSError) as error:
         why = str(error) if isinstance(folder, Path) else reason_of(error)
         raise TableError(f"{folder}: {what}: {why}") from None
+
+
+def _older(table: DeltaTable, recent: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    """The commits before the recent ones; the whole log is read for them."""
+    if len(recent) == RECENT:
+        yield from table.history()[RECENT:]
 
 
 def note_of(commit: Mapping[str, Any]) -> dict[str, Any]:

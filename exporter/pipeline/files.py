@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -106,18 +107,18 @@ def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[
     )
 
 
-def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[HistoryFile, ...]:
-    """The oldest of `files` with at most `rows_max` observations, but at least one file, and their cycles."""
+def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[tuple[HistoryFile, ...], int]:
+    """The oldest of `files` with at most `rows_max` observations, but at least one file, and their cycles; and how many."""
     in_order = sorted(files, key=lambda file: (file.first_ms, file.observations_key, file.table == CYCLES))
     observations = [file for file in in_order if file.table == OBSERVATIONS]
-    rows_so_far = accumulate(rows_of(file.path) for file in observations)
-    after_first = list(zip(observations, rows_so_far, strict=True))[1:]
-    refused = {file.key for file, rows in after_first if rows > rows_max}
-    return tuple(file for file in in_order if file.observations_key not in refused)
+    rows = [_rows(file.path) for file in observations]
+    chosen = max(bisect_right(tuple(accumulate(rows)), rows_max), 1)
+    refused = {file.key for file in observations[chosen:]}
+    return tuple(file for file in in_order if file.observations_key not in refused), sum(rows[:chosen])
 
 
-def rows_of(path: Place) -> int:
-    """Returns the number of rows; zero for a missing file."""
+def _rows(path: Place) -> int:
+    """Zero for a missing file."""
     with suppress(FileNotFoundError):
         return int(pq.read_metadata(parquet_source(path)).num_rows)
     return 0

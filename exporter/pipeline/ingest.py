@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 from exporter.history.schema import CYCLES, OBSERVATIONS
 from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline.closings import with_closings
-from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, rows_of, waiting
+from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.history import read_history
 from exporter.pipeline.identities import (
     BY_OFFSET,
@@ -73,7 +73,7 @@ def ingest_batch(
         tables.remember_damaged(damaged)
     files = tuple(file for file in sane if file.key not in _keys(damaged))
     pending = waiting(files, taken)
-    batch = batch_of(pending, batch_rows)
+    batch, rows = batch_of(pending, batch_rows)
     if not batch:
         return None
     held = taken | {file.key for file in batch}
@@ -81,16 +81,13 @@ def ingest_batch(
     current, identities = tables.begin(spark, current), tables.new_identities()
     state = TablesState(
         taken=held,
-        newest_ms=by_cluster(
-            max, [*current.state.newest_ms.items(), *((file.cluster_id, file.last_ms) for file in batch)]
-        ),
+        newest_ms=by_cluster(max, [*current.state.newest_ms.items(), *last_ms_of(batch).items()]),
         identities=identities.name,
     )
     work = _Work(spark, history, tables, current, batch, tuple(file for file in files if file.key in held))
     is_done = False
     try:
         made, buckets = work.result(identities)
-        rows = sum(rows_of(file.path) for file in batch if file.table == OBSERVATIONS)
         read = {"files": len(batch), "rows": rows}
         tables.commit(current, state, placed(made), replaced=in_buckets(buckets), read=read)
         is_done = True
@@ -110,6 +107,11 @@ def ingest_batch(
 
 def _first_ms(files: Iterable[HistoryFile]) -> dict[str, int]:
     return by_cluster(min, ((file.cluster_id, file.first_ms) for file in files))
+
+
+def last_ms_of(files: Iterable[HistoryFile]) -> dict[str, int]:
+    """The newest instant in the files of each cluster."""
+    return by_cluster(max, ((file.cluster_id, file.last_ms) for file in files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,7 @@ class _Work:
 
     def _in_time(self) -> frozenset[str]:
         """Buckets with transactions that are open, or were closed in the time of the batch's files."""
-        first_ms, last_ms = (
-            _first_ms(self.batch),
-            by_cluster(max, ((file.cluster_id, file.last_ms) for file in self.batch)),
-        )
+        first_ms, last_ms = _first_ms(self.batch), last_ms_of(self.batch)
         spans = [(name, first_ms[name] - REOPENED_MS, last_ms[name]) for name in first_ms]
         of_cluster = self.spark.createDataFrame(spans, "cluster_id string, from_ms long, to_ms long")
         rows = self._rows_of_table().where(

@@ -9,6 +9,7 @@ them. That of S3 goes when Delta has its own (delta-io/delta, pull request 7367)
 from __future__ import annotations
 
 from pathlib import Path
+from string import Template
 from typing import Any, Final
 from zipfile import ZipFile
 
@@ -16,21 +17,24 @@ LOG_STORE_SETTINGS: Final = {
     "spark.delta.logStore.s3a.impl": "kafka_transaction_exporter.ConditionalLogStore",
     "spark.delta.logStore.file.impl": "kafka_transaction_exporter.LinkLogStore",
 }
-_LINK: Final = """
+_CLASS: Final = Template("""
 package kafka_transaction_exporter;
 
-import io.delta.storage.HDFSLogStore;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.OpenOption;
 import java.nio.file.Paths;
 import java.util.Iterator;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.Path;
 
-public class LinkLogStore extends HDFSLogStore {
-    public LinkLogStore(Configuration configuration) { super(configuration); }
+public class $name extends io.delta.storage.$base {
+    public $name(Configuration configuration) { super(configuration); }
 
     @Override
     public void write(Path path, Iterator lines, Boolean overwrite, Configuration configuration)
@@ -43,58 +47,43 @@ public class LinkLogStore extends HDFSLogStore {
         while (lines.hasNext()) {
             text.append(lines.next()).append("\\n");
         }
+        byte[] commit = text.toString().getBytes(StandardCharsets.UTF_8);
+$body
+    }
+}
+""")
+_LINK: Final = _CLASS.substitute(
+    name="LinkLogStore",
+    base="HDFSLogStore",
+    body="""
         java.nio.file.Path file = Paths.get(path.toUri());
         java.nio.file.Path whole = file.resolveSibling("." + file.getFileName() + "." + UUID.randomUUID() + ".tmp");
-        Files.write(whole, text.toString().getBytes(StandardCharsets.UTF_8), new java.nio.file.OpenOption[0]);
+        Files.write(whole, commit, new OpenOption[0]);
         try {
             Files.createLink(file, whole);
         } finally {
             Files.delete(whole);
         }
-    }
-}
-"""
-_CONDITIONAL: Final = """
-package kafka_transaction_exporter;
-
-import io.delta.storage.S3SingleDriverLogStore;
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.FileAlreadyExistsException;
-import java.util.Iterator;
-import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataOutputStream;
-import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
-import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.fs.s3a.RemoteFileChangedException;
-
-public class ConditionalLogStore extends S3SingleDriverLogStore {
-    public ConditionalLogStore(Configuration configuration) { super(configuration); }
-
-    @Override
-    public void write(Path path, Iterator lines, Boolean overwrite, Configuration configuration)
-            throws IOException {
-        if (overwrite.booleanValue()) {
-            super.write(path, lines, overwrite, configuration);
-            return;
-        }
+""",
+)
+_CONDITIONAL: Final = _CLASS.substitute(
+    name="ConditionalLogStore",
+    base="S3SingleDriverLogStore",
+    body="""
         FSDataOutputStreamBuilder builder = path.getFileSystem(configuration).createFile(path);
         builder.overwrite(false);
         builder.must("fs.option.create.conditional.overwrite", true);
         try {
             FSDataOutputStream stream = (FSDataOutputStream) builder.build();
-            while (lines.hasNext()) {
-                stream.write((lines.next() + "\\n").getBytes(StandardCharsets.UTF_8));
-            }
+            stream.write(commit);
             stream.close();
-        } catch (RemoteFileChangedException exists) {
+        } catch (org.apache.hadoop.fs.s3a.RemoteFileChangedException exists) {
             throw new FileAlreadyExistsException(path.toString());
         } catch (org.apache.hadoop.fs.FileAlreadyExistsException exists) {
             throw new FileAlreadyExistsException(path.toString());
         }
-    }
-}
-"""
+""",
+)
 
 
 def load_log_store(spark: Any, folder: Path, *, in_s3: bool) -> None:
