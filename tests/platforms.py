@@ -39,7 +39,7 @@ class Platform:
     known: str
     shape: Callable[[FakeCluster], None]
     raises: str
-    """What would raise the level; empty where nothing does, or need."""
+    """It says what would raise the level; it is empty where nothing would, or nothing needs to."""
 
 
 @dataclass(frozen=True, slots=True)

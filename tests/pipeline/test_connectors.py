@@ -69,7 +69,7 @@ def test_a_submission_without_delta_is_a_sentence() -> None:
 
 
 def test_a_place_in_s3_needs_its_connector() -> None:
-    """Those of gs and abfs are not fetched: they are in the folder of `--jars`."""
+    """Maven brings none for gs and abfs: their connectors are in the folder of `--jars`."""
     assert connectors_of([place_of("s3://bucket/a"), place_of("/a")]) == (DELTA, HADOOP_AWS)
     assert connectors_of([place_of("gs://bucket/a"), place_of("/a")]) == (DELTA,)
 

@@ -143,7 +143,7 @@ def paths(tables: Tables) -> set[Path]:
 
 
 def end_retention(spark: SparkSession, tables: Tables) -> None:
-    """As an operator who wants no old version."""
+    """Sets the retention of an operator who wants no old version."""
     name = tables.transactions.sql_name
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.deletedFileRetentionDuration = 'interval 0 hours')")
     time.sleep(0.01)  # Delta keeps files of this millisecond
@@ -164,7 +164,7 @@ def test_a_cluster_that_no_exporter_watches_any_more_keeps_its_rows(spark: Spark
 
 
 def test_the_states_of_earlier_runs_go(spark: SparkSession, tmp_path: Path) -> None:
-    """With their folders as Spark has written them, of which each has several files; and what a killed run has left."""
+    """Their folders, in which Spark has written several files, go with them, and what a killed run has left."""
     tables, states = Tables(tmp_path / "tables"), tmp_path / "tables" / VERSION / "state"
     for number in range(3):
         at = 600 * number

@@ -62,7 +62,7 @@ def versions(spark: SparkSession, tables: Tables) -> list[Any]:
 def test_after_a_restore_the_lost_hours_are_taken_again(
     spark: SparkSession, tmp_path: Path, expected: Rows, by: str
 ) -> None:
-    """As an operator undoes a bad run: the next run takes its files again, and rows and incidents are those of one run.
+    """An operator undoes a bad run: the next run takes its files again, and rows and incidents are those of one run.
 
     So does a RESTORE of a RESTORE.
     """

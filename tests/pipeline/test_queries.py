@@ -46,7 +46,7 @@ def test_duckdb_gives_the_answer(connection: Any, question: Question) -> None:
 
 @pytest.mark.slow
 def test_spark_gives_the_same_answers(spark: SparkSession, tables: Tables) -> None:
-    """By Delta's own reader."""
+    """Spark reads the tables with Delta's own library here."""
     exec(SPARK, {"spark": spark, "tables": str(tables.root)})  # noqa: S102 - the page's own code
     for question in QUESTIONS:
         result = spark.sql(question.sql)

@@ -30,8 +30,8 @@ from exporter.snapshot import Int32Column, Int64Column, TopicPartition
 Offsets = dict[TopicPartition, tuple[int, int]]
 """(topic, partition) -> (Kafka error code, offset)."""
 
-_ASKED: Final = np.dtype([("partition", ">i4"), ("leader_epoch", ">i4"), ("timestamp", ">i8"), ("tags", "u1")])
-_TOLD: Final = np.dtype(
+_REQUEST: Final = np.dtype([("partition", ">i4"), ("leader_epoch", ">i4"), ("timestamp", ">i8"), ("tags", "u1")])
+_RESPONSE: Final = np.dtype(
     [
         ("partition", ">i4"),
         ("error", ">i2"),
@@ -41,7 +41,7 @@ _TOLD: Final = np.dtype(
         ("tags", "u1"),
     ]
 )
-_FIELDS: Fields = (4, ("string", (_TOLD.itemsize - 1,)))
+_FIELDS: Fields = (4, ("string", (_RESPONSE.itemsize - 1,)))
 _ANY_EPOCH = -1
 _NO_REPLICA = (-1).to_bytes(4, "big", signed=True)
 
@@ -66,9 +66,9 @@ def request(partitions: Mapping[str, npt.ArrayLike], isolation_level: int, times
     parts = [_NO_REPLICA, isolation_level.to_bytes(1, "big"), uvarint(len(partitions) + 1)]
     for topic, indexes in partitions.items():
         numbers = np.asarray(indexes)
-        asked = np.zeros(len(numbers), dtype=_ASKED)
-        asked["partition"], asked["leader_epoch"], asked["timestamp"] = numbers, _ANY_EPOCH, timestamp_ms
-        parts += [compact(topic), uvarint(len(numbers) + 1), asked.tobytes(), b"\0"]
+        requested = np.zeros(len(numbers), dtype=_REQUEST)
+        requested["partition"], requested["leader_epoch"], requested["timestamp"] = numbers, _ANY_EPOCH, timestamp_ms
+        parts += [compact(topic), uvarint(len(numbers) + 1), requested.tobytes(), b"\0"]
     return RawRequest(LIST_OFFSETS, b"".join([*parts, b"\0"]))
 
 
@@ -91,7 +91,7 @@ def _columns(body: memoryview) -> OffsetColumns:
     for _ in range(count):
         topic, at = compact_string(body, at)
         rows, at = length(body, at)
-        end = at + rows * _TOLD.itemsize
+        end = at + rows * _RESPONSE.itemsize
         if end > len(body):
             raise MalformedBytesError("it ends too early")
         parts.append(body[at:end])
@@ -100,14 +100,16 @@ def _columns(body: memoryview) -> OffsetColumns:
         at = no_tags(body, end)
     if no_tags(body, at) != len(body):
         raise MalformedBytesError("bytes after its end")
-    told = np.frombuffer(b"".join(parts), dtype=_TOLD)  # at once: each topic's own array costs more than its rows
-    if told["tags"].any():
+    response = np.frombuffer(
+        b"".join(parts), dtype=_RESPONSE
+    )  # at once: each topic's own array costs more than its rows
+    if response["tags"].any():
         raise MalformedBytesError("tagged fields")
     return OffsetColumns(
         topics=tuple(topics),
         topic=np.repeat(np.arange(len(topics)), counts),
-        partition=told["partition"].astype(np.int32),
-        error=told["error"].astype(np.int32),
-        offset=told["offset"].astype(np.int64),
-        leader_epoch=told["leader_epoch"].astype(np.int32),
+        partition=response["partition"].astype(np.int32),
+        error=response["error"].astype(np.int32),
+        offset=response["offset"].astype(np.int64),
+        leader_epoch=response["leader_epoch"].astype(np.int32),
     )

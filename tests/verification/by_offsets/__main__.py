@@ -1,8 +1,8 @@
 """`python -m tests.verification.by_offsets`: busy producers, faults and planted hangs, judged without READ on any topic.
 
-Five transactional ids commit some hundred transactions a second on the partitions where hangs are planted and healed, other
-ids come and go, and brokers are killed, frozen, cut off and elected. Each `hanging_by_offsets` must be of a planted hang,
-by its start offset. Ends with one line, and status 1 if one was not.
+Five transactional ids commit as many transactions as the brokers take on the partitions where hangs are planted and healed,
+other ids come and go, and brokers are killed, frozen, cut off and elected. Each `hanging_by_offsets` must be of a planted
+hang, by its start offset. Ends with one line, and status 1 if one was not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from confluent_kafka import Producer
-from kafka import KafkaAdminClient, TopicPartition
 
 from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import transactional_producer
@@ -28,7 +26,9 @@ from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import STATE_TOPIC
 from tests.brokers.isolation import IsolatedCluster
+from tests.brokers.leaders import reorder_replicas
 from tests.conftest import HANGS_CAN_BE_PLANTED
+from tests.verification.background import Background
 from tests.verification.situations.play import Watch
 
 TOPIC: Final = "busy"
@@ -42,7 +42,6 @@ ABORTED: Final = 0.2
 CYCLE_S: Final = 1.0
 REQUEST_TIMEOUT_MS: Final = 1500
 FIRST_PRODUCER_ID: Final = 8_000_000_000
-PREFERRED: Final = 0
 FAULT_EVERY_S: Final = 12.0
 HANG_LASTS_S: Final = 40.0
 PROPERTIES: Final[dict[str, str | int]] = {
@@ -88,32 +87,26 @@ def judge(findings: Findings, evaluation: Evaluation, hangs: dict[int, PlantedTr
             findings.false.append(f"{row.topic}-{row.partition} from {row.start_offset}: {row.reason}")
 
 
-class Producers:
+class Producers(Background):
     """Transactions of one application on a thread of its own: ids that stay, or ids that come and never come again."""
 
     def __init__(self, bootstrap: str, name: str, chance: random.Random, *, transactions: int | None = None) -> None:
         """`transactions` of each id, after which the next one comes; None: one id stays."""
         self._bootstrap, self._name, self._chance, self._transactions = bootstrap, name, chance, transactions
-        self._ending, self.ids, self.ended = threading.Event(), 0, 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.ids = self.ended = 0
+        super().__init__(joined_within_s=30)
 
-    def close(self) -> None:
-        """No transaction begins any more."""
-        self._ending.set()
-        self._thread.join(30)
-
-    def _run(self) -> None:
-        while not self._ending.is_set():
+    def run(self) -> None:
+        while not self.is_ending():
             self.ids += 1
             name = self._name if self._transactions is None else f"{self._name}-{self.ids}"
             with suppress(Exception):  # what comes late is refused, and brokers may be away for long
                 producer = transactional_producer(self._bootstrap, name, timeout_ms=5_000)
                 turn = 0
-                while not self._ending.is_set() and turn != self._transactions:
+                while not self.is_ending() and turn != self._transactions:
                     self._one(producer)
                     turn += 1
-            self._ending.wait(0.2 if self._transactions is None else self._chance.uniform(1, 4))
+            self.pause(0.2 if self._transactions is None else self._chance.uniform(1, 4))
 
     def _one(self, producer: Producer) -> None:
         """Now and then it is left open, for its time-out or the next producer of its id."""
@@ -126,7 +119,7 @@ class Producers:
             raise TimeoutError
         producer.abort_transaction(5) if fate < ABORTED else producer.commit_transaction(5)
         self.ended += 1
-        self._ending.wait(0.01)
+        self.pause(0.01)
 
 
 def faults(cluster: IsolatedCluster, chance: random.Random) -> tuple[Callable[[], None], ...]:
@@ -151,34 +144,22 @@ def faults(cluster: IsolatedCluster, chance: random.Random) -> tuple[Callable[[]
         cluster.mend(broker.node_id)
 
     def reassign() -> None:
-        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap)
-        try:
-            nodes = [broker.node_id for broker in cluster.brokers[:NODES]]
-            chosen = [(TOPIC, chance.randrange(PARTITIONS)), (STATE_TOPIC, chance.randrange(5))]
-            orders = {TopicPartition(*pair): chance.sample(nodes, len(nodes)) for pair in chosen}
-            admin.alter_partition_reassignments(orders)
-            admin.elect_leaders(PREFERRED, raise_errors=False)
-        finally:
-            admin.close()
+        nodes = [broker.node_id for broker in cluster.brokers[:NODES]]
+        chosen = [(TOPIC, chance.randrange(PARTITIONS)), (STATE_TOPIC, chance.randrange(5))]
+        reorder_replicas(cluster.bootstrap, chosen, nodes, chance)
 
     return (kill, freeze, cut_off, reassign, reassign)
 
 
-class Disturbance:
+class Disturbance(Background):
     """One fault after the other, on a thread of its own."""
 
     def __init__(self, cluster: IsolatedCluster, chance: random.Random) -> None:
         self._faults, self._chance, self.done = faults(cluster, chance), chance, 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__(joined_within_s=60)
 
-    def close(self) -> None:
-        self._ended.set()
-        self._thread.join(60)
-
-    def _run(self) -> None:
-        while not self._ended.wait(FAULT_EVERY_S):
+    def run(self) -> None:
+        while not self.pause(FAULT_EVERY_S):
             with suppress(Exception):
                 self._chance.choice(self._faults)()
                 self.done += 1

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Final
 
 from confluent_kafka import KafkaException, Producer
 
 from examples.workload.producers import transactional_producer
+from tests.verification.background import Background
 
 RECORDS: Final = 3
 TIMEOUT_MS: Final = 5_000
 STEP_S: Final = 5.0
 
 
-class Churn:
+class Churn(Background):
     """Commits on a thread of its own, from its making until `close`."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -22,25 +22,18 @@ class Churn:
         self._topic = topic
         self.committed = 0
         self.failed = 0
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__(joined_within_s=60)
 
-    def close(self) -> None:
-        """No transaction begins any more."""
-        self._ending.set()
-        self._thread.join(60)
-
-    def _run(self) -> None:
-        while not self._ending.is_set():
+    def run(self) -> None:
+        while not self.is_ending():
             try:
                 producer = transactional_producer(self._bootstrap, "churn", timeout_ms=TIMEOUT_MS)
-                while not self._ending.is_set():
+                while not self.is_ending():
                     self._commit_one(producer)
             except (KafkaException, TimeoutError, AssertionError):
                 # Its transaction is fenced by the next producer of the id, or timed out: what comes late is refused.
                 self.failed += 1
-                self._ending.wait(0.2)
+                self.pause(0.2)
 
     def _commit_one(self, producer: Producer) -> None:
         producer.begin_transaction()
@@ -49,4 +42,4 @@ class Churn:
         producer.flush(STEP_S)
         producer.commit_transaction(STEP_S)
         self.committed += 1
-        self._ending.wait(0.02)
+        self.pause(0.02)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from kafka import KafkaAdminClient, TopicPartition
+from typing import Final
 
 from examples.workload.planting import plant_hang, plant_hang_without_id, write_marker
 from exporter.snapshot import STATE_TOPIC
 from tests.brokers.broker import Broker
+from tests.brokers.leaders import elect_preferred, reorder_replicas
 from tests.brokers.link import Link, Weather
 from tests.verification.soak.clock import WallClock
 from tests.verification.soak.cluster import SoakCluster
@@ -26,7 +24,6 @@ HUNG_PARTITIONS: Final = 6
 GROWING: Final = "growing"
 RECREATED: Final = "recreated"
 LONG_PAUSE_S: Final = 30.0
-PREFERRED: Final = 0
 HANGS_MAX: Final = 4
 PARTITIONS_MAX: Final = 120
 FIRST_PRODUCER_ID: Final = 8_000_000_000
@@ -57,14 +54,6 @@ class Ground:
     grown: int = 1
     planted: int = 0
     paused_long: bool = field(default=False)
-
-    @contextmanager
-    def admin(self) -> Iterator[Any]:
-        admin = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap)
-        try:
-            yield admin
-        finally:
-            admin.close()
 
     def any_broker(self) -> Broker:
         return self.chance.choice(self.cluster.brokers)
@@ -124,8 +113,7 @@ def fill_disk(ground: Ground) -> None:
 
 def elect_leaders(ground: Ground) -> None:
     """The preferred leaders of all partitions lead again after a broker's death."""
-    with ground.admin() as admin:
-        admin.elect_leaders(PREFERRED, raise_errors=False)
+    elect_preferred(ground.cluster.bootstrap)
 
 
 def reassign(ground: Ground) -> None:
@@ -133,10 +121,7 @@ def reassign(ground: Ground) -> None:
     nodes = [broker.node_id for broker in ground.cluster.brokers]
     chosen = [("live", ground.chance.randrange(4)), (HUNG, ground.chance.randrange(HUNG_PARTITIONS))]
     chosen.append((STATE_TOPIC, ground.chance.randrange(5)))
-    orders = {TopicPartition(*pair): ground.chance.sample(nodes, len(nodes)) for pair in chosen}
-    with ground.admin() as admin:
-        admin.alter_partition_reassignments(orders)
-        admin.elect_leaders(PREFERRED, raise_errors=False)
+    reorder_replicas(ground.cluster.bootstrap, chosen, nodes, ground.chance)
 
 
 def grow_topic(ground: Ground) -> None:

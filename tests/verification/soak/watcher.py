@@ -9,7 +9,6 @@ cycles in a row: each hang that was there before them is proved.
 from __future__ import annotations
 
 import math
-import threading
 import time
 import urllib.request
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.verification.background import Background
 from tests.verification.soak.clock import WallClock
 
 Key = tuple[str, int, int]
@@ -112,7 +112,7 @@ def seen_in(text: str, at: float) -> Seen | None:
     )
 
 
-class Watcher:
+class Watcher(Background):
     """Scrapes one exporter without pause, from a thread of its own."""
 
     def __init__(
@@ -133,28 +133,21 @@ class Watcher:
         """The start of a hang, in seconds since 1970, once two cycles reported it; a restart does not change it."""
         self._clean: list[Seen] = []
         """The clean cycles in a row that led here, each by its first scrape."""
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """No scrape begins any more."""
-        self._ending.set()
-        self._thread.join()
+        super().__init__()
 
     def expect_restart(self) -> None:
         """Cycles are counted from the beginning again."""
         self._clean = []
         self.latest = None
 
-    def _run(self) -> None:
-        while not self._ending.wait(SCRAPE_PAUSE_S):
+    def run(self) -> None:
+        while not self.pause(SCRAPE_PAUSE_S):
             began = time.monotonic()
             try:
                 with urllib.request.urlopen(f"{self.url}/metrics", timeout=30) as answer:
                     text = answer.read().decode()
             except OSError as error:
-                if self._is_up() and not self._ending.is_set():
+                if self._is_up() and not self.is_ending():
                     self.violations.append(f"{self.name} does not answer: {error}")
                 continue
             took_s = time.monotonic() - began
