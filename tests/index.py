@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests import rooms
-from tests.evaluation.test_rules import PREDICATES, ROWS
+from tests.evaluation.test_rules import BY_OFFSETS, PREDICATES, ROWS, by_offsets
 from tests.verification.model.defects import DEFECTS, Defect
 from tests.verification.model.lies import LIES, Lie
 from tests.verification.model.steps import NEEDED
@@ -325,6 +325,8 @@ def rows_of(predicate: str) -> str:
         return f"all {len(ROWS)}"
     if predicate == "missing_proof":
         return f"{len({row.missing for row in ROWS if row.missing})} reasons"
+    if predicate in _code_names(by_offsets):
+        return str(len(BY_OFFSETS))
     names = {name for name, function in PREDICATES.items() if predicate in _code_names(function)}
     return str(sum(bool(names & row.true) for row in ROWS)) if names else ""
 

@@ -99,7 +99,7 @@ class Evidence:
     remembered_offset: RememberedOffset | None = None
     """Facts of earlier cycles about that offset."""
     offset_facts: RememberedOffset | None = None
-    """The same after this cycle (`rules.with_offset_facts`)."""
+    """Facts about it after this cycle (`rules.with_offset_facts`)."""
     cluster_time_ms: int = 0
     """Instant of the snapshot by the cluster's clock."""
 
