@@ -22,6 +22,7 @@ from docs.generators.example_file import example_file
 from docs.generators.metrics_document import metrics_document
 from docs.generators.settings_document import settings_document
 from docs.generators.settings_schema import settings_schema
+from docs.generators.tables_document import column_tables
 from exporter.artifacts.rules import ALERTS, RECORDING, load
 from grafana.dashboards import DASHBOARDS, text_of
 from helm.made import CHART, made_files
@@ -66,10 +67,22 @@ def _of_runbooks() -> dict[str, str]:
     return {name: _with_table(name, "first", alerts.document.first_block(Path(name).stem)) for name in names}
 
 
+def _columns() -> dict[str, str]:
+    path = "docs/tables.md"
+    text = (ROOT / path).read_text(encoding="utf-8")
+    for name, table in column_tables().items():
+        text = _between_marks(path, text, name, table)
+    return {path: text}
+
+
 def _with_table(document: str, name: str, table: str) -> str:
     """The document, with the table between its two marks."""
+    return _between_marks(document, (ROOT / document).read_text(encoding="utf-8"), name, table)
+
+
+def _between_marks(document: str, text: str, name: str, table: str) -> str:
     begin, end = f"<!-- {name}: made by `make generate` -->\n", f"<!-- end of {name} -->\n"
-    before, begun, rest = (ROOT / document).read_text(encoding="utf-8").partition(begin)
+    before, begun, rest = text.partition(begin)
     _, ended, after = rest.partition(end)
     assert begun, f"{document} lacks the line {begin}"
     assert ended, f"{document} lacks the line {end}"
@@ -114,6 +127,7 @@ BY_HELM: Final = "installed by default"
 STEPS: Final[Mapping[str, Step]] = {
     "tables": Step(_of_tables),
     "runbooks": Step(_of_runbooks),
+    "columns of the pipeline": Step(_columns),
     "performance": Step(_performance),
     "mixin": Step(_mixin),
     "dashboards": Step(_dashboards, "grafana/*.json"),

@@ -1,7 +1,8 @@
 """Computes baselines: usual durations of each transactional id, group and topic, of transactions that never were suspects.
 
-Durations are observed ones, because they are compared with observed ones. They are counted on a grid of 2 %, so that a
-percentile is exact within 1 %, and the number of counts does not grow with the transactions.
+Durations are observed ones, because they are compared with observed ones. A transaction of unknown duration is counted
+apart. Durations are counted on a grid of 2 %, so that a percentile is exact within 1 %, and the number of counts does not
+grow with the transactions.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
 from exporter.baseline import FORMAT, VERSION
-from exporter.incidents.incident import SUSPECTS
 from exporter.patterns import GroupRules, group_of
 from exporter.pipeline import schemas
+from exporter.pipeline.suspects import has_suspect
 from exporter.pipeline.thresholds import RARE_SAMPLES, RARE_WINDOW_MS, TAIL, WINDOW_MS, threshold_of
 from exporter.pipeline.transactions import CLOSED
 
@@ -38,8 +39,7 @@ def usual_of_transactions(transactions: DataFrame, newest_ms: Mapping[str, int])
     """
     known = schemas.with_schema(transactions, schemas.TRANSACTIONS)
     newest = known.sparkSession.createDataFrame(list(newest_ms.items()), "cluster_id string, newest_ms long")
-    suspects = f.array(*(f.lit(verdict) for verdict in SUSPECTS))
-    is_usual = (f.col("end") == CLOSED) & ~f.arrays_overlap("verdicts", suspects)
+    is_usual = (f.col("end") == CLOSED) & ~has_suspect()
     age_ms = f.col("newest_ms") - f.unix_millis("closed_at")
     recent = known.where(is_usual).join(f.broadcast(newest), on="cluster_id").where(age_ms <= RARE_WINDOW_MS)
     return recent.select(
@@ -50,25 +50,27 @@ def usual_of_transactions(transactions: DataFrame, newest_ms: Mapping[str, int])
         _on_grid("duration_ms").alias("grid"),
         _on_grid("idle_ms").alias("idle_grid"),
         "duration_ms",
-        f.unix_millis("first_seen").alias("began_ms"),
+        f.when(f.col("duration_ms").isNotNull(), f.unix_millis("first_seen")).alias("began_ms"),
     )
 
 
 def _on_grid(column: str) -> Column:
-    return f.floor(f.log(f.greatest(f.col(column), f.lit(1))) / GRID + 0.5).cast("int")
+    """Null where the value is unknown."""
+    return f.floor(f.log(f.when(f.col(column) < 1, 1).otherwise(f.col(column))) / GRID + 0.5).cast("int")
 
 
 def samples_of_usual(usual: DataFrame, groups: DataFrame) -> DataFrame:
     """Sample counts of each id and set of topics by duration, and by idle time.
 
-    `groups` is (transactional_id, group). The column that a row is not counted by is null in it. Counted by both at once,
-    nearly every transaction would have its own row.
+    `groups` is (transactional_id, group). `is_by_duration` tells which of both a row counts. By both at once nearly every
+    transaction would have its own row.
     """
     shared = ["cluster_id", "group", "topics", "transactional_id", "is_recent"]
     return (
         usual.join(f.broadcast(groups), on="transactional_id", how="left")
         .groupingSets([[*shared, "grid"], [*shared, "idle_grid"]], *shared, "grid", "idle_grid")
         .agg(
+            (f.grouping("grid") == 0).alias("is_by_duration"),
             f.count("*").alias("samples"),
             f.max("duration_ms").alias("max_ms"),
             f.min("began_ms").alias("from_ms"),
@@ -106,6 +108,7 @@ def statistics_of(subjects: DataFrame) -> list[Row]:
     quantiles = f.array(*(f.lit(percentile) for percentile in _PERCENTILES))
     # Once, and not by idle time too.
     counted = f.when(f.col("grid").isNotNull(), f.col("samples"))
+    is_unknown = f.col("is_by_duration") & f.col("grid").isNull()
     of_subject = Window.partitionBy(*_SUBJECT)
     longer = of_subject.orderBy(f.desc_nulls_last("grid")).rowsBetween(Window.unboundedPreceding, -1)
     return (
@@ -114,7 +117,8 @@ def statistics_of(subjects: DataFrame) -> list[Row]:
         .withColumn("longer", f.coalesce(f.sum(counted).over(longer), f.lit(0)))
         .groupBy(*_SUBJECT)
         .agg(
-            f.sum(counted).alias("samples"),
+            f.coalesce(f.sum(counted), f.lit(0)).alias("samples"),
+            f.coalesce(f.sum(f.when(is_unknown, f.col("samples"))), f.lit(0)).alias("unknown"),
             f.percentile("grid", quantiles, f.col("samples")).alias("grid"),
             f.percentile("idle_grid", f.lit(0.99), f.col("samples")).alias("idle_grid"),
             f.max("max_ms").alias("max_ms"),
@@ -154,16 +158,19 @@ def baselines_document(
 
 
 def _entry(row: Any) -> dict[str, Any]:
-    p50, p95, p99 = (_off_grid(value) for value in row["grid"])
-    longest = sorted(
-        ((_off_grid(cell["grid"]), cell["samples"]) for cell in row["longest"] if cell["samples"]), reverse=True
+    # The longest is exact, and a value of the grid within 1 %.
+    p50, p95, p99 = (
+        (min(_off_grid(value), row["max_ms"]) for value in row["grid"]) if row["samples"] else (None, None, None)
     )
-    threshold_ms, reason = threshold_of(row["samples"], row["span_ms"], longest)
+    cells = [(_off_grid(cell["grid"]), cell["samples"]) for cell in row["longest"] if cell["samples"]]
+    longest = sorted(cells, reverse=True)
+    threshold_ms, reason = threshold_of(row["samples"], row["span_ms"] or 0, longest)
     return {
         "cluster_id": row["cluster_id"],
         row["kind"]: row["name"],
         "samples": row["samples"],
-        "span_ms": row["span_ms"],
+        "unknown": row["unknown"],
+        "span_ms": row["span_ms"] or 0,
         "p50_ms": p50,
         "p95_ms": p95,
         "p99_ms": p99,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from exporter.evaluation.verdicts import StartSource
 from exporter.incidents.incident import HANGING, JOINED_SECONDS, SUSPECTS
 from exporter.pipeline import schemas
+from exporter.pipeline.suspects import is_suspect, texts, unknown_verdict
 from exporter.pipeline.transactions import CLOSED
 
 _INCIDENT: Final = ("cluster_id", "number")
@@ -27,18 +30,20 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
         f.max("closed_at").alias("last_closed_at"),
         f.min(f.col("end") == CLOSED).alias("is_over"),
         f.min("worst_rank").alias("worst_rank"),
+        f.min("unknown_verdict").alias("unknown_verdict"),
+        f.min("blocked_from").alias("blocked_from"),
+        f.min("is_start_known").alias("is_start_known"),
         f.count("*").alias("transactions"),
         f.array_sort(f.collect_set("transactional_id")).alias("transactional_ids"),
         f.min("hanging_at").alias("hanging_at"),
         f.min(f.unix_millis("suspect_at") - f.unix_millis("first_seen")).alias("detection_delay_ms"),
     )
-    by_rank = f.array(*(f.lit(verdict) for verdict in SUSPECTS))
     return schemas.with_schema(
         whole.join(_blast_radius(numbered), on=list(_INCIDENT), how="inner").select(
             "*",
             f.date_format("started_at", "yyyyMMdd'T'HHmmssSSS'Z'").alias("incident"),
             f.when(f.col("is_over"), f.col("last_closed_at")).alias("ended_at"),
-            f.element_at(by_rank, f.col("worst_rank") + 1).alias("worst_verdict"),
+            f.coalesce(f.get(texts(SUSPECTS), "worst_rank"), "unknown_verdict").alias("worst_verdict"),
             (f.unix_millis("hanging_at") - f.unix_millis("started_at")).alias("proof_delay_ms"),
         ),
         schemas.INCIDENTS,
@@ -46,19 +51,22 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
 
 
 def _suspects(transactions: DataFrame) -> DataFrame:
-    """Returns suspects with their first instants as suspect and as proved hang, and the worst verdict."""
+    """Returns suspects with their start, their first instants as suspect and as proved hang, and the worst verdict."""
     verdicts_seen = f.flatten(f.transform("partitions", lambda partition: partition["verdicts"]))
     worst = [f.when(f.array_contains("verdicts", verdict), f.lit(rank)) for rank, verdict in enumerate(SUSPECTS)]
     return transactions.select(
         "*",
-        _first(verdicts_seen, SUSPECTS).alias("suspect_at"),
-        _first(verdicts_seen, HANGING).alias("hanging_at"),
+        _first(verdicts_seen, is_suspect).alias("suspect_at"),
+        _first(verdicts_seen, lambda verdict: verdict.isin(*HANGING)).alias("hanging_at"),
         f.coalesce(*worst).alias("worst_rank"),
+        unknown_verdict().alias("unknown_verdict"),
+        f.col("started_at").alias("blocked_from"),
+        (f.col("start_source") != StartSource.FIRST_SEEN.label).alias("is_start_known"),
     ).where(f.col("suspect_at").isNotNull())
 
 
-def _first(verdicts_seen: Column, verdicts: tuple[str, ...]) -> Column:
-    wanted = f.filter(verdicts_seen, lambda seen: seen["verdict"].isin(*verdicts))
+def _first(verdicts_seen: Column, is_wanted: Callable[[Column], Column]) -> Column:
+    wanted = f.filter(verdicts_seen, lambda seen: is_wanted(seen["verdict"]))
     return f.array_min(f.transform(wanted, lambda seen: seen["first_seen"]))
 
 
@@ -67,7 +75,7 @@ def _blast_radius(numbered: DataFrame) -> DataFrame:
     split = numbered.select(*_INCIDENT, f.explode("partitions").alias("one"))
     name = f.concat_ws("-", "one.topic", f.col("one.partition").cast("string")).alias("name")
     by_partition = (
-        split.where(f.exists("one.verdicts", lambda seen: seen["verdict"].isin(*SUSPECTS)))
+        split.where(f.exists("one.verdicts", lambda seen: is_suspect(seen["verdict"])))
         .groupBy(*_INCIDENT, name)
         .agg(f.max("one.last_stable_offset_lag").alias("lag"), f.flatten(f.collect_list("one.groups")).alias("groups"))
     )

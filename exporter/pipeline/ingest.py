@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS
-from exporter.incidents.incident import SUSPECTS
 from exporter.pipeline.closings import with_closings
 from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
 from exporter.pipeline.history import read_history
@@ -35,6 +34,7 @@ from exporter.pipeline.identities import (
     write_identities,
 )
 from exporter.pipeline.partition_transactions import KEY, shared_offsets, updated_partition_transactions
+from exporter.pipeline.suspects import has_suspect
 from exporter.pipeline.tables import Current, DamagedFile, Tables, TablesState, by_cluster
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 from exporter.storage.places import Place, remove_folder
@@ -250,7 +250,7 @@ def placed(transactions: DataFrame) -> DataFrame:
     hour = f.date_format("closed_at", "yyyy-MM-dd'T'HH")
     return transactions.withColumns(
         {
-            "was_suspect": f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in SUSPECTS))),
+            "was_suspect": has_suspect(),
             "closed_in": f.when(f.col("end") == CLOSED, hour).otherwise(OPEN),
         }
     )

@@ -13,9 +13,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from exporter.evaluation.verdicts import StartSource, Verdict
+from exporter.evaluation.verdicts import StartSource
 from exporter.pipeline import schemas
 from exporter.pipeline.session import small
+from exporter.pipeline.suspects import KNOWN
 
 KEY: Final = ("cluster_id", "topic", "topic_id", "partition", "producer_id", "start_offset")
 """A topic that is deleted and created again has another id; the id is empty where the history has none."""
@@ -29,7 +30,7 @@ START_SOURCES: Final = (
 )
 """Sources from the least to the most trusted; the last corrects a client's clock. Tables have the index: only append."""
 EXACT_SOURCES: Final = (StartSource.TRANSACTION_LOG.label, StartSource.COORDINATOR.label)
-_COLUMN_OF_VERDICT: Final = {verdict.label: f"verdict_{number}" for number, verdict in enumerate(Verdict)}
+_COLUMN_OF_VERDICT: Final = {verdict: f"verdict_{number}" for number, verdict in enumerate(KNOWN)}
 
 
 def updated_partition_transactions(
@@ -112,6 +113,9 @@ def _seen(observations: DataFrame) -> DataFrame:
         _start_rank().alias("start_rank"),
         f.lit(None).cast("timestamp").alias("closed_at"),
         f.lit(None).cast("timestamp").alias("lost_after"),
+        f.filter(f.array(f.struct(f.col("taken_at").alias("first_seen"), "verdict")), _is_unknown).alias(
+            "unknown_verdicts"
+        ),
         *(
             f.expr(f"CASE WHEN verdict = '{verdict}' THEN taken_at END AS {column}")
             for verdict, column in _COLUMN_OF_VERDICT.items()
@@ -119,10 +123,15 @@ def _seen(observations: DataFrame) -> DataFrame:
     )
 
 
+def _is_unknown(seen: Column) -> Column:
+    return ~seen["verdict"].isin(*KNOWN)
+
+
 def _known(carried: DataFrame) -> DataFrame:
     return carried.select(
         *(column for column in carried.columns if column not in {"transactional_id", "verdicts", "is_lost"}),
         f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
+        f.filter("verdicts", _is_unknown).alias("unknown_verdicts"),
         *(
             f.expr(f"get(filter(verdicts, seen -> seen.verdict = '{verdict}'), 0).first_seen AS {column}")
             for verdict, column in _COLUMN_OF_VERDICT.items()
@@ -143,13 +152,15 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         *(
             column
             for column in merged.columns
-            if column not in {*_COLUMN_OF_VERDICT.values(), "closed_at", "lost_after"}
+            if column not in {*_COLUMN_OF_VERDICT.values(), "closed_at", "lost_after", "duration_ms"}
         ),
+        # One cycle alone has seen it, and that cycle is all that is known of its start: so is its duration.
+        f.expr("CASE WHEN start_rank > 0 OR duration_ms > 0 THEN duration_ms END AS duration_ms"),
         _verdicts().alias("verdicts"),
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
     )
-    return _with_groups(known, rows).join(
+    return _with_names(known, rows).join(
         producers.select("cluster_id", "producer_id", "transactional_id"), on=["cluster_id", "producer_id"], how="left"
     )
 
@@ -159,29 +170,36 @@ def _verdicts() -> Column:
     first_seen = {verdict: f.col(column) for verdict, column in _COLUMN_OF_VERDICT.items()}
     label = f.coalesce(*(f.when(column.isNotNull(), f.lit(verdict)) for verdict, column in first_seen.items()))
     only = f.struct(f.coalesce(*first_seen.values()).alias("first_seen"), label.alias("verdict"))
-    ranked = f.array(
-        *(
-            f.struct(column.alias("first_seen"), f.lit(rank).alias("rank"), f.lit(verdict).alias("verdict"))
-            for rank, (verdict, column) in enumerate(first_seen.items())
-        )
+    seen = (
+        f.struct(column.alias("first_seen"), f.lit(verdict).alias("verdict")) for verdict, column in first_seen.items()
     )
-    in_order = f.array_sort(f.filter(ranked, lambda seen: seen["first_seen"].isNotNull()))
-    several = f.transform(
-        in_order, lambda seen: f.struct(seen["first_seen"].alias("first_seen"), seen["verdict"].alias("verdict"))
-    )
+    several = f.array_sort(f.filter(f.array(*seen), lambda each: each["first_seen"].isNotNull()))
     count = reduce(Column.__add__, (column.isNotNull().cast("int") for column in first_seen.values()))
     return f.when(count == 1, f.array(only)).otherwise(several)
 
 
-def _with_groups(merged: DataFrame, rows: DataFrame) -> DataFrame:
-    """Adds the groups: only suspects have groups, and suspects are few."""
-    groups = (
-        rows.where(f.size("groups") > 0)
-        .select(*_OWNED, f.explode("groups").alias("group"))
+def _with_names(merged: DataFrame, rows: DataFrame) -> DataFrame:
+    """Adds the groups, and verdicts that this version does not know: only suspects have them, and suspects are few."""
+    nowhen = f.lit(None).cast("timestamp").alias("first_seen")
+    groups = f.transform("groups", lambda group: f.struct(nowhen, group.alias("verdict")))
+    named = (
+        rows.where((f.size("groups") > 0) | (f.size("unknown_verdicts") > 0))
+        .select(*_OWNED, f.inline(f.concat("unknown_verdicts", groups)))
+        .groupBy(*_OWNED, "verdict", f.col("first_seen").isNull().alias("is_group"))
+        .agg(f.min("first_seen").alias("first_seen"))
         .groupBy(*_OWNED)
-        .agg(f.array_sort(f.collect_set("group")).alias("groups"))
+        .agg(
+            f.array_sort(f.collect_list(f.when(f.col("is_group"), f.col("verdict")))).alias("groups"),
+            f.collect_list(f.when(~f.col("is_group"), f.struct("first_seen", "verdict"))).alias("unknown_verdicts"),
+        )
     )
-    none = f.array().cast("array<string>")
-    return merged.join(small(groups), on=list(_OWNED), how="left").withColumn(
-        "groups", f.coalesce(f.col("groups"), none)
+    return (
+        merged.join(small(named), on=list(_OWNED), how="left")
+        .withColumn("groups", f.coalesce("groups", f.array().cast("array<string>")))
+        .withColumn(
+            "verdicts",
+            f.when(f.size("unknown_verdicts") > 0, f.array_sort(f.concat("verdicts", "unknown_verdicts"))).otherwise(
+                f.col("verdicts")
+            ),
+        )
     )

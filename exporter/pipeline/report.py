@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 
 from exporter.incidents.incident import HANGING
 from exporter.pipeline import schemas
+from exporter.pipeline.suspects import texts
 
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
@@ -95,10 +96,8 @@ def _first(ordered: DataFrame, most: int) -> SectionRows:
 
 def _durations(transactions: DataFrame) -> SectionRows:
     """Percentiles and longest of those that did not hang, in ms; null if no duration is known. Hangs are apart."""
-    hung = f.arrays_overlap("verdicts", f.array(*(f.lit(verdict) for verdict in HANGING)))
-    # A transaction whose start is its first cycle, and that was not seen again, has 0: its duration is unknown.
-    known = f.when(f.col("duration_ms") > 0, f.col("duration_ms"))
-    usual = f.when(~hung, known)
+    hung = f.arrays_overlap("verdicts", texts(HANGING))
+    usual = f.when(~hung, f.col("duration_ms"))
     found = (
         transactions.withColumn("application", f.coalesce("transactional_id", f.col("partitions")[0]["topic"]))
         .groupBy("cluster_id", "application")
@@ -107,7 +106,8 @@ def _durations(transactions: DataFrame) -> SectionRows:
             f.percentile_approx(usual, [0.5, 0.95, 0.99]).alias("percentiles"),
             f.max(usual).alias("max_ms"),
             f.count_if(hung).alias("hanging"),
-            f.max(f.when(hung, known)).alias("hang_max_ms"),
+            f.max(f.when(hung, f.col("duration_ms"))).alias("hang_max_ms"),
+            f.count_if(~hung & f.col("duration_ms").isNull()).alias("unknown"),
         )
     )
     percentiles = (
@@ -140,6 +140,7 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
     newest = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))
     found = incidents.select(
         "*",
+        f.unix_millis("blocked_from").alias("blocked_from_ms"),
         f.unix_millis("started_at").alias("started_ms"),
         f.coalesce(f.unix_millis("ended_at"), newest[f.col("cluster_id")], f.lit(made_at_ms)).alias("ended_ms"),
     )

@@ -118,14 +118,21 @@ def _one_or_count(names: AbstractSet[tuple[str, str]], noun: str) -> str:
 
 
 def _blocked(incidents: Sequence[Row]) -> str:
-    """The groups, and how long they waited at most: as long as the longest incident that has groups."""
+    """The groups, and how long they waited at most: in the incident that has held back groups for longest."""
     groups = {(incident.cluster_id, name) for incident in incidents for name in incident.groups}
     if not groups:
         return "no consumer group is known to have waited"
-    longest = max((incident for incident in incidents if incident.groups), key=_length_ms)
+    longest = max((incident for incident in incidents if incident.groups), key=_blocked_ms)
     named = f"{'consumer group ' if len(groups) == 1 else ''}{_one_or_count(groups, 'consumer group')}"
     has = "" if longest.is_over else "has " if len(groups) == 1 else "have "
-    return f"{named} {has}waited for at most {humanize_duration(_length_ms(longest))}"
+    length = humanize_duration(_blocked_ms(longest))
+    limit = f"at most {length}" if longest.is_start_known else f"{length} or longer: the start is not known"
+    return f"{named} {has}waited for {limit}"
+
+
+def _blocked_ms(incident: Row) -> int:
+    """Counts from the earliest start: nobody waited behind the incident's transactions before it."""
+    return int(incident.ended_ms - incident.blocked_from_ms)
 
 
 def _length_ms(incident: Row) -> int:
@@ -258,7 +265,8 @@ def _minute(instant_ms: int) -> str:
 
 
 _INCIDENTS: Final[Columns] = {
-    "from": lambda row: _word(_minute(row.started_ms)),
+    "open from": lambda row: _word(_minute(row.blocked_from_ms)),
+    "suspect from": lambda row: _word(_minute(row.started_ms)),
     "to": lambda row: _word(_minute(row.ended_ms) if row.is_over else "still open"),
     "worst verdict": lambda row: _word(row.worst_verdict),
     "transactional ids": lambda row: _some(row.transactional_ids) or "unknown",
@@ -269,6 +277,7 @@ _INCIDENTS: Final[Columns] = {
 _DURATIONS: Final[Columns] = {
     "application": lambda row: escape(row.application),
     "#seen": lambda row: f"{row.transactions:,}",
+    "#of unknown duration": lambda row: f"{row.unknown:,}",
     "#median": lambda row: _seconds(row.p50_ms),
     "#p95": lambda row: _seconds(row.p95_ms),
     "#p99": lambda row: _seconds(row.p99_ms),

@@ -102,6 +102,8 @@ PARTITIONS: Final = _columns(cluster_id=_TEXT, topic=_TEXT, topic_id=_TEXT, part
 INCIDENTS: Final = _columns(
     cluster_id=_TEXT,
     incident=_TEXT,
+    blocked_from=_INSTANT,
+    is_start_known=_FLAG,
     started_at=_INSTANT,
     ended_at=_INSTANT,
     is_over=_FLAG,

@@ -83,6 +83,10 @@ class Tables:
         )
         self._damaged = self.root / "left_out.json"
 
+    @property
+    def every(self) -> tuple[Table, ...]:
+        return self.transactions, self.incidents, self.transaction_log
+
     def current(self) -> Current:
         """Raises TableError if the tables cannot be used."""
         snapshot = self.transactions.snapshot()
@@ -150,7 +154,7 @@ class Tables:
     def clean(self, spark: SparkSession, *, kept_s: int = KEPT_S) -> None:
         """Removes what no version within the tables' own retention has, older states, and what killed runs have left."""
         current = self.current()
-        for table in (self.transactions, self.incidents, self.transaction_log):
+        for table in self.every:
             if table.exists:
                 table.vacuum(spark)
         path = self._path_of_state(current.snapshot)

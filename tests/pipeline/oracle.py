@@ -9,7 +9,7 @@ import re
 import urllib.parse
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,7 +26,7 @@ BEGINNING_MS: Final = 1_498_608_000_000
 NAME: Final = re.compile(r"(\d+)-(\d+)-.*\.parquet")
 SOURCES: Final = ("first_seen", "last_write", "transaction_log", "coordinator", "not_open_before")
 EXACT: Final = SOURCES[2:4]
-VERDICTS: Final = [verdict.label for verdict in Verdict]
+ORDINARY: Final = [verdict.label for verdict in Verdict if not verdict.is_suspect]
 SUSPECTS: Final = [verdict.label for verdict in Verdict if verdict.is_suspect]
 HANGING: Final = [verdict.label for verdict in Verdict if verdict.is_hanging]
 GREATEST: Final = ("duration_ms", "idle_ms", "is_late")
@@ -148,9 +148,13 @@ def _partition_transaction(place: tuple[Any, ...], rows: Sequence[Row], cycles: 
     first_seen: dict[str, int] = {}
     for row in rows:
         first_seen[row["verdict"]] = min(row["taken_at"], first_seen.get(row["verdict"], row["taken_at"]))
-    verdicts = sorted((at, VERDICTS.index(verdict), verdict) for verdict, at in first_seen.items())
+    verdicts = sorted((at, verdict) for verdict, at in first_seen.items())
     last_seen = max(row["taken_at"] for row in rows)
     closed_at, is_lost = cycles.end_of(f"{topic}-{partition}", last_seen)
+    start_rank = max(SOURCES.index(row["start_source"]) for row in rows)
+    greatest = {name: max(row[name] for row in rows) for name in GREATEST}
+    if start_rank == 0 and greatest["duration_ms"] == 0:
+        greatest["duration_ms"] = None
     lags = [row["last_stable_offset_lag"] for row in rows if row["last_stable_offset_lag"] is not None]
     one = {
         "topic": topic,
@@ -160,10 +164,10 @@ def _partition_transaction(place: tuple[Any, ...], rows: Sequence[Row], cycles: 
         "last_seen": last_seen,
         "started_at": min(row["started_at"] for row in rows),
         "exact_started_at": min((row["started_at"] for row in rows if row["start_source"] in EXACT), default=None),
-        "start_rank": max(SOURCES.index(row["start_source"]) for row in rows),
-        **{name: max(row[name] for row in rows) for name in GREATEST},
+        "start_rank": start_rank,
+        **greatest,
         "last_stable_offset_lag": max(lags, default=None),
-        "verdicts": [{"first_seen": at, "verdict": verdict} for at, _, verdict in verdicts],
+        "verdicts": [{"first_seen": at, "verdict": verdict} for at, verdict in verdicts],
         "groups": sorted({group for row in rows for group in row["groups"]}),
         "closed_at": closed_at,
         "is_lost": is_lost,
@@ -187,7 +191,7 @@ def _transaction(cluster_id: str, members: Sequence[tuple[Row, Row]], names: Map
         "start_source": SOURCES[max(one["start_rank"] for one in partitions)],
         "first_seen": min(one["first_seen"] for one in partitions),
         "last_seen": max(one["last_seen"] for one in partitions),
-        **{name: max(one[name] for one in partitions) for name in GREATEST},
+        **{name: max((one[name] for one in partitions if one[name] is not None), default=None) for name in GREATEST},
         "verdicts": list(dict.fromkeys(verdict for _, verdict in verdicts)),
         "end": "still_open" if is_open else "closed" if is_closed else "lost_from_view",
         "closed_at": max(one["closed_at"] for one in partitions) if is_closed else None,
@@ -208,7 +212,7 @@ def incidents(tables: Mapping[str, Sequence[Row]]) -> list[Row]:
     found = []
     for cluster_id, rows in tables.items():
         suspects = sorted(
-            ((at, row) for row in rows if (at := _first(row, SUSPECTS)) is not None), key=lambda pair: pair[0]
+            ((at, row) for row in rows if (at := _first(row, _is_suspect)) is not None), key=lambda pair: pair[0]
         )
         joined: list[list[Row]] = []
         before = None
@@ -221,21 +225,26 @@ def incidents(tables: Mapping[str, Sequence[Row]]) -> list[Row]:
     return sorted(found, key=lambda row: (row["cluster_id"], row["started_at"]))
 
 
-def _first(row: Row, verdicts: Sequence[str]) -> int | None:
+def _is_suspect(verdict: str) -> bool:
+    """A verdict of a newer exporter is a suspect's."""
+    return verdict not in ORDINARY
+
+
+def _first(row: Row, is_wanted: Callable[[str], bool]) -> int | None:
     return min(
-        (seen["first_seen"] for one in row["partitions"] for seen in one["verdicts"] if seen["verdict"] in verdicts),
+        (seen["first_seen"] for one in row["partitions"] for seen in one["verdicts"] if is_wanted(seen["verdict"])),
         default=None,
     )
 
 
 def _incident(cluster_id: str, members: Sequence[Row]) -> Row:
-    suspect_at = [at for row in members if (at := _first(row, SUSPECTS)) is not None]
-    hanging_at = [at for row in members if (at := _first(row, HANGING)) is not None]
+    suspect_at = [at for row in members if (at := _first(row, _is_suspect)) is not None]
+    hanging_at = [at for row in members if (at := _first(row, HANGING.__contains__)) is not None]
     hit = [
         one
         for row in members
         for one in row["partitions"]
-        if any(seen["verdict"] in SUSPECTS for seen in one["verdicts"])
+        if any(_is_suspect(seen["verdict"]) for seen in one["verdicts"])
     ]
     lags: dict[str, int] = {}
     for one in hit:
@@ -243,12 +252,15 @@ def _incident(cluster_id: str, members: Sequence[Row]) -> Row:
         if one["last_stable_offset_lag"] is not None:
             lags[name] = max(one["last_stable_offset_lag"], lags.get(name, 0))
     is_over = all(row["end"] == "closed" for row in members)
+    seen = [verdict for row in members for verdict in row["verdicts"] if _is_suspect(verdict)]
     return {
         "cluster_id": cluster_id,
+        "blocked_from": min(row["started_at"] for row in members),
+        "is_start_known": all(row["start_source"] != "first_seen" for row in members),
         "started_at": min(suspect_at),
         "ended_at": max(row["closed_at"] for row in members) if is_over else None,
         "is_over": is_over,
-        "worst_verdict": next(each for each in SUSPECTS if any(each in row["verdicts"] for row in members)),
+        "worst_verdict": min(seen, key=lambda verdict: (*SUSPECTS, verdict).index(verdict)),
         "transactions": len(members),
         "transactional_ids": sorted(
             {row["transactional_id"] for row in members if row["transactional_id"] is not None}

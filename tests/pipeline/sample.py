@@ -1,4 +1,8 @@
-"""Two weeks of one cluster, for the questions of docs/queries.md: four transactional ids, two hangs."""
+"""Two weeks of one cluster, for the questions of docs/queries.md: four transactional ids, two hangs.
+
+Healthy transactions hold back records for a while, as all do. The first hang is healthy for an hour, and the second one
+began before the exporter was started again.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +31,17 @@ def write_history(history: Path) -> None:
         rows = [_row(application, number, at) for application in range(3)]
         last = [_row(3, number, at)] if number == 27 else []
         cases.write_file(history, CLUSTER, f"w{number}", [{"at": at + 30, "open": rows}, {"at": at + 60, "open": last}])
-    for number, (day, hours, lag) in enumerate(((2, 3, 4_200), (9, 5, 61_000))):
+    for number, (day, hours, lag, before_s) in enumerate(((2, 3, 4_200, 0), (9, 5, 61_000, 7 * HOUR_S))):
         begun = DAY_S * day + 5 * HOUR_S
         hang = {
-            **_row(0, 100 + number, begun),
+            **_row(0, 100 + number, begun - before_s),
             "verdict": "hanging_not_in_transaction",
             "groups": ["billing", "ledger"][: number + 1],
             "last_stable_offset_lag": lag,
         }
         before = {**hang, "verdict": "open_within_timeout", "groups": []}
-        later = [{"at": begun + 60 + HOUR_S * hour, "open": [hang]} for hour in range(hours)]
+        first = 1 - number  # the first one is healthy for an hour
+        later = [{"at": begun + 60 + HOUR_S * hour, "open": [hang]} for hour in range(first, hours)]
         end = {"at": begun + 60 + HOUR_S * hours, "open": []}
         cases.write_file(history, CLUSTER, f"h{number}", [{"at": begun + 30, "open": [before]}, *later, end])
 
@@ -49,6 +54,7 @@ def _row(application: int, number: int, at: int) -> dict[str, Any]:
         "start_offset": 1000 * (number + 1),
         "started": at,
         "transactional_id": APPLICATIONS[application],
+        "last_stable_offset_lag": 5 + application,
     }
 
 
@@ -70,12 +76,18 @@ def _log() -> Iterator[tuple[str, bytes, float]]:
                 yield name, value(COMMITTED, start_ms, updated_ms=done_ms, **producer), done_at
 
 
+def jobs_in(spark: SparkSession, folder: Path) -> Jobs:
+    """The jobs on the history in a folder, with tables beside it."""
+    tables = Tables(folder / "tables")
+    return Jobs(lambda: spark, folder / "history", tables, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
+
+
 def make_tables(spark: SparkSession, folder: Path) -> Tables:
     """The tables of it, with their outcomes."""
-    tables = Tables(folder / "tables")
     write_history(folder / "history")
-    jobs = Jobs(lambda: spark, folder / "history", tables, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
+    jobs = jobs_in(spark, folder)
     jobs.transactions()
+    tables = jobs.tables
     write_log(spark, tables, _log(), read_to_s=20 * DAY_S, cluster_id=CLUSTER)
     jobs.outcomes()
     jobs.incidents()

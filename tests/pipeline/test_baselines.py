@@ -180,6 +180,7 @@ def test_groups_and_topics_have_theirs(document: dict[str, Any]) -> None:
         "cluster_id",
         "topic",
         "samples",
+        "unknown",
         "span_ms",
         "p50_ms",
         "p95_ms",

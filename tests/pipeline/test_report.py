@@ -23,7 +23,8 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 NOON_MS = int(NOON.timestamp() * 1000)
 HOUR_MS = 3_600_000
 DURATIONS = Row(
-    *("cluster_id", "application", "transactions", "p50_ms", "p95_ms", "p99_ms", "max_ms", "hanging", "hang_max_ms")
+    *("cluster_id", "application", "transactions", "p50_ms", "p95_ms", "p99_ms", "max_ms", "hanging", "hang_max_ms"),
+    "unknown",
 )
 OUTCOMES = Row(
     *("cluster_id", "application", "committed", "aborted", "timed_out", "fenced", "unknown", "marker_p99_ms")
@@ -37,7 +38,7 @@ def frame(spark: SparkSession, schema: Any, *rows: dict[str, Any]) -> DataFrame:
     return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
 
 
-def transaction(name: str | None, duration_ms: int, *verdicts: str, topic: str = "orders") -> dict[str, Any]:
+def transaction(name: str | None, duration_ms: int | None, *verdicts: str, topic: str = "orders") -> dict[str, Any]:
     partition_transaction = tuple(
         {"topic": topic, "partition": 0}.get(field.name)
         for field in schemas.TRANSACTIONS["partitions"].dataType.elementType
@@ -69,11 +70,13 @@ def columns(shown: SectionRows, kind: Row) -> list[tuple[Any, ...]]:
 def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     """Applications by frequency, hung ones apart; an incident; an hour not wholly seen and one with too few cycles."""
     transactions = [transaction("app", ms) for ms in range(1, 101)]
-    transactions += [transaction("app", 0), transaction("once", 0)]
+    transactions += [transaction("app", None), transaction("once", None)]
     transactions += [transaction("app", 10**9, "inconclusive", "hanging_stale_epoch"), transaction(None, 5, topic="t")]
     incident = {
         "cluster_id": "c",
         "incident": "1",
+        "blocked_from": NOON - timedelta(minutes=20),
+        "is_start_known": True,
         "started_at": NOON,
         "ended_at": NOON + timedelta(hours=1),
         "is_over": True,
@@ -95,12 +98,14 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     assert (data.first_ms, data.newest_ms) == (NOON_MS, {"c": NOON_MS + 3 * HOUR_MS, "d": NOON_MS + 7 * HOUR_MS // 2})
     first, _, second = data.durations.rows
     assert (first.application, first.transactions, first.hanging) == ("app", 102, 1)
-    assert columns(data.durations, DURATIONS)[1] == ("c", "once", 1, None, None, None, None, 0, None)
+    assert columns(data.durations, DURATIONS)[1] == ("c", "once", 1, None, None, None, None, 0, None, 1)
     assert (first.p50_ms, first.p95_ms, first.p99_ms, first.max_ms, first.hang_max_ms) == (50, 95, 99, 100, 10**9)
+    assert first.unknown == 1
     assert (second.application, second.transactions, second.hang_max_ms) == ("t", 1, None)
     assert (data.interval_ms, data.outcomes) == (1_800_000, None)
     over, still_open = data.incidents.rows
-    assert (over.started_ms, over.records_held_back, over.groups) == (NOON_MS, 1234, ["readers"])
+    assert (over.blocked_from_ms, over.started_ms) == (NOON_MS - HOUR_MS // 3, NOON_MS)
+    assert (over.records_held_back, over.groups) == (1234, ["readers"])
     assert [(incident.is_over, incident.ended_ms) for incident in (over, still_open)] == [
         (True, NOON_MS + HOUR_MS),
         (False, NOON_MS + 3 * HOUR_MS),
@@ -129,7 +134,8 @@ def test_an_hour_without_a_cycle_is_a_gap_and_a_cycle_that_is_there_twice_is_one
 
 def test_an_incident_whose_cycles_are_removed_lasts_until_now(spark: SparkSession) -> None:
     """The daemon keeps its history for a month, the tables their rows for three; the page is made all the same."""
-    incident = {"cluster_id": "gone", "incident": "1", "started_at": NOON - timedelta(hours=2), "is_over": False}
+    begun = NOON - timedelta(hours=2)
+    incident = {"cluster_id": "gone", "incident": "1", "started_at": begun, "blocked_from": begun, "is_over": False}
     names = {"worst_verdict": "hanging_stale_epoch", "transactional_ids": [], "partitions": ["orders-0"], "groups": []}
     data = collect(
         frame(spark, schemas.TRANSACTIONS),
@@ -150,6 +156,7 @@ def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monke
     transactions += [transaction("hung", 540_000, "hanging_stale_epoch")]
     incident = {
         "cluster_id": "c",
+        "blocked_from": NOON,
         "started_at": NOON,
         "is_over": False,
         "transactional_ids": [],
@@ -163,7 +170,7 @@ def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monke
         made_at=NOON,
     )
 
-    assert columns(data.durations, DURATIONS) == [("c", "hung", 1, None, None, None, None, 1, 540_000)]
+    assert columns(data.durations, DURATIONS) == [("c", "hung", 1, None, None, None, None, 1, 540_000, 0)]
     assert (data.durations.cut, data.incidents.cut, data.coverage_gaps.cut) == (2, 1, 1)
 
 
@@ -209,10 +216,10 @@ def full() -> ReportData:
         interval_ms=30_000,
         durations=SectionRows(
             (
-                DURATIONS(STRANGE, STRANGE, 4000, 12.0, 90.0, 300.0, 2500.0, 1, 86_400_000.0),
-                DURATIONS("b", "billing", 10, 0.4, 0.4, 0.4, 0.4, 0, None),
-                DURATIONS("b", "once", 1, None, None, None, None, 0, None),
-                DURATIONS("b", "hung", 1, None, None, None, None, 1, 540_000.0),
+                DURATIONS(STRANGE, STRANGE, 4000, 12.0, 90.0, 300.0, 2500.0, 1, 86_400_000.0, 7),
+                DURATIONS("b", "billing", 10, 0.4, 0.4, 0.4, 0.4, 0, None, 0),
+                DURATIONS("b", "once", 1, None, None, None, None, 0, None, 1),
+                DURATIONS("b", "hung", 1, None, None, None, None, 1, 540_000.0, 0),
             ),
             cut=1_234,
         ),
@@ -220,6 +227,8 @@ def full() -> ReportData:
             tuple(
                 Row(
                     cluster_id=cluster,
+                    blocked_from_ms=NOON_MS - hours * HOUR_MS - HOUR_MS // 3,
+                    is_start_known=True,
                     started_ms=NOON_MS - hours * HOUR_MS,
                     ended_ms=NOON_MS - (hours - 1) * HOUR_MS,
                     is_over=hours > 5,
@@ -250,11 +259,11 @@ def test_the_page_says_what_the_data_says() -> None:
         "still open",
         "orders-0, orders-1, orders-2 and 2 more",
         "none known",
-        "4,000 0.012 0.090 0.300 2.500 1 86,400.000",
-        "hung 1 – – – – 1 540.000",  # noqa: RUF001
+        "4,000 7 0.012 0.090 0.300 2.500 1 86,400.000",
+        "hung 1 0 – – – – 1 540.000",  # noqa: RUF001
         "hung: hung 9 min 0 s",
         "once: – hung: hung",  # noqa: RUF001
-        "4 incidents, the newest 2 of them on 10 partitions: consumer group readers has waited for at most 1 h 0 min.",
+        "4 incidents, the newest 2 of them on 10 partitions: consumer group readers has waited for at most 1 h 20 min.",
         "Coverage is incomplete in 4 hours. 1 file left out.",
         "A sample: a cycle every 30 s sees only transactions that are open then",
         "orders-0 and 4 more: 1 h 0 min",
@@ -292,21 +301,24 @@ def test_the_summary_says_no_more_than_is_known() -> None:
     report = one_cluster()
     over = {**report.incidents.rows[0].asDict(), "is_over": True}
     alone = {**over, "partitions": ["orders-<1>"], "is_over": False}
+    unknown = {**over, "is_start_known": False}
     data = [
         report,
         replace(report, incidents=SectionRows([Row(**alone)])),
         replace(report, incidents=SectionRows([Row(**{**alone, "groups": ["a", "b"]})])),
         replace(report, incidents=SectionRows([Row(**over)])),
+        replace(report, incidents=SectionRows([Row(**unknown)])),
         replace(report, incidents=SectionRows([Row(**{**over, "groups": []})])),
         replace(report, incidents=SectionRows()),
         replace(report, incidents=SectionRows(), coverage_gaps=SectionRows(full().coverage_gaps.rows)),
         replace(report, incidents=SectionRows(), newest_ms={"<b>": NOON_MS - 24 * HOUR_MS, "c": NOON_MS}),
     ]
     assert [re.search('<p class="summary">(.*?)</p>', render(each))[1] for each in data] == [  # type: ignore[index]
-        "1 open incident on 5 partitions: consumer group readers has waited for at most 1 h 0 min.",
-        "1 open incident on orders-&lt;1&gt;: consumer group readers has waited for at most 1 h 0 min.",
-        "1 open incident on orders-&lt;1&gt;: 2 consumer groups have waited for at most 1 h 0 min.",
-        "1 incident on 5 partitions: consumer group readers waited for at most 1 h 0 min.",
+        "1 open incident on 5 partitions: consumer group readers has waited for at most 1 h 20 min.",
+        "1 open incident on orders-&lt;1&gt;: consumer group readers has waited for at most 1 h 20 min.",
+        "1 open incident on orders-&lt;1&gt;: 2 consumer groups have waited for at most 1 h 20 min.",
+        "1 incident on 5 partitions: consumer group readers waited for at most 1 h 20 min.",
+        "1 incident on 5 partitions: consumer group readers waited for 1 h 20 min or longer: the start is not known.",
         "1 incident on 5 partitions: no consumer group is known to have waited.",
         "No incident.",
         "No incident. Coverage is incomplete in 1 hour.",

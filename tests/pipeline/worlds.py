@@ -39,6 +39,8 @@ QUIRKS: Final = (
     "two_daemons",
     "unread",
     "verdicts",
+    "new_verdicts",
+    "seen_once",
 )
 
 
@@ -140,11 +142,16 @@ class _World:
         source = self.draw.choice(SOURCES)
         is_exact = source in SOURCES[2:]
         verdict = self.draw.choice(VERDICTS) if "verdicts" in self.quirks else VERDICTS[0]
+        if "new_verdicts" in self.quirks and self.draw.random() < 0.2:
+            verdict = "hanging_by_a_new_rule"
+        starts = (0, 30)
+        if "seen_once" in self.quirks:
+            source, is_exact, starts = SOURCES[0], False, (0, 0, 0, 30)
         is_named = self.draw.random() < (0.2 if "seldom_named" in self.quirks else 0.9)
         return {
             **part.row,
             "start_source": source,
-            "started": part.started if is_exact else at - self.draw.choice((0, 30)),
+            "started": part.started if is_exact else at - self.draw.choice(starts),
             "transactional_id": f"app-{part.row['producer_id']}" if is_named else None,
             "verdict": verdict,
             "groups": self.draw.choice(([], ["one"], ["two", "one"])) if verdict != VERDICTS[0] else [],

@@ -119,6 +119,8 @@ def test_a_marker_before_a_hang_with_an_old_timestamp_is_older_than_it(
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         (deletion,) = admin.delete_records([TopicPartition(topic, 0, deleted)]).values()
         deletion.result(10)
+    ended_ms = time.time() * 1000
+    until(lambda: time.time() * 1000, lambda now_ms: now_ms > ended_ms + CLOCK_ERROR_MS)  # the cycle is later for sure
 
     with Watch(broker.bootstrap) as watch:
         first, second = watch.cycle(), watch.cycle()
