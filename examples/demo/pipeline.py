@@ -28,7 +28,7 @@ SECONDS: Final = 60
 OUTPUT: Final = Path("build") / "demo-pipeline"
 SHOWN_EVERY: Final = 5
 """One cycle in so many: a report follows."""
-JOBS: Final = ("transactions", "incidents", "baselines", "report", "compact")
+JOBS: Final = ("transactions", "incidents", "stalls", "baselines", "report", "compact")
 """As `pipeline run` prints them when they have ended."""
 
 

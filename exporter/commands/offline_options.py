@@ -16,7 +16,17 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
 def add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "job",
-        choices=("transactions", "incidents", "outcomes", "baselines", "report", "compact", "run", "transaction-log"),
+        choices=(
+            "transactions",
+            "incidents",
+            "stalls",
+            "outcomes",
+            "baselines",
+            "report",
+            "compact",
+            "run",
+            "transaction-log",
+        ),
         help="run: all jobs but transaction-log. transaction-log: reads the transaction log; only it uses the settings",
     )
     parser.add_argument(

@@ -51,7 +51,7 @@ class Recorder(Protocol):
 
     def start(self) -> None: ...
 
-    def record(self, evaluation: Evaluation, interval_ms: int) -> None: ...
+    def record(self, evaluation: Evaluation, interval_ms: int, cluster_name: str | None = None) -> None: ...
 
     def status(self) -> HistoryStatus: ...
 
@@ -157,7 +157,8 @@ class WatchedCluster:
         self._accept(evaluation.snapshot.identity)
         # Recorded first: once it has succeeded, a missed cycle publishes it, and the exporter may be ended then.
         if shared.history is not None and self.namesake is None:
-            shared.history.record(evaluation, self.settings.scan.interval_ms)
+            name = self.name or self.settings.cluster_name
+            shared.history.record(evaluation, self.settings.scan.interval_ms, name)
         self._record.succeeded(evaluation, seconds=seconds, now_ms=now_ms, phases=self._reader.phases)
         new = self._incidents.take(evaluation)
         shared.publish(self)

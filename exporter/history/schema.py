@@ -21,6 +21,11 @@ from exporter.evaluation.field_types import ColumnType, Field, Greatest, Output
 from exporter.evaluation.fields import fields_of
 
 VERSION = "v1"
+PARTITIONS_BY_ANSWER = {
+    "unauthorized": "of those that could not be read: partitions that this principal may not read",
+    "by_offsets": "of those that were read: partitions of which only the offsets were",
+    "excluded": "partitions that the settings exclude",
+}
 TEMPORARY = "_writing-"
 """Prefix of incomplete files: readers of Parquet folders ignore names that begin with an underscore."""
 OBSERVATIONS = "observations"
@@ -98,6 +103,22 @@ CYCLE_COLUMNS = (
         "coverage is complete: all partitions were read, all needed responses came, all leaders used were confirmed",
     ),
     Column("max_timeout_ms", ColumnType.LONG, "the limit used for late, without padding"),
+    Column(
+        "cluster_name",
+        ColumnType.TEXT,
+        "its name in the settings; null without one, and in files of 0.1.0",
+        nullable=True,
+    ),
+    Column(
+        "clock_offset_ms",
+        ColumnType.LONG,
+        "how far the cluster's clock is ahead of the exporter's; null if no controller has shown it, and in files of 0.1.0",
+        nullable=True,
+    ),
+    *(
+        Column(f"partitions_{answer}", ColumnType.LONG, f"{meaning}; null in files of 0.1.0", nullable=True)
+        for answer, meaning in PARTITIONS_BY_ANSWER.items()
+    ),
 )
 
 TABLES = {OBSERVATIONS: OBSERVATION_COLUMNS, CYCLES: CYCLE_COLUMNS}

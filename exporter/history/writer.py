@@ -30,6 +30,7 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.history.schema import (
     CYCLES,
     OBSERVATIONS,
+    PARTITIONS_BY_ANSWER,
     TABLES,
     TEMPORARY,
     VERSION,
@@ -40,6 +41,7 @@ from exporter.history.schema import (
     instants_of,
 )
 from exporter.history.trusted_clock import TrustedClock
+from exporter.snapshot import ClockSource, PartitionResult
 from exporter.status import HistoryStatus
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place, atomic_write, place_of
@@ -123,9 +125,9 @@ class History:
         """Starts the writing thread."""
         self._thread.start()
 
-    def record(self, evaluation: Evaluation, interval_ms: int) -> None:
+    def record(self, evaluation: Evaluation, interval_ms: int, cluster_name: str | None = None) -> None:
         """Adds one cycle of a cluster with this interval to the next file."""
-        cycle = _cycle(evaluation, interval_ms, self._writer)
+        cycle = _cycle(evaluation, interval_ms, self._writer, cluster_name)
         with self._condition:
             self._waiting.append(cycle)
             self._waiting_rows += cycle.rows
@@ -270,10 +272,10 @@ class History:
             log.info("history is written again", extra={"subject": "history"})
 
 
-def _cycle(evaluation: Evaluation, interval_ms: int, writer: str) -> _Cycle:
+def _cycle(evaluation: Evaluation, interval_ms: int, writer: str, cluster_name: str | None) -> _Cycle:
     snapshot = evaluation.snapshot
     observations = _table(OBSERVATIONS, _observations(evaluation))
-    cycle = _table(CYCLES, _coverage(evaluation, interval_ms, writer))
+    cycle = _table(CYCLES, {**_coverage(evaluation, interval_ms, writer), "cluster_name": [cluster_name]})
     size_bytes = observations.nbytes + cycle.nbytes + CYCLE_BYTES
     return _Cycle(snapshot.cluster_id, snapshot.taken_at_ms, observations, cycle, size_bytes)
 
@@ -321,4 +323,11 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
         "coordinators_failed": [sum(coordinator.failure is not None for coordinator in snapshot.coordinators)],
         "is_complete": [bool(snapshot.is_complete)],
         "max_timeout_ms": [evaluation.max_timeout_ms],
+        "clock_offset_ms": [snapshot.clock_offset_ms if snapshot.clock_source is ClockSource.CONTROLLER else None],
+        **{
+            f"partitions_{answer}": [
+                int(np.count_nonzero(snapshot.partitions.answer == PartitionResult[answer.upper()]))
+            ]
+            for answer in PARTITIONS_BY_ANSWER
+        },
     }

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from itertools import groupby, islice
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
@@ -24,8 +23,10 @@ from exporter.pipeline.thresholds import RARE_SAMPLES, RARE_WINDOW_MS, TAIL, WIN
 from exporter.pipeline.transactions import CLOSED
 
 GRID: Final = 0.02
-IDS_MAX: Final = 5_000
-"""Ids with the most samples of each cluster, so that the file stays small. Other ids have their group and topics."""
+ENTRIES_MAX: Final = 5_000
+"""Ids with the most samples of each cluster, and as many groups and topics. Other ids have their group and topics."""
+FILE_BYTES: Final = 32_000_000
+"""The daemon refuses files above `baseline.BYTES_MAX`, and takes several times their size in memory."""
 KINDS: Final = {"transactional_id": "transactional_ids", "group": "groups", "topic": "topics"}
 """Kind of a threshold -> its list in the file."""
 _PERCENTILES: Final = (0.5, 0.95, 0.99)
@@ -111,6 +112,7 @@ def statistics_of(subjects: DataFrame) -> list[Row]:
     is_unknown = f.col("is_by_duration") & f.col("grid").isNull()
     of_subject = Window.partitionBy(*_SUBJECT)
     longer = of_subject.orderBy(f.desc_nulls_last("grid")).rowsBetween(Window.unboundedPreceding, -1)
+    by_samples = Window.partitionBy("cluster_id", "kind").orderBy(f.desc("samples"), "name")
     return (
         subjects.withColumn("recent", f.sum(f.when(f.col("is_recent"), counted)).over(of_subject))
         .where(f.col("is_recent") | (f.coalesce("recent", f.lit(0)) < RARE_SAMPLES))
@@ -127,6 +129,8 @@ def statistics_of(subjects: DataFrame) -> list[Row]:
                 "longest"
             ),
         )
+        .withColumn("rank", f.row_number().over(by_samples))
+        .where(f.col("rank") <= ENTRIES_MAX)
         .collect()
     )
 
@@ -142,19 +146,36 @@ def baselines_document(
     """The JSON file, from `TRANSACTIONS` and the newest cycle of each cluster."""
     usual = usual_of_transactions(transactions, newest_ms)
     rows = statistics_of(by_subject(samples_of_usual(usual, group_of_each_id(spark, usual, groups))))
-    thresholds: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS.values()}
-    ranked = sorted(rows, key=lambda row: (row["cluster_id"], row["kind"], -row["samples"], row["name"]))
-    for (_, kind), most_first in groupby(ranked, key=lambda row: (row["cluster_id"], row["kind"])):
-        thresholds[KINDS[kind]] += map(_entry, islice(most_first, IDS_MAX))
-    document = {
+    return document_of(rows, made_at_ms=made_at_ms)
+
+
+def document_of(rows: Collection[Any], *, made_at_ms: int) -> str:
+    """The JSON file of statistics, which have a rank within their cluster and kind."""
+    head = {
         "format": FORMAT,
         "version": VERSION,
-        "cluster_ids": sorted({row["cluster_id"] for row in ranked}),
+        "cluster_ids": sorted({row["cluster_id"] for row in rows}),
         "made_at_ms": made_at_ms,
         "window_ms": WINDOW_MS,
-        "thresholds": thresholds,
     }
-    return json.dumps(document, indent=1)
+    return f"{json.dumps(head, indent=1)[:-2]},\n {_thresholds(rows)}\n}}"
+
+
+def _thresholds(rows: Iterable[Any]) -> str:
+    """Returns the lists of the file, an entry a line, within `FILE_BYTES`: the first ones of every cluster come first."""
+    lines: dict[str, list[tuple[str, int, str]]] = {kind: [] for kind in KINDS}
+    left = FILE_BYTES
+    for row in sorted(rows, key=lambda row: (row["rank"], row["cluster_id"], row["kind"])):
+        line = json.dumps(_entry(row))
+        left -= len(line) + 3
+        if left < 0:
+            break
+        lines[row["kind"]].append((row["cluster_id"], row["rank"], line))
+    lists = (
+        f'"{KINDS[kind]}": [{",".join(f"{chr(10)}   {line}" for *_, line in sorted(found))}]'
+        for kind, found in lines.items()
+    )
+    return '"thresholds": {\n  ' + ",\n  ".join(lists) + "\n }"
 
 
 def _entry(row: Any) -> dict[str, Any]:

@@ -37,9 +37,10 @@ DAY_LENGTH: Final = len("2026-11-01")
 def compact_history(spark: SparkSession, history: Place, tables: Tables, *, now_ms: int) -> int:
     """Returns the number of removed small files."""
     current = tables.current()
+    taken = current.state.taken & tables.counted().taken
     unique = secrets.token_hex(8)
     joined: dict[str, list[HistoryFile]] = {}
-    for day in _settled_days(plausible(history_files(history), now_ms), current.state.taken):
+    for day in _settled_days(plausible(history_files(history), now_ms), taken):
         parts = {table: [file for file in day if file.table == table] for table in (OBSERVATIONS, CYCLES)}
         if max(map(len, parts.values())) < 2 or min(map(len, parts.values())) < 1:  # noqa: PLR2004 - nothing to join
             continue
@@ -70,10 +71,14 @@ def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Itera
     days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
     for file in files:
         is_settled = file.day < day_of(newest_ms[file.cluster_id] - SETTLED_MS)
-        is_whole = f"-{WRITER}" in file.path.name or file.observations_key in cycles
+        is_whole = is_joined(file) or file.observations_key in cycles
         if is_settled and file.key in taken and is_whole:
             days[file.cluster_id, file.day].append(file)
     return days.values()
+
+
+def is_joined(file: HistoryFile) -> bool:
+    return f"-{WRITER}" in file.path.name
 
 
 def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) -> int:
@@ -96,10 +101,22 @@ def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) ->
 
 
 def compact_log(spark: SparkSession, table: Table, *, retention_ms: int) -> int:
-    """Removes records beyond the retention, and joins small files by Delta's OPTIMIZE; returns how many."""
+    """Removes records beyond the retention, and joins small files; returns how many."""
     if not table.exists:
         return 0
     delete(spark, table, "written_at", logs_read_to_ms(table), retention_ms)
+    return _optimize(spark, table)
+
+
+def compact_hours(spark: SparkSession, tables: Tables, *, retention_ms: int) -> None:
+    """Removes hours beyond the retention, and joins the small files of each date."""
+    for table in (tables.coverage, tables.stalls):
+        if table.exists:
+            delete(spark, table, "hour", tables.current().state.newest_ms, retention_ms)
+            _optimize(spark, table)
+
+
+def _optimize(spark: SparkSession, table: Table) -> int:
     (done,) = spark.sql(f"OPTIMIZE {table.sql_name}").collect()
     return int(done["metrics"]["numFilesRemoved"])
 

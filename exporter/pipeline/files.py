@@ -111,14 +111,14 @@ def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[tuple[History
     """The oldest of `files` with at most `rows_max` observations, but at least one file, and their cycles; and how many."""
     in_order = sorted(files, key=lambda file: (file.first_ms, file.observations_key, file.table == CYCLES))
     observations = [file for file in in_order if file.table == OBSERVATIONS]
-    rows = [_rows(file.path) for file in observations]
+    rows = [rows_in(file.path) for file in observations]
     chosen = max(bisect_right(tuple(accumulate(rows)), rows_max), 1)
     refused = {file.key for file in observations[chosen:]}
     return tuple(file for file in in_order if file.observations_key not in refused), sum(rows[:chosen])
 
 
-def _rows(path: Place) -> int:
-    """Zero for a missing file."""
+def rows_in(path: Place) -> int:
+    """Returns the number of rows by the footer; zero for a missing file."""
     with suppress(FileNotFoundError):
         return int(pq.read_metadata(parquet_source(path)).num_rows)
     return 0

@@ -43,6 +43,9 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
             "*",
             f.date_format("started_at", "yyyyMMdd'T'HHmmssSSS'Z'").alias("incident"),
             f.when(f.col("is_over"), f.col("last_closed_at")).alias("ended_at"),
+            f.when(f.col("is_over"), f.unix_millis("last_closed_at") - f.unix_millis("blocked_from")).alias(
+                "duration_ms"
+            ),
             f.coalesce(f.get(texts(SUSPECTS), "worst_rank"), "unknown_verdict").alias("worst_verdict"),
             (f.unix_millis("hanging_at") - f.unix_millis("started_at")).alias("proof_delay_ms"),
         ),

@@ -15,18 +15,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter import __version__
-from exporter.history.schema import CYCLES
 from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.compact import compact_history, compact_log, compact_tables
+from exporter.pipeline.compact import compact_history, compact_hours, compact_log, compact_tables
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.files import history_files, left_out
-from exporter.pipeline.history import read_history
+from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
 from exporter.pipeline.outcomes import join_outcomes
-from exporter.pipeline.report import collect
+from exporter.pipeline.report import collect, with_sure_durations
 from exporter.pipeline.report_page import render
+from exporter.pipeline.report_weeks import weeks_as_csv
 from exporter.pipeline.spark_output import failure_of
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.pipeline.thresholds import RARE_WINDOW_MS, WINDOW_MS
@@ -88,6 +88,12 @@ class Jobs:
             table.commit(found, before, note=note, replaced="true")
         self.say(f"incidents: {note['incidents']}")
 
+    def stalls(self) -> None:
+        """Counts by hour what was watched, and for how long offsets stood still."""
+        hours = update_hours(self.open_spark, self.history, self.tables, batch_rows=self.batch_rows)
+        if hours:
+            self.say(f"stalls: {hours} hours counted")
+
     def outcomes(self) -> None:
         """Joins transactions with their outcomes, if the transaction log is read."""
         buckets = join_outcomes(self.open_spark, self.tables, rows_max=self.batch_rows)
@@ -98,9 +104,8 @@ class Jobs:
         """Makes baselines from the last weeks, without suspects."""
         spark, newest_ms, made_at_ms = self.open_spark(), self.tables.current().state.newest_ms, self.now_ms()
         usual = self._transactions(spark, newest_ms, RARE_WINDOW_MS).where("NOT was_suspect")
-        document = baselines_document(
-            spark, without_places(usual), self.groups, newest_ms=newest_ms, made_at_ms=made_at_ms
-        )
+        sure = with_sure_durations(without_places(usual), self.tables.coverage.read(spark))
+        document = baselines_document(spark, sure, self.groups, newest_ms=newest_ms, made_at_ms=made_at_ms)
         write_whole(self.tables.baselines, document)
         self.say(f"baselines: {self.tables.baselines}")
 
@@ -117,23 +122,19 @@ class Jobs:
     def report(self) -> None:
         """Makes the report of the last four weeks."""
         spark, newest_ms, made_at_ms = self.open_spark(), self.tables.current().state.newest_ms, self.now_ms()
-        left = self.left_out()
-        cycles = [
-            file
-            for file in history_files(self.history)
-            if file.table == CYCLES
-            and file.last_ms >= newest_ms.get(file.cluster_id, 0) - WINDOW_MS
-            and file.key not in dict(left)
-        ]
         data = collect(
             without_places(self._transactions(spark, newest_ms, WINDOW_MS)),
             self.tables.incidents.read(spark),
-            read_history(spark, self.history, CYCLES, cycles),
+            self.tables.coverage.read(spark),
+            self.tables.stalls.read(spark),
+            newest_ms=newest_ms,
             has_outcomes=bool(logs_read_to_ms(self.tables.transaction_log)),
             made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
-            left_out=left,
+            left_out=self.left_out(),
         )
+        write_whole(self.tables.weeks, weeks_as_csv(data.weeks))
         write_whole(self.tables.report, render(data))
+        spark.catalog.clearCache()
         self.say(f"report: {self.tables.report}")
 
     def compact(self) -> None:
@@ -141,17 +142,21 @@ class Jobs:
         spark = self.open_spark()
         files = compact_history(spark, self.history, self.tables, now_ms=self.now_ms())
         hours = compact_tables(spark, self.tables, retention_ms=self.retention_ms)
+        compact_hours(spark, self.tables, retention_ms=self.retention_ms)
         small = compact_log(spark, self.tables.transaction_log, retention_ms=self.retention_ms)
         self.tables.clean(spark)
         self.say(f"compact: {files} files of the history, {hours} hours of the tables, {small} files of the log")
 
     def run(self) -> None:
-        """Runs all jobs; baselines, the report and compaction only when the baselines are a day old."""
+        """Runs all jobs; baselines and compaction once a day, and the report then and when an incident has changed."""
         failures: list[Exception] = []
-        self._try((self.transactions, self.incidents, self.outcomes), failures)
+        before = self.tables.incidents.snapshot().number
+        self._try((self.transactions, self.incidents, self.stalls, self.outcomes), failures)
         age_ms = self.now_ms() - self._baselines_made_at_ms()
         if not 0 <= age_ms < BASELINES_EVERY_MS:  # those of the future were made by a clock that was wrong
             self._try((self.baselines, self.report, self.compact), failures)
+        elif self.tables.incidents.snapshot().number != before:
+            self._try((self.report,), failures)
         for failure in failures[1:]:
             self.say(f"then failed: {failure_of(failure)}")
         if failures:

@@ -106,7 +106,9 @@ def _seen(observations: DataFrame) -> DataFrame:
     return observations.select(
         *KEY,
         *("producer_epoch", "started_at", "groups"),
-        *schemas.GREATEST_OF_PARTITION,
+        *(name for name in schemas.GREATEST_OF_PARTITION if name != "duration_ms"),
+        # The first cycle that saw it is all that is known of its start: its duration is unknown, and not zero.
+        f.when((_start_rank() > 0) | (f.col("duration_ms") > 0), f.col("duration_ms")).alias("duration_ms"),
         f.col("taken_at").alias("first_seen"),
         f.col("taken_at").alias("last_seen"),
         exact_start().alias("exact_started_at"),
@@ -152,10 +154,8 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         *(
             column
             for column in merged.columns
-            if column not in {*_COLUMN_OF_VERDICT.values(), "closed_at", "lost_after", "duration_ms"}
+            if column not in {*_COLUMN_OF_VERDICT.values(), "closed_at", "lost_after"}
         ),
-        # One cycle alone has seen it, and that cycle is all that is known of its start: so is its duration.
-        f.expr("CASE WHEN start_rank > 0 OR duration_ms > 0 THEN duration_ms END AS duration_ms"),
         _verdicts().alias("verdicts"),
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),

@@ -1,4 +1,4 @@
-"""Collects the data of the report: durations, outcomes, incidents and coverage gaps, in a few dozen rows."""
+"""Collects the data of the report: who waited, incidents, durations, outcomes and coverage gaps, in a few dozen rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from pyspark.sql import functions as f
 
 from exporter.incidents.incident import HANGING
 from exporter.pipeline import schemas
+from exporter.pipeline.coverage import HOUR_MS
+from exporter.pipeline.delta import to_ms
 from exporter.pipeline.suspects import texts
+from exporter.pipeline.thresholds import DAY_MS, WINDOW_MS
 
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
 COVERAGE_GAPS_MAX: Final = 100
-HOUR_MS: Final = 3_600_000
+WEEK_MS: Final = 7 * DAY_MS
 NO_ID: Final = "(unknown transactional id)"
 
 
@@ -35,11 +38,15 @@ class ReportData:
 
     made_at_ms: int
     first_ms: int | None
-    """Time of the first cycle; None if nothing was recorded."""
+    """Begin of the first hour with a cycle; None if nothing was recorded."""
     newest_ms: Mapping[str, int]
     """Newest cycle by cluster."""
     interval_ms: int | None
     """The longest interval of the recorded cycles."""
+    weeks: Sequence[Row] = ()
+    """Every application that held back a group in the last two weeks: most time of groups in this week first."""
+    days: Sequence[DayOfReport] = ()
+    """The last four weeks, oldest first."""
     durations: SectionRows
     """Applications with most hangs, then with most transactions."""
     outcomes: SectionRows | None
@@ -48,44 +55,130 @@ class ReportData:
     """The newest."""
     coverage_gaps: SectionRows
     """The newest."""
+    clocks: Sequence[Row] = ()
+    """(cluster_id, clock_difference_ms) of clusters whose exporters have clocks that contradict each other."""
     left_out: Sequence[tuple[str, str]] = ()
     """(file of the history, why it is not in the tables)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayOfReport:
+    """Time that groups waited on one UTC day, added up, in ms."""
+
+    day_ms: int
+    hung_ms: int = 0
+    """Behind hangs."""
+    other_ms: int = 0
+    hours_watched: int = 0
 
 
 def collect(
     transactions: DataFrame,
     incidents: DataFrame,
-    cycles: DataFrame,
+    coverage: DataFrame,
+    stalls: DataFrame,
     *,
+    newest_ms: Mapping[str, int],
     has_outcomes: bool = False,
     made_at: datetime,
     left_out: Sequence[tuple[str, str]] = (),
 ) -> ReportData:
-    """`TRANSACTIONS`, `INCIDENTS` and `CYCLES` -> the content of the page. `has_outcomes`: the transaction log was read."""
-    covered = schemas.with_schema(cycles, schemas.CYCLES)
-    spans = (
-        covered.groupBy("cluster_id")
-        .agg(
-            f.unix_millis(f.min("taken_at")).alias("first_ms"),
-            f.unix_millis(f.max("taken_at")).alias("last_ms"),
-            f.max("interval_ms").alias("interval_ms"),
-        )
-        .orderBy("cluster_id")
-        .collect()
+    """`TRANSACTIONS`, `INCIDENTS`, `COVERAGE` and `STALLS` -> the content of the page.
+
+    `newest_ms` is the newest cycle by cluster. `has_outcomes`: the transaction log was read.
+    """
+    covered = _of_four_weeks(schemas.with_schema(coverage, schemas.COVERAGE), newest_ms).persist()
+    stood = _of_four_weeks(
+        schemas.with_schema(stalls, schemas.STALLS).where(f.col("waiting_group").isNotNull()), newest_ms
     )
-    newest_ms = {span.cluster_id: span.last_ms for span in spans}
     known = schemas.with_schema(transactions, schemas.TRANSACTIONS)
     made_at_ms = int(made_at.timestamp() * 1000)
+    (span,) = covered.agg(f.min("hour").alias("first"), f.max("interval_ms").alias("interval_ms")).collect()
+    clocks = covered.where(f.col("clock_difference_ms").isNotNull()).groupBy("cluster_id")
     return ReportData(
         made_at_ms=made_at_ms,
-        first_ms=min((span.first_ms for span in spans), default=None),
-        newest_ms=newest_ms,
-        interval_ms=max((span.interval_ms for span in spans), default=None),
-        durations=_durations(known),
+        first_ms=min(newest_ms.values(), default=None) if span.first is None else to_ms(span.first),
+        newest_ms=dict(sorted(newest_ms.items())),
+        interval_ms=span.interval_ms,
+        weeks=_weeks(stood),
+        days=_days(stood, covered, max(newest_ms.values(), default=0)),
+        durations=_durations(with_sure_durations(known, coverage)),
         outcomes=_outcomes(known) if has_outcomes else None,
         incidents=_incidents(schemas.with_schema(incidents, schemas.INCIDENTS), newest_ms, made_at_ms),
         coverage_gaps=_coverage_gaps(covered),
+        clocks=clocks.agg(f.max("clock_difference_ms").alias("clock_difference_ms")).orderBy("cluster_id").collect(),
         left_out=left_out,
+    )
+
+
+def _of_four_weeks(rows: DataFrame, newest_ms: Mapping[str, int]) -> DataFrame:
+    """Rows of the last four weeks of each cluster, with `age_ms` from the begin of their hour to the newest cycle."""
+    newest = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))
+    aged = rows.withColumn("age_ms", newest[f.col("cluster_id")] - f.unix_millis("hour"))
+    return aged.where(f.col("age_ms") < WINDOW_MS)
+
+
+def _weeks(stood: DataFrame) -> Sequence[Row]:
+    """Rows of each application: the time of all its groups in this week and the last, and of the group that waited most."""
+    application = f.coalesce("transactional_id", "topic").alias("application")
+    this, last = f.col("age_ms") < WEEK_MS, (f.col("age_ms") >= WEEK_MS) & (f.col("age_ms") < 2 * WEEK_MS)
+    by_group = (
+        stood.where(this | last)
+        .groupBy("cluster_id", application, "waiting_group")
+        .agg(
+            f.sum(f.when(this, f.col("stalled_ms")).otherwise(0)).alias("this_ms"),
+            f.sum(f.when(last, f.col("stalled_ms")).otherwise(0)).alias("last_ms"),
+            f.max("records_max").alias("records_max"),
+        )
+    )
+    return (
+        by_group.groupBy("cluster_id", "application")
+        .agg(
+            f.sum("this_ms").alias("this_ms"),
+            f.sum("last_ms").alias("last_ms"),
+            f.max("this_ms").alias("group_ms"),
+            f.max_by("waiting_group", "this_ms").alias("group"),
+            f.max("records_max").alias("records_max"),
+        )
+        .orderBy(f.desc("this_ms"), f.desc("last_ms"), "cluster_id", "application")
+        .collect()
+    )
+
+
+def _days(stood: DataFrame, covered: DataFrame, newest_ms: int) -> Sequence[DayOfReport]:
+    is_hung = f.col("verdict").isin(*HANGING)
+    waited = stood.groupBy(f.unix_millis(f.date_trunc("day", "hour")).alias("day_ms")).agg(
+        f.sum(f.when(is_hung, f.col("stalled_ms")).otherwise(0)).alias("hung_ms"),
+        f.sum(f.when(is_hung, 0).otherwise(f.col("stalled_ms"))).alias("other_ms"),
+    )
+    watched = covered.groupBy(f.unix_millis(f.date_trunc("day", "hour")).alias("day_ms")).agg(
+        f.count_distinct("hour").alias("hours_watched")
+    )
+    rows = {row.day_ms: row for row in watched.join(waited, on="day_ms", how="full").collect()}
+    last_ms = newest_ms - newest_ms % DAY_MS
+    return tuple(
+        DayOfReport(day_ms, row.hung_ms or 0, row.other_ms or 0, row.hours_watched or 0)
+        if (row := rows.get(day_ms)) is not None
+        else DayOfReport(day_ms)
+        for day_ms in range(last_ms - WINDOW_MS + DAY_MS, last_ms + 1, DAY_MS)
+        if rows
+    )
+
+
+def with_sure_durations(transactions: DataFrame, coverage: DataFrame) -> DataFrame:
+    """Transactions whose duration is null where exporters of the cluster had clocks that contradict each other."""
+    contradicted = (
+        coverage.where(f.col("clock_difference_ms").isNotNull())
+        .groupBy("cluster_id")
+        .agg(f.min("hour").alias("from_hour"), f.max("hour").alias("to_hour"))
+    )
+    until = f.col("to_hour") + f.expr("INTERVAL 1 HOUR")
+    is_unsure = (f.col("first_seen") < until) & (f.col("last_seen") >= f.col("from_hour"))
+    duration_ms = f.when(~f.coalesce(is_unsure, f.lit(False)), f.col("duration_ms"))
+    return (
+        transactions.join(f.broadcast(contradicted), on="cluster_id", how="left")
+        .withColumn("duration_ms", duration_ms)
+        .select(*transactions.columns)
     )
 
 
@@ -147,14 +240,13 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
     return _first(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
 
 
-def _coverage_gaps(cycles: DataFrame) -> SectionRows:
+def _coverage_gaps(covered: DataFrame) -> SectionRows:
     """Hours with an incomplete cycle, or with too few cycles for their interval or none; the first and last are partial."""
-    hour = f.unix_millis(f.date_trunc("hour", "taken_at")).alias("hour_ms")
-    hours = cycles.groupBy("cluster_id", hour).agg(
-        f.count_distinct("taken_at").alias("cycles"),
+    hours = covered.groupBy("cluster_id", f.unix_millis("hour").alias("hour_ms")).agg(
+        f.sum("cycles").alias("cycles"),
         (f.lit(HOUR_MS) / f.max("interval_ms")).cast("long").alias("cycles_expected"),
-        f.count_distinct(f.when(~f.col("is_complete"), f.col("taken_at"))).alias("incomplete"),
-        f.max("partitions_unread").alias("unread_partitions_max"),
+        f.sum("cycles_incomplete").alias("incomplete"),
+        f.max("partitions_unread_max").alias("unread_partitions_max"),
     )
     first, last = f.min("hour_ms").alias("first"), f.max("hour_ms").alias("last")
     span = hours.groupBy("cluster_id").agg(first, last, f.min("cycles_expected").alias("usual"))

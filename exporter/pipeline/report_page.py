@@ -14,6 +14,7 @@ from pyspark.sql import Row
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.incidents.incident import HANGING
 from exporter.pipeline.report import ReportData, SectionRows
+from exporter.pipeline.report_weeks import ROWS_MAX, budget_used, days_as_bars, sentence_of_weeks
 
 TIMELINE_MAX: Final = 20
 """Incidents that have a bar."""
@@ -42,6 +43,9 @@ ol.plot li{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,2fr);gap:0 
 ol.plot li>span:first-child{overflow-wrap:anywhere}
 .track{position:relative;height:1.1rem;background:var(--panel);border-radius:.2rem;margin:.15rem 0}
 .track i{position:absolute;top:0;height:100%;min-width:3px;border-radius:.2rem}
+svg.days{width:100%;height:7.5rem}p.ends{margin:0}
+svg .bad{fill:var(--bad)}svg .warning{fill:var(--warning)}svg .base{fill:var(--line)}
+svg .unwatched{fill:none;stroke:var(--quiet);stroke-dasharray:3 3}
 .bad{background:var(--bad)}.warning{background:var(--warning)}.usual{background:var(--usual)}
 .ends{display:flex;justify-content:space-between;color:var(--quiet);font-size:.85rem;gap:1rem}
 @media (max-width:45rem){
@@ -63,6 +67,11 @@ def render(data: ReportData) -> str:
         "<h1>Kafka transactions: the report</h1>",
         f'<p class="summary">{_summary(data)}</p>',
         f"<p>{_span(data)}</p>",
+        "<h2>Who waited: this week against the last</h2>",
+        f"<p>{sentence_of_weeks(data.weeks)}</p>" if data.first_ms is not None else "",
+        days_as_bars(data.days),
+        _table(_with_cluster(_WEEKS, several), data.weeks[:ROWS_MAX]),
+        _cut(max(len(data.weeks) - ROWS_MAX, 0), "applications, all of them in report.csv"),
         "<h2>Incidents</h2>",
         _timeline(data.incidents.rows),
         _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, several),
@@ -74,7 +83,8 @@ def render(data: ReportData) -> str:
         _cut(data.durations.cut, "applications with fewer hangs and fewer transactions"),
         "<h2>Outcomes by application</h2>",
         _outcomes(data.outcomes, several),
-        "<h2>Coverage gaps</h2>",
+        "<h2>What was not watched</h2>",
+        _clocks(data.clocks),
         _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS, several),
         _cut(data.coverage_gaps.cut, "older hours"),
         _table(_LEFT_OUT, data.left_out) or '<p class="nothing">No file of the history is left out.</p>',
@@ -149,8 +159,19 @@ def _span(data: ReportData) -> str:
 
 def _section(shown: SectionRows, nothing: str, columns: Columns, several: bool) -> str:  # noqa: FBT001
     """A table; the cluster is named in each row only where there are `several`."""
-    named: Columns = {"cluster": lambda row: escape(row.cluster_id), **columns} if several else columns
-    return _table(named, shown.rows) or f'<p class="nothing">{nothing}</p>'
+    return _table(_with_cluster(columns, several), shown.rows) or f'<p class="nothing">{nothing}</p>'
+
+
+def _with_cluster(columns: Columns, several: bool) -> Columns:  # noqa: FBT001
+    return {"cluster": lambda row: escape(row.cluster_id), **columns} if several else columns
+
+
+def _clocks(clocks: Sequence[Row]) -> str:
+    return "".join(
+        f"<p>Two exporters of cluster {escape(row.cluster_id)} have clocks that differ by "
+        f"{humanize_duration(row.clock_difference_ms)}: correct them. Durations of that time count as unknown.</p>"
+        for row in clocks
+    )
 
 
 def _table(columns: Columns, rows: Iterable[Any]) -> str:
@@ -268,11 +289,21 @@ _INCIDENTS: Final[Columns] = {
     "open from": lambda row: _word(_minute(row.blocked_from_ms)),
     "suspect from": lambda row: _word(_minute(row.started_ms)),
     "to": lambda row: _word(_minute(row.ended_ms) if row.is_over else "still open"),
+    "#noticed after": lambda row: humanize_duration(row.detection_delay_ms),
+    "#proved after": lambda row: _DASH if row.proof_delay_ms is None else humanize_duration(row.proof_delay_ms),
     "worst verdict": lambda row: _word(row.worst_verdict),
     "transactional ids": lambda row: _some(row.transactional_ids) or "unknown",
     "partitions": lambda row: _some(row.partitions),
     "blocked groups": lambda row: _some(row.groups) or "none known",
     "#offsets held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
+}
+_WEEKS: Final[Columns] = {
+    "application": lambda row: escape(row.application),
+    "#groups waited, this week": lambda row: humanize_duration(row.this_ms),
+    "#last week": lambda row: humanize_duration(row.last_ms),
+    "group that waited most this week": lambda row: escape(row.group) if row.group_ms else _DASH,
+    "#of its budget": lambda row: f"{100 * budget_used(row.group_ms):,.0f} %",
+    "#most offsets behind": lambda row: f"{row.records_max:,}",
 }
 _DURATIONS: Final[Columns] = {
     "application": lambda row: escape(row.application),

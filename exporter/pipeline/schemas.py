@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
 from exporter.evaluation.field_types import ColumnType, Greatest
-from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, Column
+from exporter.history.schema import CYCLE_COLUMNS, OBSERVATION_COLUMNS, PARTITIONS_BY_ANSWER, Column
 
 _TEXT, _INTEGER, _LONG = t.StringType(), t.IntegerType(), t.LongType()
-_FLAG, _INSTANT = t.BooleanType(), t.TimestampType()
+_FLAG, _INSTANT, _DATE = t.BooleanType(), t.TimestampType(), t.DateType()
 _TEXTS: Final = t.ArrayType(_TEXT)
 _TYPES: Final = {
     ColumnType.TEXT: _TEXT,
@@ -106,6 +106,7 @@ INCIDENTS: Final = _columns(
     is_start_known=_FLAG,
     started_at=_INSTANT,
     ended_at=_INSTANT,
+    duration_ms=_LONG,
     is_over=_FLAG,
     worst_verdict=_TEXT,
     transactions=_LONG,
@@ -117,6 +118,44 @@ INCIDENTS: Final = _columns(
     proof_delay_ms=_LONG,
 )
 """Suspects of one cluster that began within minutes of each other."""
+
+COVERAGE: Final = _columns(
+    cluster_id=_TEXT,
+    cluster_name=_TEXT,
+    date=_DATE,
+    hour=_INSTANT,
+    writer=_TEXT,
+    exporter_version=_TEXT,
+    cycles=_LONG,
+    interval_ms=_LONG,
+    cycles_incomplete=_LONG,
+    partitions_asked=_LONG,
+    partitions_read_min=_LONG,
+    partitions_unread_max=_LONG,
+    **{f"partitions_{answer}_max": _LONG for answer in PARTITIONS_BY_ANSWER},
+    brokers_failed_max=_LONG,
+    coordinators_failed_max=_LONG,
+    clock_offset_ms=_LONG,
+    clock_difference_ms=_LONG,
+)
+"""One row for each hour in which an exporter has recorded a cycle."""
+
+STALLS: Final = _columns(
+    cluster_id=_TEXT,
+    date=_DATE,
+    hour=_INSTANT,
+    topic=_TEXT,
+    partition=_INTEGER,
+    transactional_id=_TEXT,
+    verdict=_TEXT,
+    waiting_group=_TEXT,
+    stalled_ms=_LONG,
+    records_max=_LONG,
+    transactions=_LONG,
+    producer_id=_LONG,
+    start_offset=_LONG,
+)
+"""One row for each hour, partition, application and verdict, and one more for each group that waited."""
 
 RECORDS: Final = _columns(
     cluster_id=_TEXT,

@@ -26,6 +26,8 @@ from exporter.storage import places
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place, remove_folder
 
+STATE: Final = "state"
+"""Key in the note of a commit: the name of the state whose files the table has."""
 KEPT_S: Final = 86_400
 """An older state stays that long. After a RESTORE of an older version the whole history is taken again."""
 _MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
@@ -54,6 +56,14 @@ class TablesState:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedFiles:
+    """Files of the history whose hours are in `coverage` and `stalls`, with the name of their state."""
+
+    name: str | None
+    taken: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Current:
     """The transactions as a run finds them, and their state."""
 
@@ -66,6 +76,7 @@ class Tables:
         self.root = directory / VERSION
         self.baselines = self.root / "baselines.json"
         self.report = self.root / "report.html"
+        self.weeks = self.root / "report.csv"
         self.states = self.root / "state"
         self.transactions = Table(
             self.root / "transactions",
@@ -81,11 +92,23 @@ class Tables:
             "Records of __transaction_state",
             ("cluster_id",),
         )
+        self.coverage = Table(
+            self.root / "coverage",
+            described(schemas.COVERAGE, column_comments.COVERAGE),
+            "What each exporter has watched in an hour",
+            ("date",),
+        )
+        self.stalls = Table(
+            self.root / "stalls",
+            described(schemas.STALLS, column_comments.STALLS),
+            "For how long a last stable offset stood still in an hour",
+            ("date",),
+        )
         self._damaged = self.root / "left_out.json"
 
     @property
     def every(self) -> tuple[Table, ...]:
-        return self.transactions, self.incidents, self.transaction_log
+        return self.transactions, self.incidents, self.coverage, self.stalls, self.transaction_log
 
     def current(self) -> Current:
         """Raises TableError if the tables cannot be used."""
@@ -100,7 +123,7 @@ class Tables:
     def _path_of_state(self, snapshot: TableVersion) -> Place | None:
         """None before the first run, and if the state is missing: then the history is taken again, which changes no row."""
         if snapshot.note is not None:
-            name = snapshot.note.get("state")
+            name = snapshot.note.get(STATE)
             path = None if name is None else self.states / str(name)
             return path if path is not None and path.exists() else None
         # The commit of an older version of this program, or a commit whose note Delta has removed from the log.
@@ -126,8 +149,18 @@ class Tables:
         name = f"{current.snapshot.run + 1}-{secrets.token_hex(8)}.json"
         self.states.mkdir(parents=True, exist_ok=True)
         write_whole(self.states / name, json.dumps(document))
-        note = {"version": __version__, "state": name, **read}
+        note = {"version": __version__, STATE: name, **read}
         self.transactions.commit(rows, current.snapshot, note=note, replaced=replaced)
+
+    def name_of_state(self, snapshot: TableVersion) -> str | None:
+        path = self._path_of_state(snapshot)
+        return None if path is None else path.name
+
+    def counted(self) -> CountedFiles:
+        """Returns what is counted by hour: nothing before the first run, and if its state is missing."""
+        name = (self.coverage.snapshot().note or {}).get(STATE)
+        path = None if name is None else self.states / str(name)
+        return CountedFiles(name, _state(path).taken if path is not None and path.exists() else frozenset())
 
     def new_identities(self) -> Place:
         """A new place for producers and partitions."""
@@ -157,9 +190,13 @@ class Tables:
         for table in self.every:
             if table.exists:
                 table.vacuum(spark)
-        path = self._path_of_state(current.snapshot)
+        path, counted = self._path_of_state(current.snapshot), self.counted().name
         for state in self.states.glob("*.json"):
-            if path is not None and state.name != path.name and state.stat().st_mtime < time.time() - kept_s:
+            if (
+                path is not None
+                and state.name not in {path.name, counted}
+                and state.stat().st_mtime < time.time() - kept_s
+            ):
                 state.unlink()
         # A run that needs older ones, after a RESTORE, makes them again.
         written_s = {each.parent.parent: each.stat().st_mtime for each in self.states.glob("identities-*/producers/*")}

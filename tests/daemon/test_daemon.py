@@ -145,7 +145,7 @@ class SlowHistory:
         self.daemon: Daemon | None = None
         self.published_meanwhile: list[str] = []
 
-    def record(self, _evaluation: Evaluation, _interval_ms: int) -> None:
+    def record(self, _evaluation: Evaluation, _interval_ms: int, _cluster_name: str | None = None) -> None:
         assert self.daemon is not None
         self.daemon.jobs[None].missed()
         self.published_meanwhile.append(get(self.daemon, "/metrics")[1])

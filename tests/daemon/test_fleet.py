@@ -105,9 +105,11 @@ class Kept:
 
     def __init__(self) -> None:
         self.partitions: list[int] = []
+        self.names: list[str | None] = []
 
-    def record(self, evaluation: Evaluation, _interval_ms: int) -> None:
+    def record(self, evaluation: Evaluation, _interval_ms: int, cluster_name: str | None = None) -> None:
         self.partitions.append(len(evaluation.snapshot.partitions))
+        self.names.append(cluster_name)
 
     def start(self) -> None: ...
 
@@ -148,6 +150,7 @@ def test_of_two_clusters_with_one_id_the_first_is_recorded(
         cycle(daemon)
 
     assert history.partitions == ([1, 1] if is_another else [1, 2, 1, 2])
+    assert set(history.names) == ({"one"} if is_another else {"one", "other"})
     published = get(daemon, "/metrics")[1]
     assert f"kafka_transaction_exporter_history_writing {0 if is_another else 1}\n" in published
     unusual = re.findall(r'unusually_long_transactions\{cluster="(\w+)",.*\} 1\n', published)

@@ -26,7 +26,7 @@ from exporter.evaluation.verdicts import Policy
 from exporter.history import writer as module
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
 from exporter.history.writer import History, arrow_schema
-from exporter.snapshot import PartitionResult, SecondRead
+from exporter.snapshot import ClockSource, PartitionResult, SecondRead
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 from tests.history.cycles import DAY_MS, OPEN, cycle, history, settings
 from tests.waiting import until
@@ -49,7 +49,7 @@ def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
     hang = Entry(partition=1, producer_id=9, second_read=SecondRead.UNCHANGED)
     taken = snapshot([Entry(), hang], unread=[2], transactions=(transaction(),), proof=proof(), partitions=3)
     kept = history(tmp_path)
-    kept.record(evaluate(taken, Memory(), Policy()), 30_000)
+    kept.record(evaluate(taken, Memory(), Policy()), 30_000, "east")
     kept.rotate()
 
     (file,) = files(tmp_path, OBSERVATIONS)
@@ -65,6 +65,20 @@ def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
     (covered,) = rows(tmp_path, CYCLES)
     assert (covered["unread"], covered["partitions_unread"], covered["is_complete"]) == (["orders-2"], 1, False)
     assert (covered["open_transactions"], covered["interval_ms"], covered["writer"]) == (2, 30_000, "writer-1")
+    assert (covered["cluster_name"], covered["partitions_unauthorized"]) == ("east", 0)
+
+
+@pytest.mark.parametrize(("source", "written"), [(ClockSource.CONTROLLER, -1_200), (ClockSource.EXPORTER, None)])
+def test_the_offset_of_the_clock_is_recorded_where_it_is_known(
+    tmp_path: Path, source: ClockSource, written: int | None
+) -> None:
+    """Without a controller's time nothing is known: not that both clocks agree."""
+    kept = history(tmp_path)
+    taken = replace(snapshot([Entry()], transactions=(transaction(),)), clock_source=source, clock_offset_ms=-1_200)
+    kept.record(evaluate(taken, Memory(), Policy()), 30_000)
+    kept.rotate()
+
+    assert [row["clock_offset_ms"] for row in rows(tmp_path, CYCLES)] == [written]
 
 
 @pytest.mark.parametrize(("topic_ids", "written"), [(("id-1",), "id-1"), (("",), None), ((), None)])
@@ -92,6 +106,7 @@ def test_excluded_partitions_are_neither_read_nor_unread_and_not_closed(tmp_path
     (covered,) = rows(tmp_path, CYCLES)
     assert (covered["partitions_read"], covered["partitions_unread"], covered["is_complete"]) == (2, 0, True)
     assert covered["unread"] == ["orders-1"]
+    assert [covered[f"partitions_{result}"] for result in ("unauthorized", "by_offsets", "excluded")] == [0, 0, 1]
 
 
 def test_the_files_have_the_promised_schema(tmp_path: Path) -> None:

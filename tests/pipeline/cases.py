@@ -50,7 +50,7 @@ ROW: Final = {
     "transactional_id": "app-1",
 }
 CYCLE: Final = {
-    **{column.name: EMPTY[column.kind] for column in CYCLE_COLUMNS},
+    **{column.name: EMPTY[column.kind] for column in CYCLE_COLUMNS if not column.nullable},
     "interval_ms": 30_000,
     "exporter_version": "0",
     "is_complete": True,

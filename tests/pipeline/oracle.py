@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,8 +154,8 @@ def _partition_transaction(place: tuple[Any, ...], rows: Sequence[Row], cycles: 
     closed_at, is_lost = cycles.end_of(f"{topic}-{partition}", last_seen)
     start_rank = max(SOURCES.index(row["start_source"]) for row in rows)
     greatest = {name: max(row[name] for row in rows) for name in GREATEST}
-    if start_rank == 0 and greatest["duration_ms"] == 0:
-        greatest["duration_ms"] = None
+    known = [row["duration_ms"] for row in rows if row["start_source"] != "first_seen" or row["duration_ms"] > 0]
+    greatest["duration_ms"] = max(known, default=None)
     lags = [row["last_stable_offset_lag"] for row in rows if row["last_stable_offset_lag"] is not None]
     one = {
         "topic": topic,
@@ -212,7 +213,7 @@ def incidents(tables: Mapping[str, Sequence[Row]]) -> list[Row]:
     found = []
     for cluster_id, rows in tables.items():
         suspects = sorted(
-            ((at, row) for row in rows if (at := _first(row, _is_suspect)) is not None), key=lambda pair: pair[0]
+            ((at, row) for row in rows if (at := _first(row, is_suspect)) is not None), key=lambda pair: pair[0]
         )
         joined: list[list[Row]] = []
         before = None
@@ -225,7 +226,7 @@ def incidents(tables: Mapping[str, Sequence[Row]]) -> list[Row]:
     return sorted(found, key=lambda row: (row["cluster_id"], row["started_at"]))
 
 
-def _is_suspect(verdict: str) -> bool:
+def is_suspect(verdict: str) -> bool:
     """A verdict of a newer exporter is a suspect's."""
     return verdict not in ORDINARY
 
@@ -238,13 +239,13 @@ def _first(row: Row, is_wanted: Callable[[str], bool]) -> int | None:
 
 
 def _incident(cluster_id: str, members: Sequence[Row]) -> Row:
-    suspect_at = [at for row in members if (at := _first(row, _is_suspect)) is not None]
+    suspect_at = [at for row in members if (at := _first(row, is_suspect)) is not None]
     hanging_at = [at for row in members if (at := _first(row, HANGING.__contains__)) is not None]
     hit = [
         one
         for row in members
         for one in row["partitions"]
-        if any(_is_suspect(seen["verdict"]) for seen in one["verdicts"])
+        if any(is_suspect(seen["verdict"]) for seen in one["verdicts"])
     ]
     lags: dict[str, int] = {}
     for one in hit:
@@ -252,13 +253,16 @@ def _incident(cluster_id: str, members: Sequence[Row]) -> Row:
         if one["last_stable_offset_lag"] is not None:
             lags[name] = max(one["last_stable_offset_lag"], lags.get(name, 0))
     is_over = all(row["end"] == "closed" for row in members)
-    seen = [verdict for row in members for verdict in row["verdicts"] if _is_suspect(verdict)]
+    seen = [verdict for row in members for verdict in row["verdicts"] if is_suspect(verdict)]
     return {
         "cluster_id": cluster_id,
         "blocked_from": min(row["started_at"] for row in members),
         "is_start_known": all(row["start_source"] != "first_seen" for row in members),
         "started_at": min(suspect_at),
         "ended_at": max(row["closed_at"] for row in members) if is_over else None,
+        "duration_ms": max(row["closed_at"] for row in members) - min(row["started_at"] for row in members)
+        if is_over
+        else None,
         "is_over": is_over,
         "worst_verdict": min(seen, key=lambda verdict: (*SUSPECTS, verdict).index(verdict)),
         "transactions": len(members),
@@ -271,3 +275,98 @@ def _incident(cluster_id: str, members: Sequence[Row]) -> Row:
         "detection_delay_ms": min(at - row["first_seen"] for row, at in zip(members, suspect_at, strict=True)),
         "proof_delay_ms": min(hanging_at) - min(suspect_at) if hanging_at else None,
     }
+
+
+def coverage(history: History) -> list[Row]:
+    """By cluster, hour and writer, in the columns of the table."""
+    found = []
+    for cluster_id, rows in history.cycles.items():
+        hours: dict[tuple[int, str], list[Row]] = defaultdict(list)
+        for row in rows:
+            hours[row["taken_at"] // HOUR_MS * HOUR_MS, row["writer"]].append(row)
+        for (hour, writer), cycles in hours.items():
+            found.append(
+                {
+                    "cluster_id": cluster_id,
+                    "hour": hour,
+                    "writer": writer,
+                    "cycles": len({row["taken_at"] for row in cycles}),
+                    "interval_ms": max(row["interval_ms"] for row in cycles),
+                    "cycles_incomplete": len({row["taken_at"] for row in cycles if not row["is_complete"]}),
+                    "partitions_read_min": min(row["partitions_read"] for row in cycles),
+                    "partitions_unread_max": max(row["partitions_unread"] for row in cycles),
+                }
+            )
+    return sorted(found, key=lambda row: (row["cluster_id"], row["hour"], row["writer"]))
+
+
+WATCHED_MS: Final = 900_000
+
+
+def stalls(history: History) -> list[Row]:
+    """By cluster, hour, partition, application, verdict and group, in the columns of the table."""
+    found: list[Row] = []
+    for cluster_id, rows in history.observations.items():
+        partitions: dict[tuple[Any, ...], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
+        for row in rows:
+            partitions[row["topic"], row["partition"], row.get("topic_id")][row["taken_at"]].append(row)
+        spans: dict[tuple[Any, ...], list[tuple[int, Row]]] = defaultdict(list)
+        for (topic, partition, _), by_instant in partitions.items():
+            instants = sorted(by_instant)
+            for at, after in pairwise(instants):
+                one, other = _holder(by_instant[at]), _holder(by_instant[after])
+                holds = all(one[name] == other[name] for name in ("producer_id", "start_offset"))
+                if not holds or after - at > WATCHED_MS or not one["last_stable_offset_lag"]:
+                    continue
+                for hour in range(at // HOUR_MS * HOUR_MS, after, HOUR_MS):
+                    stalled_ms = min(after, hour + HOUR_MS) - max(at, hour)
+                    for group in (None, *one["groups"]):
+                        spans[hour, topic, partition, one["verdict"], group].append((stalled_ms, one))
+        for key, held in spans.items():
+            found += _stalled(cluster_id, key, held)
+    return sorted(found, key=order_of_stall)
+
+
+def _holder(rows: Sequence[Row]) -> Row:
+    """The transaction that holds the last stable offset, by the first of its rows."""
+
+    def place(row: Row) -> tuple[Any, ...]:
+        lag, name = row["last_stable_offset_lag"], row["transactional_id"]
+        first = (row["start_offset"], row["producer_id"], row["verdict"])
+        return *first, lag is None, -(lag or 0), row["groups"], (name is not None, name)
+
+    return min(rows, key=place)
+
+
+def _stalled(cluster_id: str, key: tuple[Any, ...], held: Sequence[tuple[int, Row]]) -> Iterable[Row]:
+    transactions_: dict[tuple[int, int], list[tuple[int, Row]]] = defaultdict(list)
+    for stalled_ms, row in held:
+        transactions_[row["producer_id"], row["start_offset"]].append((stalled_ms, row))
+    by_name: dict[str | None, list[Row]] = defaultdict(list)
+    for (producer_id, start_offset), spans in transactions_.items():
+        names = [row["transactional_id"] for _, row in spans if row["transactional_id"] is not None]
+        by_name[max(names, default=None)].append(
+            {
+                "stalled_ms": sum(stalled_ms for stalled_ms, _ in spans),
+                "records_max": max(row["last_stable_offset_lag"] for _, row in spans),
+                "start_offset": start_offset,
+                "producer_id": producer_id,
+            }
+        )
+    for name, members in by_name.items():
+        longest = max(members, key=lambda one: (one["stalled_ms"], one["start_offset"], one["producer_id"]))
+        yield {
+            "cluster_id": cluster_id,
+            **dict(zip(("hour", "topic", "partition", "verdict", "waiting_group"), key, strict=True)),
+            "transactional_id": name,
+            "stalled_ms": sum(one["stalled_ms"] for one in members),
+            "records_max": max(one["records_max"] for one in members),
+            "transactions": len(members),
+            "producer_id": longest["producer_id"],
+            "start_offset": longest["start_offset"],
+        }
+
+
+def order_of_stall(row: Row) -> tuple[Any, ...]:
+    names = ("cluster_id", "hour", "topic", "partition", "verdict", "waiting_group", "transactional_id")
+    return tuple((row[name] is not None, row[name]) for name in names)

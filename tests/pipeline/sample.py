@@ -40,8 +40,11 @@ def write_history(history: Path) -> None:
             "last_stable_offset_lag": lag,
         }
         before = {**hang, "verdict": "open_within_timeout", "groups": []}
-        first = 1 - number  # the first one is healthy for an hour
-        later = [{"at": begun + 60 + HOUR_S * hour, "open": [hang]} for hour in range(first, hours)]
+        healthy = 6 * (1 - number)  # the first one is healthy for an hour
+        later = [
+            {"at": begun + 60 + 600 * cycle, "open": [before if cycle < healthy else hang]}
+            for cycle in range(6 * hours)
+        ]
         end = {"at": begun + 60 + HOUR_S * hours, "open": []}
         cases.write_file(history, CLUSTER, f"h{number}", [{"at": begun + 30, "open": [before]}, *later, end])
 
@@ -89,6 +92,6 @@ def make_tables(spark: SparkSession, folder: Path) -> Tables:
     jobs.transactions()
     tables = jobs.tables
     write_log(spark, tables, _log(), read_to_s=20 * DAY_S, cluster_id=CLUSTER)
-    jobs.outcomes()
-    jobs.incidents()
+    for job in (jobs.outcomes, jobs.incidents, jobs.stalls):
+        job()
     return tables

@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.baselines import BUDGET, SHAPES, Shape, lognormal, rule, simulated
+from exporter.baseline import BYTES_MAX, parse
 from exporter.config import values
-from exporter.pipeline.baselines import baselines_document
+from exporter.pipeline import baselines
+from exporter.pipeline.baselines import KINDS, baselines_document, document_of
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.thresholds import threshold_of
 from tests.pipeline import cases
@@ -190,3 +192,27 @@ def test_groups_and_topics_have_theirs(document: dict[str, Any]) -> None:
         "threshold_ms",
         "reason",
     }
+
+
+def test_a_fleet_of_any_size_has_baselines_for_each_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon refuses a file that is too large: the most frequent ids of every cluster are in, whatever there are."""
+    monkeypatch.setattr(baselines, "FILE_BYTES", 200_000)
+    cell = {"grid": 400, "samples": 500}
+    known = {"samples": 500, "unknown": 0, "span_ms": 28 * DAY_MS, "grid": [300, 350, 400], "idle_grid": 10.0}
+    rows = [
+        {"cluster_id": f"c{cluster}", "kind": kind, "name": f"{kind}-{rank}", "rank": rank, **known}
+        | {"max_ms": 3_000_000, "longest": [cell]}
+        for cluster in range(60)
+        for kind in KINDS
+        for rank in range(1, 41)
+    ]
+    text = document_of(rows, made_at_ms=17)
+    found = parse(text)
+
+    assert len(text) < 200_000 + 60 * 100, "entries, and the names of the clusters"
+    assert found.cluster_ids == {f"c{cluster}" for cluster in range(60)}
+    for cluster in found.cluster_ids:
+        usual = found.usual(cluster, "transactional_id-1", "topic-1")
+        assert usual is not None
+        assert (usual.of, usual.samples) == ("transactional id 'transactional_id-1'", 500)
+    assert baselines.FILE_BYTES < BYTES_MAX

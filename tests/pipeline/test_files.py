@@ -21,6 +21,7 @@ from exporter.pipeline.files import (
     implausible_time,
     left_out,
 )
+from exporter.pipeline.hours import update_hours
 from exporter.pipeline.tables import DamagedFile, Tables, TablesState
 from tests.pipeline import cases
 
@@ -82,6 +83,7 @@ def test_a_day_with_a_file_that_breaks_off_inside_is_left_for_an_operator(spark:
     state = TablesState(taken=frozenset(file.key for file in files))
     current = tables.begin(spark, tables.current())
     tables.commit(current, state, spark.createDataFrame([], tables.transactions.columns))
+    update_hours(lambda: spark, tmp_path, tables)
     damaged = next(file for file in files if file.table == CYCLES)
     content = bytearray(damaged.path.read_bytes())
     content[4:40] = bytes(36)

@@ -22,6 +22,7 @@ from exporter.pipeline import compact as compact_module
 from exporter.pipeline import jobs as jobs_module
 from exporter.pipeline.compact import compact_history, compact_tables
 from exporter.pipeline.delta import TableError
+from exporter.pipeline.hours import update_hours
 from exporter.pipeline.ingest import ingest_batch
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
@@ -38,6 +39,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     write_days(folder / "history")
     taken(spark, folder / "history", Tables(folder / "tables"))
+    update_hours(lambda: spark, folder / "history", Tables(folder / "tables"))
     return folder
 
 
@@ -53,6 +55,7 @@ def history_files(folder: Path) -> list[str]:
 
 def compacted(spark: SparkSession, folder: Path) -> None:
     tables = Tables(folder / "tables")
+    update_hours(lambda: spark, folder / "history", tables)
     compact_history(spark, folder / "history", tables, now_ms=cases.NOW_MS)
     compact_tables(spark, tables, retention_ms=365 * DAY_MS)
 
@@ -100,6 +103,14 @@ def test_a_compaction_that_breaks_loses_nothing(
     compacted(spark, copy)
     assert len(history_files(copy)) == FILES_COMPACTED
     assert rows(spark, Tables(copy / "tables")) == expected
+
+
+def test_a_file_is_not_joined_before_its_hours_are_counted(spark: SparkSession, copy: Path) -> None:
+    """Joined files are not counted again."""
+    tables = Tables(copy / "tables")
+    shutil.rmtree(tables.coverage.folder)
+    assert compact_history(spark, copy / "history", tables, now_ms=cases.NOW_MS) == 0
+    assert len(history_files(copy)) == 4 * DAYS
 
 
 def test_observations_whose_cycles_come_later_are_not_compacted(spark: SparkSession, tmp_path: Path) -> None:
@@ -261,7 +272,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
     jobs.run()  # a clock that was wrong must not end the baselines until its day has come
 
     assert [line.split(":")[0] for line in lines] == [
-        *("transactions", "incidents", "baselines", "report", "compact"),
+        *("transactions", "incidents", "stalls", "baselines", "report", "compact"),
         "incidents",
         *("incidents", "baselines", "report", "compact"),
         "baselines",
@@ -271,6 +282,22 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
     assert incident["worst_verdict"] == "hanging_not_in_transaction"
     document = json.loads(tables.baselines.read_text())
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)
+
+
+def test_a_new_incident_is_in_the_report_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The report is made once a day, and when an incident has begun or ended."""
+    write_days(tmp_path / "history", 1)
+    lines, tables = list[str](), Tables(tmp_path / "tables")
+    now_ms = cases.NOW_MS
+    jobs = Jobs(lambda: spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms, lines.append)
+    jobs.run()
+    lines.clear()
+    hang = {"verdict": "hanging_no_transactional_id", "partition": 9, "groups": ["payroll"]}
+    cases.write_file(tmp_path / "history", "c", "new", [{"at": 90_000 + 30 * n, "open": [hang]} for n in range(3)])
+    jobs.run()
+
+    assert [line.split(":")[0] for line in lines] == ["transactions", "incidents", "stalls", "report"]
+    assert "payroll" in tables.report.read_text(encoding="utf-8")
 
 
 def test_a_job_that_fails_does_not_stop_compaction(
@@ -290,7 +317,7 @@ def test_a_job_that_fails_does_not_stop_compaction(
     with pytest.raises(OSError, match="no space"):
         jobs.run()
 
-    assert [line.split(":")[0] for line in lines] == ["baselines", "compact", "then failed"]
+    assert [line.split(":")[0] for line in lines] == ["stalls", "baselines", "compact", "then failed"]
     assert len(history_files(copy)) == FILES_COMPACTED
 
 

@@ -23,6 +23,7 @@ from exporter.history.schema import VERSION
 from exporter.pipeline import compact, ingest, tables
 from exporter.pipeline.compact import compact_history, compact_tables
 from exporter.pipeline.delta import Table
+from exporter.pipeline.hours import update_hours
 from exporter.pipeline.ingest import ingest_batch
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
@@ -84,6 +85,7 @@ def work(spark: SparkSession, history: Path, folder: Path, draw: random.Random) 
     while ingest_batch(lambda: spark, history, made, now_ms=cases.NOW_MS, batch_rows=draw.choice((2_000, 10**6))):
         pass
     if draw.random() < 0.7:
+        update_hours(lambda: spark, history, made, batch_rows=draw.choice((100, 10**6)))
         compact_history(spark, history, made, now_ms=cases.NOW_MS)
         compact_tables(spark, made, retention_ms=10**12)
 
@@ -126,7 +128,7 @@ def transactions(made: Tables) -> Rows:
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows_of(made.transactions):
         placed = {"was_suspect": row.pop("was_suspect"), "closed_in": row.pop("closed_in")}
-        assert placed["was_suspect"] == any(verdict in oracle.SUSPECTS for verdict in row["verdicts"])
+        assert placed["was_suspect"] == any(map(oracle.is_suspect, row["verdicts"]))
         assert [row.pop(name) for name in OUTCOME] == [None] * len(OUTCOME)
         found.setdefault(row["cluster_id"], []).append(row)
     for rows in found.values():
@@ -162,11 +164,26 @@ def assert_true(
     jobs = Jobs(lambda: spark, whole, at_once, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
     jobs.transactions()
     jobs.incidents()
+    jobs.stalls()
 
     assert differing(transactions(at_once), expected) == []
     assert incidents(at_once) == oracle.incidents(expected)
+    assert hours(at_once) == (oracle.coverage(history), oracle.stalls(history))
     cut = in_rounds(spark, whole, folder, patch, rounds=rounds, kills=kills)
     assert differing(transactions(cut), expected) == []
+    update_hours(lambda: spark, folder / "history", cut)
+    assert hours(cut) == hours(at_once)
+
+
+def hours(made: Tables) -> tuple[Any, Any]:
+    """Returns coverage and stalls, as the oracle has them."""
+    known = ("cluster_id", "hour", "writer", "cycles", "interval_ms", "cycles_incomplete")
+    names = (*known, "partitions_read_min", "partitions_unread_max")
+    coverage = [{name: row[name] for name in names} for row in rows_of(made.coverage)]
+    stalls = [{name: value for name, value in row.items() if name != "date"} for row in rows_of(made.stalls)]
+    return sorted(coverage, key=lambda row: (row["cluster_id"], row["hour"], row["writer"])), sorted(
+        stalls, key=oracle.order_of_stall
+    )
 
 
 def incidents(made: Tables) -> list[dict[str, Any]]:

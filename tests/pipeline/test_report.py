@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from html import unescape
@@ -16,12 +16,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from exporter.pipeline import report, schemas
 from exporter.pipeline.report import ReportData, SectionRows, collect
 from exporter.pipeline.report_page import render
+from exporter.pipeline.report_weeks import weeks_as_csv
 from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted
 from tests.contrast import contrast
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 NOON_MS = int(NOON.timestamp() * 1000)
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 DURATIONS = Row(
     *("cluster_id", "application", "transactions", "p50_ms", "p95_ms", "p99_ms", "max_ms", "hanging", "hang_max_ms"),
     "unknown",
@@ -52,14 +54,55 @@ def transaction(name: str | None, duration_ms: int | None, *verdicts: str, topic
     }
 
 
-def cycle(minutes: float, *, is_complete: bool = True, unread: int = 0) -> dict[str, Any]:
+def hour(number: int, cycles: int = 2, *, incomplete: int = 0, unread: int = 0, **changes: Any) -> dict[str, Any]:
+    """What one exporter has watched in an hour after noon, with a cycle each half an hour."""
     return {
         "cluster_id": "c",
-        "taken_at": NOON + timedelta(minutes=minutes),
+        "hour": NOON + timedelta(hours=number),
+        "writer": "w",
+        "cycles": cycles,
         "interval_ms": 1_800_000,
-        "is_complete": is_complete,
-        "partitions_unread": unread,
+        "cycles_incomplete": incomplete,
+        "partitions_unread_max": unread,
+        **changes,
     }
+
+
+def stall(days_ago: float, minutes: float, group: str | None = "readers", **changes: Any) -> dict[str, Any]:
+    return {
+        "cluster_id": "c",
+        "hour": NOON - timedelta(days=days_ago),
+        "topic": "orders",
+        "partition": 0,
+        "transactional_id": "app",
+        "verdict": "open_within_timeout",
+        "waiting_group": group,
+        "stalled_ms": round(minutes * 60_000),
+        "records_max": 7,
+        **changes,
+    }
+
+
+def collected(
+    spark: SparkSession,
+    transactions: Sequence[dict[str, Any]] = (),
+    incidents: Sequence[dict[str, Any]] = (),
+    coverage: Sequence[dict[str, Any]] = (),
+    stalls: Sequence[dict[str, Any]] = (),
+    **named: Any,
+) -> ReportData:
+    """The report of these rows; the newest cycle of each cluster is in the last hour that was watched."""
+    newest = {row["cluster_id"]: NOON_MS for row in coverage}
+    for row in coverage:
+        newest[row["cluster_id"]] = max(newest[row["cluster_id"]], int(row["hour"].timestamp() * 1000) + HOUR_MS // 2)
+    tables = (
+        (schemas.TRANSACTIONS, transactions),
+        (schemas.INCIDENTS, incidents),
+        (schemas.COVERAGE, coverage),
+        (schemas.STALLS, stalls),
+    )
+    frames = (frame(spark, schema, *rows) for schema, rows in tables)
+    return collect(*frames, newest_ms=newest, made_at=NOON, **named)
 
 
 def columns(shown: SectionRows, kind: Row) -> list[tuple[Any, ...]]:
@@ -86,16 +129,13 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
         "groups": ["readers"],
         "records_held_back": 1234,
     }
-    cycles = [cycle(0), cycle(30), cycle(60), cycle(120), cycle(150, is_complete=False, unread=7), cycle(180)]
+    watched = [hour(0), hour(1, 1), hour(2, incomplete=1, unread=7), hour(3), hour(3, cluster_id="d")]
 
-    data = collect(
-        frame(spark, schemas.TRANSACTIONS, *transactions),
-        frame(spark, schemas.INCIDENTS, incident, {**incident, "incident": "2", "ended_at": None, "is_over": False}),
-        frame(spark, schemas.CYCLES, *cycles, {**cycle(210), "cluster_id": "d"}),
-        made_at=NOON,
+    data = collected(
+        spark, transactions, [incident, {**incident, "incident": "2", "ended_at": None, "is_over": False}], watched
     )
 
-    assert (data.first_ms, data.newest_ms) == (NOON_MS, {"c": NOON_MS + 3 * HOUR_MS, "d": NOON_MS + 7 * HOUR_MS // 2})
+    assert (data.first_ms, data.newest_ms) == (NOON_MS, dict.fromkeys("cd", NOON_MS + 7 * HOUR_MS // 2))
     first, _, second = data.durations.rows
     assert (first.application, first.transactions, first.hanging) == ("app", 102, 1)
     assert columns(data.durations, DURATIONS)[1] == ("c", "once", 1, None, None, None, None, 0, None, 1)
@@ -108,7 +148,7 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     assert (over.records_held_back, over.groups) == (1234, ["readers"])
     assert [(incident.is_over, incident.ended_ms) for incident in (over, still_open)] == [
         (True, NOON_MS + HOUR_MS),
-        (False, NOON_MS + 3 * HOUR_MS),
+        (False, NOON_MS + 7 * HOUR_MS // 2),
     ]
     assert columns(data.coverage_gaps, COVERAGE_GAPS) == [
         ("c", NOON_MS + 2 * HOUR_MS, 2, 2, 1, 7),
@@ -116,33 +156,78 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     ]
 
 
-def test_an_hour_without_a_cycle_is_a_gap_and_a_cycle_that_is_there_twice_is_one(spark: SparkSession) -> None:
-    """The exporter was away for three hours; a copied file has its cycles again."""
-    unread = cycle(30, is_complete=False, unread=7)
-    data = collect(
-        frame(spark, schemas.TRANSACTIONS, transaction("app", 1)),
-        frame(spark, schemas.INCIDENTS),
-        frame(spark, schemas.CYCLES, cycle(0), unread, unread, cycle(240), cycle(270)),
-        made_at=NOON,
-    )
+def test_an_hour_without_a_cycle_is_a_gap(spark: SparkSession) -> None:
+    """The exporter was away for three hours; two that watch together are one."""
+    both = [hour(0, incomplete=1, unread=7), hour(0, writer="other")]
+    data = collected(spark, [transaction("app", 1)], coverage=[*both, hour(4)])
 
     assert columns(data.coverage_gaps, COVERAGE_GAPS) == [
-        *(("c", NOON_MS + hour * HOUR_MS, 0, 2, 0, 0) for hour in (3, 2, 1)),
-        ("c", NOON_MS, 2, 2, 1, 7),
+        *(("c", NOON_MS + number * HOUR_MS, 0, 2, 0, 0) for number in (3, 2, 1)),
+        ("c", NOON_MS, 4, 2, 1, 7),
     ]
+
+
+def test_who_waited_is_counted_by_week_and_application(spark: SparkSession) -> None:
+    """Most of this week first; the group that waited most is held against the objective; the partition is not counted."""
+    stalls = [
+        *(stall(1, 10), stall(2, 5, "billing"), stall(1, 15, None), stall(8, 2), stall(20, 100)),
+        *(stall(3, 30, transactional_id=None, verdict="hanging_stale_epoch"), stall(9, 4, transactional_id="old")),
+    ]
+    data = collected(spark, coverage=[hour(0), hour(-24)], stalls=stalls)
+
+    minutes = [
+        (row.application, *(row[name] / 60_000 for name in ("this_ms", "last_ms", "group_ms")), row["group"])
+        for row in data.weeks
+    ]
+    assert minutes == [("orders", 30, 0, 30, "readers"), ("app", 15, 2, 10, "readers"), ("old", 0, 4, 0, "readers")]
+    days = {(NOON_MS - day.day_ms) // DAY_MS: day for day in data.days}
+    assert sorted(days) == list(range(28))
+    assert (days[3].hung_ms, days[3].other_ms, days[3].hours_watched) == (30 * 60_000, 0, 0)
+    assert (days[1].hung_ms, days[1].other_ms, days[1].hours_watched) == (0, 10 * 60_000, 1)
+    page = render(data)
+    assert "Consumer groups waited for 45 min 0 s in the last seven days, added up, and for 6 min 0 s" in page
+    assert page.count('class="unwatched"') == 26
+    assert ">298 %<" in page, "30 minutes of the 10 min 5 s that 99.9 % of a week leave"
+
+
+def test_nobody_waited_is_said_of_what_was_watched_only(spark: SparkSession) -> None:
+    """Without a cycle the page does not say that nobody waited."""
+    assert "no cycle saw a consumer group wait" in render(collected(spark, coverage=[hour(0)]))
+    assert "no cycle saw" not in render(collected(spark))
+
+
+def test_the_weeks_are_also_a_table_of_their_own() -> None:
+    """A name that a spreadsheet would take for a formula is text."""
+    row = Row(cluster_id="c", application='=cmd("x")', this_ms=5, last_ms=6, group=None, group_ms=0, records_max=7)
+
+    assert weeks_as_csv([row]).splitlines() == [
+        "cluster_id,application,waited_this_week_ms,waited_last_week_ms,group_that_waited_most,waited_by_it_this_week_ms,records_max",
+        """c,"'=cmd(""x"")",5,6,,0,7""",
+    ]
+
+
+def test_clocks_that_contradict_each_other_are_on_the_page(spark: SparkSession) -> None:
+    """With what to do; the durations of that time are unknown."""
+    at = {"first_seen": NOON, "last_seen": NOON}
+    watched = [hour(0, clock_difference_ms=1_200_000), hour(5)]
+    data = collected(spark, [{**transaction("app", 5_000), **at}], coverage=watched)
+
+    assert [(row.max_ms, row.unknown) for row in data.durations.rows] == [(None, 1)]
+    assert "Two exporters of cluster c have clocks that differ by 20 min 0 s: correct them." in render(data)
 
 
 def test_an_incident_whose_cycles_are_removed_lasts_until_now(spark: SparkSession) -> None:
     """The daemon keeps its history for a month, the tables their rows for three; the page is made all the same."""
     begun = NOON - timedelta(hours=2)
     incident = {"cluster_id": "gone", "incident": "1", "started_at": begun, "blocked_from": begun, "is_over": False}
-    names = {"worst_verdict": "hanging_stale_epoch", "transactional_ids": [], "partitions": ["orders-0"], "groups": []}
-    data = collect(
-        frame(spark, schemas.TRANSACTIONS),
-        frame(spark, schemas.INCIDENTS, {**incident, **names}),
-        frame(spark, schemas.CYCLES, cycle(0)),
-        made_at=NOON,
-    )
+    names = {
+        "worst_verdict": "hanging_stale_epoch",
+        "detection_delay_ms": 5,
+        "transactional_ids": [],
+        "partitions": ["orders-0"],
+        "groups": [],
+    }
+    data = collected(spark, incidents=[{**incident, **names}], coverage=[hour(0)])
 
     assert [row.ended_ms - row.started_ms for row in data.incidents.rows] == [2 * HOUR_MS]
     assert "orders-0" in render(data)
@@ -163,12 +248,7 @@ def test_what_is_cut_is_counted_and_a_hang_is_not_cut(spark: SparkSession, monke
         "partitions": [],
         "groups": [],
     }
-    data = collect(
-        frame(spark, schemas.TRANSACTIONS, *transactions),
-        frame(spark, schemas.INCIDENTS, incident, incident),
-        frame(spark, schemas.CYCLES, *(cycle(minutes, is_complete=False) for minutes in (0, 60))),
-        made_at=NOON,
-    )
+    data = collected(spark, transactions, [incident, incident], [hour(number, incomplete=1) for number in (0, 1)])
 
     assert columns(data.durations, DURATIONS) == [("c", "hung", 1, None, None, None, None, 1, 540_000, 0)]
     assert (data.durations.cut, data.incidents.cut, data.coverage_gaps.cut) == (2, 1, 1)
@@ -184,9 +264,7 @@ def test_outcomes_are_counted_by_application(spark: SparkSession) -> None:
             ({"cluster_id": "c", "transactional_id": id_}, end) for id_, end in ends
         )
     ]
-    empty = [frame(spark, schema) for schema in (schemas.INCIDENTS, schemas.CYCLES)]
-
-    data = collect(frame(spark, schemas.TRANSACTIONS, *joined), *empty, has_outcomes=True, made_at=NOON)
+    data = collected(spark, joined, has_outcomes=True)
 
     assert data.outcomes is not None
     assert columns(data.outcomes, OUTCOMES) == [
@@ -198,9 +276,7 @@ def test_outcomes_are_counted_by_application(spark: SparkSession) -> None:
 
 def test_nothing_recorded_is_a_page_as_well(spark: SparkSession) -> None:
     """The page says that nothing is recorded, not that all is well."""
-    empty = [frame(spark, schema) for schema in (schemas.TRANSACTIONS, schemas.INCIDENTS, schemas.CYCLES)]
-
-    page = render(collect(*empty, made_at=NOON))
+    page = render(collected(spark))
 
     assert '<p class="summary">Nothing was recorded.</p>\n<p>Made 2026-11-21 12:00 UTC.</p>' in page
     assert "Unknown: the transaction log was not read" in page
@@ -233,6 +309,8 @@ def full() -> ReportData:
                     ended_ms=NOON_MS - (hours - 1) * HOUR_MS,
                     is_over=hours > 5,
                     worst_verdict=verdict,
+                    detection_delay_ms=30_000,
+                    proof_delay_ms=None if hours == 5 else 60_000,
                     transactional_ids=[STRANGE],
                     partitions=[f"orders-{number}" for number in range(5)],
                     groups=["readers"] if hours == 5 else [],
@@ -268,6 +346,8 @@ def test_the_page_says_what_the_data_says() -> None:
         "A sample: a cycle every 30 s sees only transactions that are open then",
         "orders-0 and 4 more: 1 h 0 min",
         "4,000 3 2 1 5 0.042",
+        "30 s 1 min 0 s hanging_stale_epoch",
+        "30 s – stuck_completing",  # noqa: RUF001
         "b billing 0 0 0 0 10 –",  # noqa: RUF001
         "Not shown: 7 more applications with fewer time-outs and fences, and fewer transactions.",
         "Not shown: 1,234 more applications with fewer hangs and fewer transactions.",

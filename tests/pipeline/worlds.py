@@ -144,7 +144,7 @@ class _World:
         verdict = self.draw.choice(VERDICTS) if "verdicts" in self.quirks else VERDICTS[0]
         if "new_verdicts" in self.quirks and self.draw.random() < 0.2:
             verdict = "hanging_by_a_new_rule"
-        starts = (0, 30)
+        starts: tuple[int, ...] = (0, 30)
         if "seen_once" in self.quirks:
             source, is_exact, starts = SOURCES[0], False, (0, 0, 0, 30)
         is_named = self.draw.random() < (0.2 if "seldom_named" in self.quirks else 0.9)

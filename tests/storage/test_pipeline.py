@@ -34,7 +34,7 @@ from tests.storage.fault_proxy import Fault, FaultProxy
 from tests.storage.server import SECRET_KEY, ObjectStore, upload
 from tests.transaction_log.builders import key_of, value
 
-JOBS: Final = ["transactions", "incidents", "baselines", "report", "compact"]
+JOBS: Final = ["transactions", "incidents", "stalls", "baselines", "report", "compact"]
 ESCAPED: Final = "é/ü %"
 """A cluster id whose folder's name is full of escapes."""
 
@@ -82,6 +82,7 @@ def test_days_become_large_objects(spark_on_s3: SparkSession, bucket: Bucket, tm
     work = jobs(spark_on_s3, bucket.place("history"), tables)
     work.transactions()
     expected, before = rows(spark_on_s3, tables), len(list(bucket.place("history").rglob("*.parquet")))
+    work.stalls()
     work.compact()
 
     assert rows(spark_on_s3, tables) == expected

@@ -1,0 +1,94 @@
+"""Renders who waited: this week against the last by application, four weeks as bars, and the same as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from html import escape
+from typing import Final
+
+from pyspark.sql import Row
+
+from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.pipeline.report import WEEK_MS, DayOfReport
+
+OBJECTIVE: Final = 0.999
+"""Share of time in which no transaction blocks a group: the objective that the page compares with."""
+ROWS_MAX: Final = 25
+_HEIGHT, _BAR, _GAP = 120, 14, 6
+_CSV: Final = ("cluster_id", "application", "this_ms", "last_ms", "group", "group_ms", "records_max")
+_CSV_HEAD: Final = (
+    *("cluster_id", "application", "waited_this_week_ms", "waited_last_week_ms"),
+    *("group_that_waited_most", "waited_by_it_this_week_ms", "records_max"),
+)
+
+
+def weeks_as_csv(weeks: Sequence[Row]) -> str:
+    """Returns every application that held back a group in the last two weeks."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV_HEAD)
+    writer.writerows([_cell(row[name]) for name in _CSV] for row in weeks)
+    return text.getvalue()
+
+
+def _cell(value: object) -> str:
+    """A text that a spreadsheet would take for a formula gets a quote before it."""
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def budget_used(group_ms: int) -> float:
+    """Returns how often a group's waiting time of a week has used up what the objective allows it."""
+    return group_ms / (WEEK_MS * (1 - OBJECTIVE))
+
+
+def sentence_of_weeks(weeks: Sequence[Row]) -> str:
+    """The time of all groups in the last seven days and in the seven days before, as far as cycles have shown it."""
+    this_ms, last_ms = (sum(row[name] for row in weeks) for name in ("this_ms", "last_ms"))
+    if not this_ms and not last_ms:
+        return "In the last two weeks no cycle saw a consumer group wait."
+    return (
+        f"Consumer groups waited for {humanize_duration(this_ms)} in the last seven days, added up, and for "
+        f"{humanize_duration(last_ms)} in the seven days before."
+    )
+
+
+def days_as_bars(days: Sequence[DayOfReport]) -> str:
+    """A bar for each of 28 days, as an image without a script; a day that was not watched is a frame without a bar."""
+    if not days:
+        return ""
+    most_ms = max(day.hung_ms + day.other_ms for day in days)
+    width = len(days) * (_BAR + _GAP)
+    bars = "".join(_bar(day, number * (_BAR + _GAP), max(most_ms, 1)) for number, day in enumerate(days))
+    watched = sum(day.hours_watched > 0 for day in days)
+    text = (
+        f"Time that groups waited on each of {len(days)} days; at most {humanize_duration(most_ms)} on a day; "
+        f"{humanize_count(watched, 'day')} watched"
+    )
+    return (
+        '<p class="quiet">Time that groups waited, by day (UTC). Red: behind a proved hang. Orange: behind other '
+        f"transactions. A dashed frame: not watched.</p>"
+        f'<svg class="days" viewBox="0 0 {width} {_HEIGHT}" role="img" aria-label="{escape(text)}">{bars}</svg>'
+        f'<p class="ends"><span>{_day(days[0])}</span><span>at most {humanize_duration(most_ms)} on a day</span>'
+        f"<span>{_day(days[-1])}</span></p>"
+    )
+
+
+def _bar(day: DayOfReport, left: int, most_ms: int) -> str:
+    hung, other = (round(value * (_HEIGHT - 2) / most_ms) for value in (day.hung_ms, day.other_ms))
+    title = f"{_day(day)}: {humanize_duration(day.hung_ms + day.other_ms)}, {day.hours_watched} of 24 hours watched"
+    marks = f'<rect class="base" x="{left}" y="{_HEIGHT - 2}" width="{_BAR}" height="2"/>'
+    if not day.hours_watched:
+        marks = f'<rect class="unwatched" x="{left + 1}" y="1" width="{_BAR - 2}" height="{_HEIGHT - 2}"/>'
+    if other:
+        marks += f'<rect class="warning" x="{left}" y="{_HEIGHT - other}" width="{_BAR}" height="{other}"/>'
+    if hung:
+        marks += f'<rect class="bad" x="{left}" y="{_HEIGHT - other - hung}" width="{_BAR}" height="{hung}"/>'
+    return f"<g><title>{title}</title>{marks}</g>"
+
+
+def _day(day: DayOfReport) -> str:
+    return datetime.fromtimestamp(day.day_ms / 1000, timezone.utc).strftime("%Y-%m-%d")

@@ -1,0 +1,75 @@
+"""Counts by hour for how long the last stable offset of a partition stood still with records behind it, and who waited.
+
+The last stable offset never goes back. So if the same open transaction holds it in two cycles, it stood still between
+them, whatever happened there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from exporter.pipeline import schemas
+
+WATCHED_MS: Final = 900_000
+"""Two cycles that are further apart show nothing of the time between them: it was not watched."""
+_PARTITION: Final = ("cluster_id", "topic", "topic_id", "partition")
+_TRANSACTION: Final = ("producer_id", "start_offset")
+_SHARED: Final = ("cluster_id", "hour", "topic", "partition", "verdict", "waiting_group")
+"""Columns of a row, with the transactional id."""
+
+
+def stalls_of(observations: DataFrame) -> DataFrame:
+    """`OBSERVATIONS` -> `STALLS`, of the partition itself (`waiting_group` is null) and of each group behind it."""
+    standing = _standing(schemas.with_schema(observations, schemas.OBSERVATIONS))
+    by_transaction = (
+        standing.withColumn("hour", f.explode(_hours("taken_at", "next_at")))
+        .withColumn("stalled_ms", _within_hour())
+        .withColumn("waiting_group", f.explode(f.concat(f.array(f.lit(None).cast("string")), "groups")))
+        .groupBy(*_SHARED, *_TRANSACTION)
+        .agg(
+            f.max("transactional_id").alias("transactional_id"),
+            f.sum("stalled_ms").alias("stalled_ms"),
+            f.max("last_stable_offset_lag").alias("records_max"),
+        )
+    )
+    longest = f.max_by(f.struct(*_TRANSACTION), f.struct("stalled_ms", "start_offset", "producer_id"))
+    whole = by_transaction.groupBy(*_SHARED, "transactional_id").agg(
+        f.sum("stalled_ms").alias("stalled_ms"),
+        f.max("records_max").alias("records_max"),
+        f.count("*").alias("transactions"),
+        longest.alias("longest"),
+    )
+    return schemas.with_schema(whole.select("*", "longest.*", f.to_date("hour").alias("date")), schemas.STALLS)
+
+
+def _standing(observations: DataFrame) -> DataFrame:
+    """Returns the holder of the last stable offset in each cycle after which it stood still, with the next cycle."""
+    # Two exporters may have one instant: whichever row is taken, it is always the same one.
+    one_of_several = ("verdict", f.desc("last_stable_offset_lag"), "groups", "transactional_id")
+    in_order = Window.partitionBy(*_PARTITION).orderBy("taken_at", "start_offset", "producer_id", *one_of_several)
+    before = f.lag("taken_at").over(in_order)
+    holders = observations.withColumn("before", before).where(
+        f.col("before").isNull() | (f.col("before") < f.col("taken_at"))
+    )
+    following = holders.select(
+        "*", *(f.lead(name).over(in_order).alias(f"next_{name}") for name in _TRANSACTION)
+    ).select("*", f.lead("taken_at").over(in_order).alias("next_at"))
+    is_same = (f.col("next_start_offset") == f.col("start_offset")) & (
+        f.col("next_producer_id") == f.col("producer_id")
+    )
+    is_watched = f.unix_millis("next_at") - f.unix_millis("taken_at") <= WATCHED_MS
+    return following.where(is_same & is_watched & (f.col("last_stable_offset_lag") > 0))
+
+
+def _hours(first: str, last: str) -> Column:
+    """Returns the hours in which the time between two instants lies; `last` is not in it."""
+    until = f.timestamp_micros(f.unix_micros(last) - 1)
+    return f.sequence(f.date_trunc("hour", first), f.date_trunc("hour", until), f.expr("INTERVAL 1 HOUR"))
+
+
+def _within_hour() -> Column:
+    end = f.least(f.col("next_at"), f.col("hour") + f.expr("INTERVAL 1 HOUR"))
+    return f.unix_millis(end) - f.unix_millis(f.greatest("taken_at", "hour"))
