@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.commands.document import document
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import GroupKey, Memory
-from exporter.evaluation.verdicts import BlockedGroup, Policy
+from exporter.evaluation.verdicts import BlockedGroup, Evaluation, Policy
+from exporter.publication.page.humanize import humanize_group
 from exporter.snapshot import UNKNOWN_OFFSET, GroupOffset, Impact, SecondRead, Snapshot
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, snapshot
 
@@ -105,6 +107,25 @@ def test_the_first_cycle_is_remembered_and_forgotten_with_the_block() -> None:
     assert second.blocked_groups[0].since_ms == NOW_MS
     assert gone.memory.blocked == {}
     assert again.blocked_groups[0].since_ms == NOW_MS + 3 * MINUTE_MS
+
+
+def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock() -> None:
+    """A command has just seen it: its JSON has its own first cycle, and its text names no duration."""
+    ahead_ms = 5 * MINUTE_MS
+
+    def seen(later_ms: int, memory: Memory) -> Evaluation:
+        return evaluate(replace(hang(at(100), later_ms=later_ms), clock_offset_ms=ahead_ms), memory, Policy())
+
+    def shown(evaluation: Evaluation) -> tuple[int, int, str]:
+        (row,) = all_rows(evaluation)
+        (entry,) = document(evaluation, [row])["transactions"]
+        text = humanize_group(row.groups[0], evaluation.snapshot.cluster_time_ms)
+        return entry["groups"][0]["blocked_since_ms"], evaluation.blocked_groups[0].since_ms, text
+
+    first_ms, later_ms = NOW_MS + ahead_ms, NOW_MS + ahead_ms + MINUTE_MS
+    daemon = seen(MINUTE_MS, seen(0, Memory()).memory)
+    assert shown(daemon) == (first_ms, first_ms, "readers (seen blocked for 1 min 0 s, lag 50 offsets)")
+    assert shown(seen(MINUTE_MS, Memory())) == (later_ms, later_ms, "readers (blocked, lag 50 offsets)")
 
 
 @pytest.mark.parametrize("impact", [None, at(failures=("broker 2 does not respond",))], ids=["none", "partial"])
