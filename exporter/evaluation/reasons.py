@@ -37,7 +37,7 @@ START_IN_WORDS: Final[Mapping[StartSource, str]] = {
     StartSource.NOT_OPEN_BEFORE: "not open before by broker clock",
     StartSource.TRANSACTION_LOG: "start from the transaction log",
 }
-"""What a duration is counted from, the same words on the page and in commands."""
+"""The beginning from which a duration is counted, in the same words on the page and in `why`."""
 _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
         "a coordinator lists the producer id in an active transaction, but did not describe it"
