@@ -54,10 +54,10 @@ def _of_tables() -> dict[str, str]:
         "docs/configuration.md": settings_document(),
         "docs/metrics.md": metrics_document(),
         "docs/platforms.md": _with_table("docs/platforms.md", "platforms", platforms.table()),
-        "docs/proof.md": _with_table("docs/proof.md", "words", words.table()),
         "docs/schema/config.schema.json": json.dumps(settings_schema(), indent=2) + "\n",
         _below(SCHEMA): with_declared_fields(SCHEMA.read_text(encoding="utf-8")),
         "examples/config.yaml": example_file(),
+        "tests/verification/README.md": _with_table("tests/verification/README.md", "words", words.table()),
     }
 
 

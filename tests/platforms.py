@@ -113,7 +113,7 @@ def _without_read_or_acls(cluster: FakeCluster) -> None:
 
 
 _READ = "READ on the topics"
-_CONNECT = "nothing: it has no topic `__transaction_state`, so that a coordinator that is missing cannot be seen"
+_CONNECT = "nothing: it has no topic `__transaction_state`"
 PLATFORMS: Final = (
     Platform("Apache Kafka 3.0 or later with KRaft", f"{RUN} (Kafka 4.3.1, 3.9.1)", _apache, ""),
     Platform("Strimzi, Amazon MSK", f"{DOCUMENTS} (they run Apache Kafka), 2026-11", _apache, ""),
@@ -150,7 +150,7 @@ PLATFORMS: Final = (
         _CONNECT,
     ),
 )
-UNKNOWN: Final = ("Confluent Cloud", "Amazon MSK Serverless", "Azure Event Hubs")
+UNKNOWN: Final = "Confluent Cloud, Amazon MSK Serverless, Azure Event Hubs"
 """Nothing is known of the requests that they offer: run `doctor`."""
 
 
@@ -215,5 +215,5 @@ def table() -> str:
         sentence = diagnosis.sentence.replace("|", "\\|")
         level = diagnosis.level.value.replace("_", " ")
         lines.append(f"| {platform.name} | {platform.known} | {level} | {sentence} | {platform.raises} |")
-    lines += [f"| {name} | untried: nothing is known of its requests | unknown | run it | |" for name in UNKNOWN]
+    lines.append(f"| {UNKNOWN} | untried: nothing is known of their requests | unknown | run it | |")
     return "\n".join(lines) + "\n"

@@ -46,7 +46,7 @@ def _in_a_runbook(printed: list[str]) -> str:
     """A command of the runbook after the one line that the demo prints for it."""
     (line,) = [line.strip() for line in printed if line.startswith("    export ")]
     place = "--topic $TOPIC --partition $PARTITION --start-offset $START_OFFSET"
-    return f"{line}; kafka-transaction-exporter abort {place} --dry-run"
+    return f"{line} && kafka-transaction-exporter abort {place} --dry-run"
 
 
 def blocked_groups(find_hanging: list[str]) -> str:

@@ -29,6 +29,8 @@ MARKDOWN = sorted(
 README = (ROOT / "README.md").read_text()
 DOORS = ["docs/on-call.md", "docs/platform.md", "docs/application-owners.md"]
 PROGRAM = "kafka-transaction-exporter"
+WORDS_MAX = 28_700
+"""Limit of all pages in `docs/` together: 70 % of the 41,000 words of an earlier version, in which users got lost."""
 
 
 def fenced(language: str, text: str) -> list[str]:
@@ -53,6 +55,18 @@ def test_the_readme_is_short_and_shows_the_exporter_first() -> None:
         "status-page",
         "overview-hanging",
     ]
+
+
+def test_the_pages_together_stay_short() -> None:
+    """Of `docs/*.md`; decisions and results of tests are elsewhere, and not counted."""
+    words = {page.name: len(page.read_text().split()) for page in (ROOT / "docs").glob("*.md")}
+    longest = ", ".join(f"{name} {words[name]:,}" for name in sorted(words, key=words.__getitem__, reverse=True)[:5])
+
+    assert sum(words.values()) <= WORDS_MAX, (
+        f"docs/*.md have {sum(words.values()):,} words, at most {WORDS_MAX:,} are allowed. Say a thing on one page and "
+        "link to it, leave out what a table beside it says, and move reasons to docs/decisions/ and results of tests to "
+        f"tests/verification/. The longest pages: {longest}"
+    )
 
 
 def test_the_readme_counts_the_situations_that_were_measured() -> None:

@@ -1,4 +1,4 @@
-"""Each word of the exporter changes when a fact that it rests on is taken away; docs/proof.md has the table."""
+"""Each word of the exporter changes when a fact that it rests on is taken away: the table is in tests/verification/."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Measures what each word of the exporter rests on: one fact after the other is taken away, on a cluster with a hang.
 
-`make generate` writes the table into docs/proof.md.
+`make generate` writes the table into tests/verification/README.md.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _plan(row: TransactionRow | None) -> str:
 
 
 def table() -> str:
-    """The table of docs/proof.md."""
+    """The table of tests/verification/README.md."""
     lines = [
         "| taken away | `doctor` can prove | page, where nothing hangs | coverage | a hang of an unknown id | its abort |",
         "|---|---|---|---|---|---|",

@@ -30,7 +30,7 @@ _CONCLUSION = """\
 
 `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
 `process_start_time_seconds`, `process_open_fds` and `process_max_fds` as in every Prometheus client, on systems
-with `/proc`; their values are also from the last cycle.
+with `/proc`.
 """
 
 

@@ -12,10 +12,8 @@ from exporter.config.table import Setting
 _INTRODUCTION = f"""\
 # Configuration
 
-A setting is read from four places; a later one overrides an earlier one: its default, the YAML file that
-`--config.file` names, its environment variable, its flag. The variable is
-`KAFKA_TRANSACTION_EXPORTER__SECTION__KEY`, in capitals, with an underscore for each dot of the key; the flag has
-hyphens for underscores:
+A setting is read from four places, of which a later one overrides an earlier one: its default, the YAML file that
+`--config.file` names, its environment variable, its flag:
 
 | YAML | variable | flag |
 |---|---|---|
@@ -30,14 +28,12 @@ Secrets have no flag: every user of a machine can read its command lines. Where 
 
 `${{file:/run/secrets/password}}` and `${{env:PASSWORD}}` in a value are replaced by that file and that variable
 (`$${{` is `${{`). Each setting that is a *secret* below has another one, with `_file` after its name, that names a
-file with the secret. These files are read again when they change, like the YAML file and the certificates
-(`reload.watch_interval`); SIGHUP reads everything again at once. A reload applies all settings or none: after an
-error the old settings stay, a log line has the error, and the gauge of the last reload is 0
-([metrics.md](metrics.md)). Settings marked *restart* take effect at the next start; a log line names them when they
-change.
+file with the secret. These files, the YAML file and the certificates are read again when they change
+(`reload.watch_interval`), and at SIGHUP. A reload applies all settings or none: after an error the old settings stay,
+and a log line has the error. Settings marked *restart* take effect at the next start.
 
-`config check` prints all errors with file and line, variable or flag, and exits with 1; `config dump` prints every
-setting and its origin, without secrets. [examples/config.yaml](../examples/config.yaml) has every setting, and
+[`config check` and `config dump`](commands.md#config) show errors, and every setting with its origin.
+[examples/config.yaml](../examples/config.yaml) has every setting, and
 [schema/config.schema.json](schema/config.schema.json) is the schema for editors. This page is generated (`make generate`).
 
 Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`, or a number of seconds.

@@ -19,6 +19,7 @@ include_patterns = [
     "docs/*.md",
     "docs/decisions/*.md",
     "alerts/runbooks/*.md",
+    "examples/workload/README.md",
     "helm/kafka-transaction-exporter/README.md",
     "tests/README.md",
     "tests/verification/README.md",

@@ -56,7 +56,7 @@ def _now_try(bootstrap: str, url: str, folder: str, start_offset: int, port: int
     """What a newcomer does next, to paste in another terminal."""
     program = Path(sys.executable).parent / "ktx"
     place = f"--bootstrap-server {bootstrap} --topic orders --partition 1"
-    settings = {"state.file": f"{folder}/state.json", "publish.listen-address": f"127.0.0.1:{port}"}
+    settings = {"state.file": f"{folder}/state.json", "publish.listen_address": f"127.0.0.1:{port}"}
     settings |= {"kafka.bootstrap.servers": bootstrap}
     defined = " ".join(f"{environment_name(name)}={value}" for name, value in settings.items())
     return (

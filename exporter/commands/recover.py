@@ -107,8 +107,7 @@ def describe_plan(plan: Plan, means: ClusterAccess, evaluation: Evaluation) -> s
 
 def groups_in_words(row: TransactionRow, evaluation: Evaluation) -> str:
     """Names the visible consumer groups behind a transaction, and those of which nothing is known."""
-    now_ms = evaluation.snapshot.cluster_time_ms
-    groups = [printable(humanize_group(group, now_ms)) for group in row.groups]
+    groups = [printable(humanize_group(group)) for group in row.groups]
     impact = evaluation.snapshot.impact
     waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none has committed offsets on this partition"
     if impact is None:

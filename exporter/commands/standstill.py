@@ -17,7 +17,7 @@ from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.field_types import Output
 from exporter.evaluation.fields import project
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
-from exporter.evaluation.reasons import until_in_words
+from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.table import transaction_row
@@ -259,7 +259,8 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
     opened = f"open from offset {row.start_offset} on for {_age(row)}"
     whose = f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer,"
-    behind = f"behind a transaction of {whose} {opened} (verdict {row.verdict.label})"
+    since = "" if row.is_older_than_seen else f"{START_IN_WORDS[row.start_source]}; "
+    behind = f"behind a transaction of {whose} {opened} ({since}verdict {row.verdict.label})"
     lines = [
         f"{_who(answer, hold)} {behind}. {row.reason}",
         " ".join(filter(None, (_waiting(hold), _on_disk(row), _until(row)))),

@@ -44,7 +44,7 @@ def render_tables(
             **transaction(row),
             "open_for": _open_for(row),
             **({} if row.has_producer else {"producer_id": None, "producer_epoch": None}),
-            "below": tuple(_below(row, evaluation.snapshot.cluster_time_ms)),
+            "below": tuple(_below(row)),
         }
         for name, evaluation, rows in found
         for row in rows
@@ -107,11 +107,11 @@ def _open_for(row: TransactionRow) -> str:
     return humanize_duration(row.duration_ms)
 
 
-def _below(row: TransactionRow, now_ms: int) -> Iterator[str]:
+def _below(row: TransactionRow) -> Iterator[str]:
     if row.verdict.is_suspect:
         yield row.reason
     if row.groups:
-        named = humanize_names([humanize_group(group, now_ms) for group in row.groups], shown_max=GROUPS_MAX)
+        named = humanize_names([humanize_group(group) for group in row.groups], shown_max=GROUPS_MAX)
         yield f"Consumer groups: {named}."
         if not row.verdict.is_suspect:
             yield until_in_words(row)

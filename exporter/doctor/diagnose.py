@@ -115,7 +115,7 @@ def _sentence(snapshot: Snapshot, pre: Preconditions, findings: Iterable[Finding
     noun = "included topic" if snapshot.partitions.excluded_count else "visible topic"
     where = _all_of(visible, noun) if readable == visible else f"{readable:,} of {humanize_count(visible, noun)}"
     if not {OFFSETS_TOPIC, STATE_TOPIC}.isdisjoint(snapshot.partitions.topics):
-        where += " (with Kafka's own)"
+        where += " (Kafka's internal ones included)"
     offsets_alone = len(by_offsets(snapshot))
     if offsets_alone and is_provable_by_offsets(pre):
         where += f", on {offsets_alone:,} by offsets alone"

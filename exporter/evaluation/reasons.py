@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.humanize import as_sentence, humanize_duration, humanize_names
@@ -19,6 +20,7 @@ from exporter.evaluation.rules import is_marker_refused, owners_of
 from exporter.evaluation.verdicts import (
     InconclusiveReason,
     OutcomeEvidence,
+    StartSource,
     TransactionRow,
     Verdict,
     WaitingGroup,
@@ -28,6 +30,14 @@ from exporter.snapshot.coverage import ADDRESS_CAUSES
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.journal import EndedTransaction
 
+START_IN_WORDS: Final[Mapping[StartSource, str]] = {
+    StartSource.COORDINATOR: "start from its coordinator",
+    StartSource.FIRST_SEEN: "since first seen by this exporter",
+    StartSource.LAST_WRITE: "since its last write by client clock",
+    StartSource.NOT_OPEN_BEFORE: "not open before by broker clock",
+    StartSource.TRANSACTION_LOG: "start from the transaction log",
+}
+"""The beginning from which a duration is counted, in the same words on the page and in `why`."""
 _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
         "a coordinator lists the producer id in an active transaction, but did not describe it"
@@ -299,7 +309,7 @@ def _contradiction(evidence: Evidence, here: str) -> str:
 
 def _agreement(evidence: Evidence, verdict: Verdict, here: str) -> str:
     if verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING}:
-        waited = f"; completing for {evidence.completing_ms / 1000:.0f} s" if evidence.completing_ms else ""
+        waited = f"; completing for {humanize_duration(evidence.completing_ms)}" if evidence.completing_ms else ""
         if is_marker_refused(evidence):
             return (
                 f", and {here} has seen epoch {evidence.producer_epoch} of this producer: it always refuses the "
@@ -309,8 +319,8 @@ def _agreement(evidence: Evidence, verdict: Verdict, here: str) -> str:
     if evidence.ownership is Ownership.LISTED_ACTIVE:
         return "; first seen in this cycle, so it is not described yet"
     assert evidence.transaction is not None
-    age = "" if evidence.coordinator_age_ms is None else f", {evidence.coordinator_age_ms / 1000:.0f} s old"
+    age = "" if evidence.coordinator_age_ms is None else f", {humanize_duration(evidence.coordinator_age_ms)} old"
     if verdict is Verdict.PREPARED_TWO_PHASE_COMMIT:
         return f" with {here} among its partitions{age}; prepared for two-phase commit, it has no time-out"
-    timeout = f", time-out {evidence.transaction.timeout_ms / 1000:.0f} s"
+    timeout = f", time-out {humanize_duration(evidence.transaction.timeout_ms)}"
     return f" with {here} among its partitions{age}{timeout}"

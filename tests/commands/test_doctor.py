@@ -32,7 +32,8 @@ def test_each_check_is_a_line_and_the_sentence_is_the_sum(tmp_path: Path) -> Non
     at = lines.index("limited  partitions        known by their offsets alone, without READ: hung")
     assert lines[at + 1].strip().startswith("-> a hang there is proved once the transactions beside it have completed")
     assert (
-        "Hangs can be proved on all 4 visible topics (with Kafka's own), on 1 by offsets alone. Level of" in done.stdout
+        "Hangs can be proved on all 4 visible topics (Kafka's internal ones included), on 1 by offsets alone. Level of"
+        in done.stdout
     )
     assert "proof: by offsets, where producers are not shown." in done.stdout
     assert "To mend it, as an administrator whose login is in admin.properties:" in lines

@@ -63,8 +63,9 @@ def test_a_group_is_told_behind_whom_it_stands_and_until_when() -> None:
 
     assert in_words(answer) == (
         "Group readers stands at offset 100 of orders-0, behind a transaction of producer 7, transactional id 'app-1', "
-        "open from offset 100 on for 2 min 0 s (verdict open_within_timeout). Coordinator 1 has transactional id 'app-1' "
-        "Ongoing at epoch 3 with orders-0 among its partitions, 120 s old, time-out 900 s.\n"
+        "open from offset 100 on for 2 min 0 s (start from its coordinator; verdict open_within_timeout). Coordinator 1 "
+        "has transactional id 'app-1' Ongoing at epoch 3 with orders-0 among its partitions, 2 min 0 s old, "
+        "time-out 15 min 0 s.\n"
         "50 offsets wait for it. The last write of its producer is 1 min 30 s old, by the producer's clock. "
         "Its coordinator aborts it in 13 min 10 s unless its producer ends it before.\n"
         "After an abort its own records are skipped, after a commit they are read; those behind it are read then. "

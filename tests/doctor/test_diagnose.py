@@ -21,7 +21,7 @@ NOT_OFFERED_BY_THE_FAKE = "consumer groups"
 CLOSED_PORT = 1
 OF_STATE_PARTITIONS = f"except those of transactional ids that belong to {{}} of 8 partitions of {STATE_TOPIC}."
 TOOL = "kafka-acls.sh --bootstrap-server kafka:9092 --command-config admin.properties"
-ALL = "Hangs can be proved on all 4 visible topics (with Kafka's own)"
+ALL = "Hangs can be proved on all 4 visible topics (Kafka's internal ones included)"
 PROVES_ALL = f"{ALL}."
 ALL_BUT_UNKNOWN = f"{ALL}, except those of producers that no coordinator knows."
 

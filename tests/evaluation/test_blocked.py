@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.commands.document import document
+from exporter.commands.recover import groups_in_words
+from exporter.commands.transactions_table import render_tables
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import GroupKey, Memory
-from exporter.evaluation.verdicts import BlockedGroup, Policy
+from exporter.evaluation.verdicts import BlockedGroup, Evaluation, Policy
+from exporter.publication.page.humanize import humanize_group
 from exporter.snapshot import UNKNOWN_OFFSET, GroupOffset, Impact, SecondRead, Snapshot
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, snapshot
 
@@ -105,6 +109,25 @@ def test_the_first_cycle_is_remembered_and_forgotten_with_the_block() -> None:
     assert second.blocked_groups[0].since_ms == NOW_MS
     assert gone.memory.blocked == {}
     assert again.blocked_groups[0].since_ms == NOW_MS + 3 * MINUTE_MS
+
+
+def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock() -> None:
+    """A command's JSON has its own first cycle, and its text names no duration, also after it has looked twice."""
+    ahead_ms = 5 * MINUTE_MS
+
+    def seen(later_ms: int, memory: Memory) -> Evaluation:
+        return evaluate(replace(hang(at(100), later_ms=later_ms), clock_offset_ms=ahead_ms), memory, Policy())
+
+    twice = seen(MINUTE_MS, seen(0, Memory()).memory)
+    (row,) = all_rows(twice)
+    (entry,) = document(twice, [row])["transactions"]
+
+    assert entry["groups"][0]["blocked_since_ms"] == twice.blocked_groups[0].since_ms == NOW_MS + ahead_ms
+    on_the_page = humanize_group(row.groups[0], twice.snapshot.cluster_time_ms)
+    assert on_the_page == "readers (seen blocked for 1 min 0 s, lag 50 offsets)"
+    printed = render_tables([(None, twice, [row])], is_fleet=False)
+    assert "Consumer groups: readers (blocked, lag 50 offsets)." in printed
+    assert groups_in_words(row, twice) == "consumer groups: readers (blocked, lag 50 offsets)"
 
 
 @pytest.mark.parametrize("impact", [None, at(failures=("broker 2 does not respond",))], ids=["none", "partial"])

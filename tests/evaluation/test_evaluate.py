@@ -265,7 +265,7 @@ def test_every_row_has_a_sentence_of_its_own_verdict() -> None:
 
     assert row.reason == (
         "Coordinator 1 has transactional id 'app-1' Ongoing at epoch 3 with orders-0 among its partitions, "
-        "1 s old, time-out 60 s."
+        "1 s old, time-out 1 min 0 s."
     )
 
 

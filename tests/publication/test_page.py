@@ -222,12 +222,12 @@ def test_the_owner_of_a_live_transaction_is_described_by_what_is_known_of_its_id
     silent = next(row for row in groups_behind_live_transactions().blocking if row.owner is OwnerState.SILENT)
 
     assert owner_in_words(replace(silent, usual_silence_ms=0, takes_new_ids=True), 30_000) == (
-        "nothing written for 1 min 42 s (its id is usually silent for at most 30 s): it has stopped, is paused, or "
+        "no write seen for 1 min 42 s (its id is usually silent for at most 30 s): it has stopped, is paused, or "
         "computes; earlier ids of its prefix were never used again, so a restart with a new one ends nothing"
     )
     assert owner_in_words(
         replace(silent, usual_silence_ms=90_000, owner=OwnerState.WRITING, takes_new_ids=True), 30_000
-    ) == ("nothing written for 1 min 42 s (its id is usually silent for at most 2 min 0 s)")
+    ) == ("no write seen for 1 min 42 s (its id is usually silent for at most 2 min 0 s)")
 
 
 def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end() -> None:
@@ -240,13 +240,14 @@ def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end
         "of 1 no end is known.",
         "Behind 2 live transactions",
         "orders-0 owner silent",
-        "consumer groups order-emails (blocked for 1 min 0 s, lag 42 offsets)",
+        "consumer groups order-emails (seen blocked for 1 min 0 s, lag 42 offsets)",
         "ends in 13 min 10 s, at 2027-01-15 08:13:10 UTC, its coordinator aborts it, unless its owner ends it before",
-        "owner nothing written for 1 min 42 s: it has stopped, is paused, or computes",
+        "owner no write seen for 1 min 42 s: it has stopped, is paused, or computes",
+        "(start from its coordinator)",
         "next (evidence) runbook kafka-transaction-exporter find-hanging --all",
         "orders-1 open_within_timeout",
         "ends when its owner ends it: no time-out is known",
-        "owner nothing written for 2 s",
+        "owner no write seen for 2 s",
     )
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
@@ -345,7 +346,7 @@ def test_a_suspect_says_first_what_an_operator_decides_by() -> None:
         "next (dry run) runbook kafka-transaction-exporter abort",
         "--bootstrap-server &#x27;kafka-1:9092,[::1]:9093&#x27; --topic orders --partition 0 --start-offset 1234 --dry-run",
         "No coordinator knows producer id 4000",
-        "idle 3 h 0 min",
+        "idle 3 h 0 min (since its last write by client clock)",
     )
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
@@ -460,7 +461,7 @@ def test_a_suspect_shows_all_that_an_operator_needs() -> None:
         "we&quot;ird\\topic-0 hanging_stale_epoch",
         "Coordinator 2 is at epoch 9 of stock-7 and ongoing; the records open here are of epoch 3.",
         "age 3 h 0 min (since its last write by client clock, late)",
-        "idle 3 h 0 min",
+        "idle 3 h 0 min (since its last write by client clock)",
         "offsets held back 42",
         "transactional id stock-7",
         "producer id / epoch 4000 / 3",
@@ -517,7 +518,9 @@ def test_a_suspect_names_the_longest_queues_behind_it() -> None:
     queued = words_of(hanging(groups=groups))
     living = words_of(hanging(groups=(resident,)))
 
-    assert "consumer groups group-0 (blocked for 2 min 0 s, lag 9,000 offsets), group-1 (lag 8,000 offsets)" in queued
+    assert (
+        "consumer groups group-0 (seen blocked for 2 min 0 s, lag 9,000 offsets), group-1 (lag 8,000 offsets)" in queued
+    )
     assert "group-4 (lag 5,000 offsets) and 2 more" in queued
     assert "group-5" not in queued
     assert "consumer groups &lt;lives here&gt;" in living

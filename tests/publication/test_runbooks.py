@@ -29,7 +29,7 @@ def test_a_page_has_every_line_as_it_is_pasted() -> None:
         written, commands = without_fences(source)
         copied = re.findall(r'<code class="command">(.*?)</code>', shown[1], re.DOTALL)
         assert [unescape(command) for command in copied] == commands
-        assert text == re.sub(r"\[([^\]\n]+)\]\(\w+\.md(?:#[\w-]*)?\)", r"\1", written)
+        assert text == re.sub(r"\[([^\]\n]+)\]\([^)\s]+\)", r"\1", written)
 
 
 def without_fences(markdown: str) -> tuple[str, list[str]]:
@@ -58,6 +58,17 @@ def test_links_lead_to_pages_and_their_headings() -> None:
         assert not anchor or f' id="{anchor}"' in PAGES[path], link
         assert path in PAGES
     assert "/runbooks/README.md#commit-or-abort" in links
+    for path, page in PAGES.items():
+        for anchor in re.findall(r'href="#([^"]+)"', page):
+            assert f' id="{anchor}"' in page, (path, anchor)
+
+
+def test_no_link_is_shown_as_markdown() -> None:
+    """A page of the project that the exporter does not serve is named by its file."""
+    assert [path for path, page in PAGES.items() if "](" in page] == []
+    assert "docs/verdicts.md has the proof of each verdict" in PAGES["/runbooks/README.md"]
+    below = '<a href="#a-replica-that-does-not-know-the-producer">below</a>'
+    assert below in PAGES["/runbooks/KafkaTransactionInconclusive.md"]
 
 
 def test_what_looks_like_html_is_text() -> None:

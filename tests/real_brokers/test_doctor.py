@@ -49,7 +49,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
         yield cluster
 
 
-ALL_OF_3: Final = "Hangs can be proved on all 3 visible topics (with Kafka's own)"
+ALL_OF_3: Final = "Hangs can be proved on all 3 visible topics (Kafka's internal ones included)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ CASES = {
         allowed=[*without(READ_ALL), (ResourceType.TOPIC, "*", AclOperation.DESCRIBE)],
         problems=frozenset({"partitions"}),
         status=0,
-        says="Hangs can be proved on all 3 visible topics (with Kafka's own), on 3 by offsets alone.",
+        says=f"{ALL_OF_3}, on 3 by offsets alone.",
     ),
     "READ on one topic and DESCRIBE on the other": Case(
         allowed=[
@@ -96,7 +96,7 @@ CASES = {
             (ResourceType.TOPIC, "payments", AclOperation.DESCRIBE),
         ],
         problems=frozenset({"topics", "partitions"}),
-        says="Hangs can be proved on all 3 visible topics (with Kafka's own), on 1 by offsets alone.",
+        says=f"{ALL_OF_3}, on 1 by offsets alone.",
     ),
     "coordinators' topic hidden": Case(
         allowed=[
@@ -133,14 +133,14 @@ CASES = {
         denied=[(ResourceType.TOPIC, "orders", AclOperation.READ)],
         problems=frozenset({"partitions"}),
         status=0,
-        says="Hangs can be proved on all 3 visible topics (with Kafka's own), on 1 by offsets alone.",
+        says=f"{ALL_OF_3}, on 1 by offsets alone.",
     ),
     "a DENY to see one topic": Case(
         allowed=FULL,
         denied=[(ResourceType.TOPIC, "orders", AclOperation.DESCRIBE)],
         problems=frozenset({"topics"}),
         status=0,
-        says="Hangs can be proved on all 2 visible topics (with Kafka's own).",
+        says="Hangs can be proved on all 2 visible topics (Kafka's internal ones included).",
     ),
     "ACLs unread": Case(
         allowed=without(SEE_ACLS),
@@ -153,11 +153,11 @@ CASES = {
         denied=[(CLUSTER, "kafka-cluster", AclOperation.DESCRIBE_CONFIGS)],
         problems=frozenset({"broker settings"}),
         status=0,
-        says="Hangs can be proved on all 3 visible topics (with Kafka's own).",
+        says=f"{ALL_OF_3}.",
     ),
     "settings unread": Case(allowed=without(CONFIGS), problems=frozenset({"broker settings"}), status=0),
     "groups hidden": Case(allowed=without(GROUPS), problems=frozenset({"consumer groups"}), status=0),
-    "every grant": Case(allowed=FULL, status=0, says="Hangs can be proved on all 3 visible topics (with Kafka's own)."),
+    "every grant": Case(allowed=FULL, status=0, says=f"{ALL_OF_3}."),
 }
 QUICK = ("no grant at all", "a DENY on a prefix of ids", "READ on one topic and DESCRIBE on the other")
 
@@ -222,4 +222,4 @@ def test_what_it_prints_mends_what_it_says(
         done = desk.run(line)
         assert done.status == 0, done
     status, mended = until_not_ok(guarded, tmp_path, frozenset())
-    assert (status, mended["sentence"]) == (0, "Hangs can be proved on all 3 visible topics (with Kafka's own).")
+    assert (status, mended["sentence"]) == (0, f"{ALL_OF_3}.")

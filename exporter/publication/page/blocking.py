@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.reasons import START_IN_WORDS
 from exporter.evaluation.verdicts import OwnerState, TransactionRow
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.summary import Severity
@@ -44,7 +45,7 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
         ("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX)),
         ("ends", end_in_words(row.ends_at_ms, now_ms)),
         ("owner", owner_in_words(row, publication.status.interval_ms)),
-        ("age", humanize_duration(row.duration_ms)),
+        ("age", f"{humanize_duration(row.duration_ms)} ({START_IN_WORDS[row.start_source]})"),
     )
     evidence = (
         *held_back(row, publication),
@@ -70,7 +71,7 @@ def owner_in_words(row: TransactionRow, interval_ms: int) -> str:
     """Says whether its producer writes, as far as this exporter has seen; a silence is seen but for one interval."""
     if row.silent_ms is None:
         return "unknown"
-    silent = f"nothing written for {humanize_duration(row.silent_ms)}"
+    silent = f"no write seen for {humanize_duration(row.silent_ms)}"
     if row.usual_silence_ms is not None:
         usual = humanize_duration(row.usual_silence_ms + interval_ms)
         silent += f" (its id is usually silent for at most {usual})"

@@ -18,12 +18,15 @@ def humanize_instant(instant_ms: int) -> str:
         return f"{instant_ms} ms"
 
 
-def humanize_group(group: WaitingGroup, now_ms: int) -> str:
-    """`invoices (blocked for 2 min 0 s, lag 10 offsets)`; markers and the transaction's own records have offsets, too."""
+def humanize_group(group: WaitingGroup, now_ms: int | None = None) -> str:
+    """`invoices (seen blocked for 2 min 0 s, lag 10 offsets)`; markers and the transaction's own records have offsets, too.
+
+    Without `now_ms`, as in a command, it is `blocked`: a command knows only since when it has itself looked.
+    """
     words = []
     if group.blocked_since_ms is not None:
-        blocked_ms = now_ms - group.blocked_since_ms
-        words.append(f"blocked for {humanize_duration(blocked_ms)}" if blocked_ms > 0 else "blocked")
+        blocked_ms = 0 if now_ms is None else now_ms - group.blocked_since_ms
+        words.append(f"seen blocked for {humanize_duration(blocked_ms)}" if blocked_ms > 0 else "blocked")
     if group.waiting_records is not None:
         words.append(f"lag {group.waiting_records:,} offsets")
     return f"{group.group} ({', '.join(words)})" if words else group.group

@@ -1,4 +1,4 @@
-"""Makes a page of each runbook: its Markdown as it stands, with the links between the runbooks.
+"""Makes a page of each runbook: its Markdown as it stands, with links within and between the runbooks.
 
 The exporter serves its own, so that no page depends on a server of somebody else.
 """
@@ -15,7 +15,9 @@ from exporter.publication.paths import INCIDENTS, RUNBOOKS
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 """A page reloads itself; this one does not change."""
-_LINK: Final = re.compile(r"\[([^\]\n]+)\]\((\w+)\.md(#[\w-]*)?\)")
+_LINK: Final = re.compile(r"\[([^\]\n]+)\]\((?:(\w+)\.md)?(#[\w-]+)?\)")
+_LINK_TO_OTHERS: Final = re.compile(r"\[([^\]\n]+)\]\([./\w-]+\.md(?:#[\w-]+)?\)")
+"""Link to a page of the project that the exporter does not serve: its words name the file."""
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _FENCE: Final = re.compile(r"^( *)```(?:sh|text)\n(.*?)\n *```\n", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"^<!-- .*? -->\n", re.MULTILINE)
@@ -31,11 +33,17 @@ def _page(name: str, text: str) -> Page:
     links = (("/", "status"), (INCIDENTS, "incidents"), (f"{RUNBOOKS}/README.md", "runbooks"))
     body = _HEADING.sub(_with_anchor, _e(_COMMENT.sub("", text), quote=False))
     body = _FENCE.sub(_as_command, body)
-    body = _LINK.sub(rf'<a href="{RUNBOOKS}/\2.md\3">\1</a>', body)
+    body = _LINK_TO_OTHERS.sub(r"\1", _LINK.sub(_as_link, body))
     return Page(
         head=as_bytes([head(title, _e(title), _DAY_MS, links)]),
         rest=as_bytes([f'<pre id="runbook">{body}</pre>', foot()]),
     )
+
+
+def _as_link(link: re.Match[str]) -> str:
+    """A link to another runbook, or to a heading of this one."""
+    words, runbook, anchor = link.groups(default="")
+    return f'<a href="{f"{RUNBOOKS}/{runbook}.md" if runbook else ""}{anchor}">{words}</a>'
 
 
 def _as_command(fence: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.reasons import START_IN_WORDS
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
 from exporter.publication.page.advice import (
     Suspected,
@@ -29,14 +30,7 @@ FULL_SHOWN_MAX_MS = 90 * 24 * 3_600_000
 """A disk that is full later than in 90 days is nothing to act on."""
 GROUPS_SHOWN_MAX = 5
 """Maximum of groups shown per suspect."""
-
-_START_SOURCE = {
-    StartSource.COORDINATOR: "start from its coordinator",
-    StartSource.FIRST_SEEN: "since first seen by this exporter",
-    StartSource.LAST_WRITE: "since its last write by client clock",
-    StartSource.NOT_OPEN_BEFORE: "not open before by broker clock",
-    StartSource.TRANSACTION_LOG: "start from the transaction log",
-}
+_LAST_WRITE = START_IN_WORDS[StartSource.LAST_WRITE]
 
 
 def suspects_section(publication: Publication) -> str:
@@ -71,11 +65,14 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     """First what an operator decides by, then the evidence."""
     level = Severity.BAD if row.verdict.is_hanging else Severity.WARNING
     late = ", late" if row.is_late else ""
-    first = [("age", f"{humanize_duration(row.duration_ms)} ({_START_SOURCE[row.start_source]}{late})"), *_unusual(row)]
+    first = [
+        ("age", f"{humanize_duration(row.duration_ms)} ({START_IN_WORDS[row.start_source]}{late})"),
+        *_unusual(row),
+    ]
     groups = [humanize_group(group, now_ms) for group in row.groups]
     first.append(("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX) or "none seen"))
     evidence = (
-        ("idle", humanize_duration(row.idle_ms) if row.has_producer else "unknown"),
+        ("idle", f"{humanize_duration(row.idle_ms)} ({_LAST_WRITE})" if row.has_producer else "unknown"),
         *held_back(row, publication),
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}" if row.has_producer else "unknown"),
