@@ -108,7 +108,7 @@ def test_a_compaction_that_breaks_loses_nothing(
 def test_a_file_is_not_joined_before_its_hours_are_counted(spark: SparkSession, copy: Path) -> None:
     """Joined files are not counted again."""
     tables = Tables(copy / "tables")
-    shutil.rmtree(tables.coverage.folder)
+    shutil.rmtree(str(tables.coverage.folder))
     assert compact_history(spark, copy / "history", tables, now_ms=cases.NOW_MS) == 0
     assert len(history_files(copy)) == 4 * DAYS
 
