@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
-from exporter.pipeline.delta import Table
+from exporter.pipeline.delta import Table, sql_text
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.ingest import in_buckets, last_ms_of
 from exporter.pipeline.tables import Tables
@@ -128,14 +128,17 @@ def delete(spark: SparkSession, table: Table, column: str, newest_ms: Mapping[st
 
 
 def _obsolete(column: str, newest_ms: Mapping[str, int], retention_ms: int) -> str:
-    """SQL that chooses whole days before the retention, counted from the newest instant of each cluster."""
+    """SQL that chooses whole days before the retention, counted from the newest instant of each cluster.
+
+    A cluster whose newest instant is so long before that of another one is gone: all of its rows are chosen.
+    """
+    gone_ms = max(newest_ms.values(), default=0) - retention_ms
     clusters: dict[str, list[str]] = defaultdict(list)
     for cluster_id, at_ms in newest_ms.items():
-        clusters[day_of(at_ms - retention_ms)].append("'" + cluster_id.replace("'", "''") + "'")
-    chosen = (
-        f"({column} < '{day}T00:00:00Z' AND cluster_id IN ({', '.join(names)}))" for day, names in clusters.items()
-    )
-    return " OR ".join(chosen)
+        day = day_of(at_ms - retention_ms)
+        is_old = "true" if at_ms < gone_ms else f"{column} < '{day}T00:00:00Z'"
+        clusters[is_old].append(sql_text(cluster_id))
+    return " OR ".join(f"({is_old} AND cluster_id IN ({', '.join(names)}))" for is_old, names in clusters.items())
 
 
 def join(parts: Sequence[Place], whole: Place) -> None:

@@ -262,5 +262,10 @@ def _lacks(known: Any, wanted: Any) -> bool:
     return any(part.name not in parts or _lacks(parts[part.name], part.type) for part in wanted.fields)
 
 
+def sql_text(text: str) -> str:
+    """Returns a literal of Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def to_ms(instant: datetime) -> int:
     return int(instant.timestamp() * 1000)

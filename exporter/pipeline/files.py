@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import accumulate
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,14 +69,21 @@ def history_files(history: Place) -> tuple[HistoryFile, ...]:
     return tuple(files)
 
 
-def implausible_time(file: HistoryFile, now_ms: int) -> str | None:
-    """Returns why the times in a file's name are implausible; None if they are plausible."""
+def implausible_name(file: HistoryFile, now_ms: int) -> str | None:
+    """Returns why a file's name, or the times in it, are implausible; None if they are plausible."""
+    if file.key != _printable(file.key):
+        return "has a name that is not UTF-8"
     first_ms, last_ms = sorted((file.first_ms, file.last_ms))
     if last_ms > now_ms + AHEAD_MS:
         return f"has a cycle of {_instant(last_ms)}, which is later than this run by more than {AHEAD_MS // 60_000} minutes"
     if first_ms < BEGINNING_MS:
         return f"has a cycle of {_instant(first_ms)}, which is before Kafka had transactions"
     return None
+
+
+def _printable(text: str) -> str:
+    """Returns a name with escapes for bytes that are not UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _instant(instant_ms: int) -> str:
@@ -86,13 +94,13 @@ def _instant(instant_ms: int) -> str:
 
 
 def plausible(files: Iterable[HistoryFile], now_ms: int) -> tuple[HistoryFile, ...]:
-    return tuple(file for file in files if implausible_time(file, now_ms) is None)
+    return tuple(file for file in files if implausible_name(file, now_ms) is None)
 
 
 def left_out(files: Iterable[HistoryFile], damaged: Iterable[DamagedFile], now_ms: int) -> tuple[tuple[str, str], ...]:
     """(key, reason) of each file that is left out of the tables."""
     found = {file.key: file.why for file in damaged}
-    found |= {file.key: why for file in files if (why := implausible_time(file, now_ms)) is not None}
+    found |= {_printable(file.key): why for file in files if (why := implausible_name(file, now_ms)) is not None}
     return tuple(sorted(found.items()))
 
 
@@ -179,21 +187,36 @@ def _kind(name: str) -> str:
     return re.split(r"[\[<]", name)[0]
 
 
+SoundFiles: TypeAlias = set[tuple[str, int, int]]
+"""(key, size in bytes, time of change in ns) of files that were examined, and can be read."""
+
+
 def damaged_among(
-    files: Iterable[HistoryFile], known: Iterable[DamagedFile], *, to_its_end: bool = False
+    files: Iterable[HistoryFile],
+    known: Iterable[DamagedFile],
+    *,
+    to_its_end: bool = False,
+    sound: SoundFiles | None = None,
 ) -> tuple[DamagedFile, ...]:
-    """Files that cannot be read; known ones are not tried again until they change."""
+    """Files that cannot be read; known ones, and those in `sound`, are not tried again until they change."""
     files = tuple(files)
+    sound = set() if sound is None else sound
     damaged_before = {file.key: file for file in known}
 
     def examined(file: HistoryFile) -> DamagedFile | None:
         with suppress(FileNotFoundError):
             status = file.path.stat()
+            identity = file.key, status.st_size, status.st_mtime_ns
+            if identity in sound:
+                return None
             before = damaged_before.get(file.key)
             if before is not None and (before.size_bytes, before.changed_ns) == (status.st_size, status.st_mtime_ns):
                 return before
             if (why := damage_of(file, to_its_end=to_its_end)) is not None:
-                return DamagedFile(file.key, status.st_size, status.st_mtime_ns, why)
+                return DamagedFile(*identity, why)
+            sound.add(identity)
+        if isinstance(file.path, Path) and file.path.is_symlink() and not file.path.exists():
+            return DamagedFile(file.key, 0, 0, "is a link that leads nowhere")
         return None
 
     found = in_parallel(examined, files, files[0].path) if files else ()

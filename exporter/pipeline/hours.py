@@ -22,7 +22,7 @@ from exporter.history.schema import CYCLES, OBSERVATIONS, day_of
 from exporter.pipeline.clocks import clock_differences
 from exporter.pipeline.compact import is_joined
 from exporter.pipeline.coverage import HOUR_MS, coverage_of
-from exporter.pipeline.delta import Table
+from exporter.pipeline.delta import Table, sql_text
 from exporter.pipeline.files import TAKEN_AT, HistoryFile, history_files, rows_in
 from exporter.pipeline.history import read_history
 from exporter.pipeline.ingest import BATCH_ROWS
@@ -131,15 +131,11 @@ def _chosen(hours: Hours) -> str:
     for cluster_id, hour_ms in sorted(hours):
         of_cluster[cluster_id].append(hour_ms)
     chosen = " OR ".join(
-        f"cluster_id = '{_quoted(cluster_id)}' AND hour IN ({', '.join(map(_timestamp, instants))})"
+        f"cluster_id = {sql_text(cluster_id)} AND hour IN ({', '.join(map(_timestamp, instants))})"
         for cluster_id, instants in of_cluster.items()
     )
     dates = sorted({day_of(hour_ms) for _, hour_ms in hours})
     return f"date IN ({', '.join(f'''DATE'{day}' ''' for day in dates)}) AND ({chosen})" if hours else "false"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _timestamp(instant_ms: int) -> str:

@@ -19,7 +19,15 @@ from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS
 from exporter.pipeline.closings import with_closings
-from exporter.pipeline.files import HistoryFile, batch_of, damaged_among, history_files, plausible, waiting
+from exporter.pipeline.files import (
+    HistoryFile,
+    SoundFiles,
+    batch_of,
+    damaged_among,
+    history_files,
+    plausible,
+    waiting,
+)
 from exporter.pipeline.history import read_history
 from exporter.pipeline.identities import (
     BY_OFFSET,
@@ -61,14 +69,19 @@ def ingest_batch(
     *,
     now_ms: int,
     batch_rows: int = BATCH_ROWS,
+    sound: SoundFiles | None = None,
 ) -> IngestedBatch | None:
-    """Takes one batch, oldest files first; None when no file waits. Raises TableError if another run was first."""
+    """Takes one batch, oldest files first; None when no file waits. Raises TableError if another run was first.
+
+    `sound` are files that batches before have examined; this one adds its own.
+    """
     current = tables.current()
     there = history_files(history)
     taken = current.state.taken & {file.key for file in there}
     sane = plausible(there, now_ms)
     known = tables.damaged()
-    damaged = damaged_among((file for file in sane if file.key not in taken or file.key in _keys(known)), known)
+    unsure = (file for file in sane if file.key not in taken or file.key in _keys(known))
+    damaged = damaged_among(unsure, known, sound=sound)
     if damaged != known:
         tables.remember_damaged(damaged)
     files = tuple(file for file in sane if file.key not in _keys(damaged))

@@ -19,7 +19,7 @@ from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.compact import compact_history, compact_hours, compact_log, compact_tables
 from exporter.pipeline.delta import TableError
-from exporter.pipeline.files import history_files, left_out
+from exporter.pipeline.files import SoundFiles, history_files, left_out
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
@@ -56,13 +56,20 @@ class Jobs:
 
     def transactions(self) -> None:
         """Takes all waiting files, batch by batch."""
+        sound: SoundFiles = set()
         while True:
             done = ingest_batch(
-                self.open_spark, self.history, self.tables, now_ms=self.now_ms(), batch_rows=self.batch_rows
+                self.open_spark,
+                self.history,
+                self.tables,
+                now_ms=self.now_ms(),
+                batch_rows=self.batch_rows,
+                sound=sound,
             )
             if done is None:
                 break
             self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
+            self.tables.clean_identities()
         files = self.left_out()
         for key, why in files:
             self.say(f"transactions: {key} is left out: {why}")

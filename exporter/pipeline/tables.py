@@ -30,6 +30,8 @@ STATE: Final = "state"
 """Key in the note of a commit: the name of the state whose files the table has."""
 KEPT_S: Final = 86_400
 """An older state stays that long. After a RESTORE of an older version the whole history is taken again."""
+IDENTITIES_KEPT_S: Final = 7_200
+"""Older producers and partitions stay that long, for a run that began before."""
 _MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -198,10 +200,14 @@ class Tables:
                 and state.stat().st_mtime < time.time() - kept_s
             ):
                 state.unlink()
-        # A run that needs older ones, after a RESTORE, makes them again.
+        self.clean_identities(kept_s=min(kept_s, IDENTITIES_KEPT_S))
+
+    def clean_identities(self, *, kept_s: int = IDENTITIES_KEPT_S) -> None:
+        """Removes older producers and partitions: a run that needs them, after a RESTORE, makes them again."""
+        current = self.current().state.identities
         written_s = {each.parent.parent: each.stat().st_mtime for each in self.states.glob("identities-*/producers/*")}
         for folder, at_s in written_s.items():
-            if folder.name != current.state.identities and at_s < time.time() - kept_s:
+            if folder.name != current and at_s < time.time() - kept_s:
                 remove_folder(folder)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from exporter.history.schema import CYCLES
+from exporter.history.schema import CYCLES, OBSERVATIONS
 from exporter.pipeline.compact import compact_history
 from exporter.pipeline.files import (
     AHEAD_MS,
     BEGINNING_MS,
     HistoryFile,
     damage_of,
+    damaged_among,
     history_files,
-    implausible_time,
+    implausible_name,
     left_out,
+    plausible,
 )
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.tables import DamagedFile, Tables, TablesState
@@ -115,9 +119,28 @@ def named(first_ms: int, last_ms: int) -> HistoryFile:
         (0, 60_000, "has a cycle of 1970-01-01T00:00:00Z"),
     ],
 )
+@pytest.mark.parametrize("table", [CYCLES, OBSERVATIONS])
+def test_a_name_that_no_exporter_gives_is_left_out(tmp_path: Path, table: str) -> None:
+    """One with bytes that are not UTF-8, and a link that leads nowhere: both with the reason, whatever else there is."""
+    cases.write_file(tmp_path, "c", "w", [{"at": 30, "open": [{}]}])
+    good = next(file for file in history_files(tmp_path) if file.table == table)
+    assert isinstance(good.path, Path)
+    strange, link = (f"{os.fsdecode(name)}.parquet" for name in (b"1793491230000-1793491230000-\xff", b"1-1-link"))
+    os.link(good.path, good.path.with_name(strange))
+    good.path.with_name(link).symlink_to(tmp_path / "nowhere")
+    files = history_files(tmp_path)
+    damaged = damaged_among(files, ())
+
+    assert [file.why for file in damaged if "link" in file.key] == ["is a link that leads nowhere"]
+    assert [file.path.name for file in plausible(files, NOW_MS) if file.table == table] == [good.path.name]
+    whys = dict(left_out(files, (), NOW_MS))
+    assert [why for key, why in whys.items() if "xff" in key] == ["has a name that is not UTF-8"]
+    json.dumps(whys).encode()
+
+
 def test_a_time_that_no_right_clock_gave_is_implausible(first_ms: int, last_ms: int, why: str | None) -> None:
     """An hour after the run's own clock is the limit on one side, Kafka's first transactions on the other."""
-    found = implausible_time(named(first_ms, last_ms), NOW_MS)
+    found = implausible_name(named(first_ms, last_ms), NOW_MS)
 
     assert (found is None) == (why is None)
     assert (found or "").startswith(why or "")
@@ -128,7 +151,7 @@ def test_what_is_left_out_is_named_with_its_reason() -> None:
     early = named(0, 0)
     damaged = DamagedFile("cycles/a", 1, 1, "no footer")
     listed = left_out((early, named(NOW_MS, NOW_MS)), (damaged,), NOW_MS)
-    assert listed == (("cycles/a", "no footer"), (early.key, implausible_time(early, NOW_MS)))
+    assert listed == (("cycles/a", "no footer"), (early.key, implausible_name(early, NOW_MS)))
 
 
 def test_cycles_that_the_name_does_not_say_are_damage(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from exporter.cli import main
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import compact as compact_module
+from exporter.pipeline import files as files_module
 from exporter.pipeline import jobs as jobs_module
 from exporter.pipeline.compact import compact_history, compact_tables
 from exporter.pipeline.delta import TableError
@@ -160,18 +161,28 @@ def end_retention(spark: SparkSession, tables: Tables) -> None:
     time.sleep(0.01)  # Delta keeps files of this millisecond
 
 
-def test_a_cluster_that_no_exporter_watches_any_more_keeps_its_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """Its last day is in one file with another cluster's rows, which are too old: those alone go."""
-    history, tables = tmp_path / "history", Tables(tmp_path / "tables")
-    for cluster_id in ("live", "stopped"):
-        cases.write_file(history, cluster_id, "w0", [{"at": 30, "open": [{}]}, {"at": 60}])
-    cases.write_file(history, "live", "w1", [{"at": 9 * DAY_S, "open": [{"start_offset": 7}]}, {"at": 9 * DAY_S + 60}])
-    taken(spark, history, tables)
-    compact_tables(spark, tables, retention_ms=DAY_MS)
+def test_a_cluster_that_no_exporter_watches_keeps_its_rows_for_the_retention(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its last day is in one file with another cluster's rows, which are too old: those alone go.
 
-    found = rows(spark, tables)
-    assert [row["partitions"][0]["start_offset"] for row in (*found["live"], *found["stopped"])] == [7, 100]
-    assert compact_tables(spark, tables, retention_ms=DAY_MS) == 0
+    When the other cluster is ahead by the retention, the stopped one is gone, also what was open there.
+    """
+    history, tables = tmp_path / "history", Tables(tmp_path / "tables")
+    still = {"partition": 1, "start_offset": 8}
+    cases.write_file(history, "live", "w0", [{"at": 30, "open": [{}]}, {"at": 60}])
+    cases.write_file(history, "it's", "w0", [{"at": 30, "open": [{}, still]}, {"at": 5 * DAY_S, "open": [still]}])
+    for day in (9, 20):
+        row = {"start_offset": day}
+        at = day * DAY_S
+        cases.write_file(history, "live", f"w{day}", [{"at": at, "open": [row]}, {"at": at + 60}])
+        taken(spark, history, tables)
+        compact_tables(spark, tables, retention_ms=6 * DAY_MS)
+        found = {
+            name: [row["partitions"][0]["start_offset"] for row in rows_] for name, rows_ in rows(spark, tables).items()
+        }
+        assert found == ({"live": [9], "it's": [100, 8]} if day == 9 else {"live": [20]})
+    assert compact_tables(spark, tables, retention_ms=6 * DAY_MS) == 0
 
 
 def test_the_states_of_earlier_runs_go(spark: SparkSession, tmp_path: Path) -> None:
@@ -192,6 +203,29 @@ def test_the_states_of_earlier_runs_go(spark: SparkSession, tmp_path: Path) -> N
     assert len(before) == 7
     assert note is not None
     assert {path.name for path in states.iterdir()} == {note["state"], tables.current().state.identities}
+
+
+def test_a_backlog_is_examined_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again by each batch; and of producers and partitions only the newest stay."""
+    write_days(tmp_path / "history", 2)
+    examined: list[str] = []
+    damage_of = files_module.damage_of
+
+    def counted(file: files_module.HistoryFile, *, to_its_end: bool) -> str | None:
+        examined.append(file.key)
+        return damage_of(file, to_its_end=to_its_end)
+
+    monkeypatch.setattr(files_module, "damage_of", counted)
+    monkeypatch.setattr(Tables.clean_identities, "__kwdefaults__", {"kept_s": -1})  # in the future: all are old
+    lines, tables = list[str](), Tables(tmp_path / "tables")
+    Jobs(
+        lambda: spark, tmp_path / "history", tables, (), 10**12, lambda: cases.NOW_MS, lines.append, batch_rows=1
+    ).transactions()
+
+    assert len(lines) == 4, "a batch for each file of observations"
+    assert sorted(examined) == sorted(set(examined))
+    assert len(examined) == 8
+    assert [path.name for path in tables.states.glob("identities-*")] == [tables.current().state.identities]
 
 
 def test_a_state_that_is_lost_is_made_again(spark: SparkSession, made: Path, copy: Path) -> None:
