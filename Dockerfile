@@ -71,15 +71,18 @@ RUN mkdir -p /usr/share/man/man1 && \
     useradd --uid 65532 --gid 65532 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin exporter
 COPY LICENSE /licenses/LICENSE
 COPY --from=pipeline-build /opt/kafka-transaction-exporter /opt/kafka-transaction-exporter
+# The program, and the words that Spark gives to its pods on Kubernetes.
+COPY examples/spark/entrypoint.sh /opt/kafka-transaction-exporter/bin/entrypoint.sh
 # Spark's workers are of this Python, and its own files are under /tmp.
 ENV PATH=/opt/kafka-transaction-exporter/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYSPARK_PYTHON=/opt/kafka-transaction-exporter/bin/python \
+    SPARK_HOME=/opt/kafka-transaction-exporter/lib/python3.13/site-packages/pyspark \
     SPARK_LOCAL_DIRS=/tmp
 USER 65532:65532
 WORKDIR /tmp
-ENTRYPOINT ["kafka-transaction-exporter"]
+ENTRYPOINT ["entrypoint.sh"]
 
 # Without what the exporter never loads: Arrow's Flight and HDFS, headers, tests, AWS' other services, symbols.
 # A path that is gone in a newer version ends the build.

@@ -1,4 +1,4 @@
-"""Formats log lines: as text, as logfmt, or as JSON."""
+"""Formats log lines: as text, as logfmt, or as JSON; and decides whether a state is news for the log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timezone
+from typing import Final
 
 _CLUSTER: ContextVar[str | None] = ContextVar("cluster", default=None)
 """The cluster of a fleet whose log lines the present thread writes."""
@@ -84,3 +85,30 @@ def formatter_of(log_format: str, *, on_terminal: bool, cluster: str | None = No
     if log_format == "text" or (log_format == "auto" and on_terminal):
         return TextFormatter(cluster)
     return StructuredFormatter(as_json=log_format == "json", cluster=cluster)
+
+
+_MEASURED: Final = re.compile(
+    r"\d+(?:\.\d+)?(?= ?(?:ms|s|min|h|days)\b)"  # a broker has the time that is left of the deadline: 2497 ms, 2458 ms
+    r"|\d+(?= (?:of \d+ )?(?:open |suspect )?(?:transactions|producers)\b)"  # others in every cycle
+    r"|(?<=\b[Jj]ob )\d+|(?<=\b[Ss]tage )\d[\d.]*|\b[0-9a-f]{32}\b"  # Spark's number of a job, our tag of it
+)
+"""Other numbers say what it is about: a broker, a partition, a port, how many partitions are unread."""
+
+
+class LatestState:
+    """The state that the log has about one subject: a broker that is down for an hour gives one line, not 120."""
+
+    def __init__(self, sentence: str | None = None) -> None:
+        """`sentence` is the state at the start, of which the log has no line."""
+        self._compared = _without_measurements(sentence)
+
+    def is_new(self, sentence: str | None) -> bool:
+        """True if this is another state than the latest one, and takes it as the latest. None is a state, too."""
+        compared = _without_measurements(sentence)
+        is_other = compared != self._compared
+        self._compared = compared
+        return is_other
+
+
+def _without_measurements(sentence: str | None) -> str | None:
+    return None if sentence is None else _MEASURED.sub("0", sentence)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Hashable
 
 from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, parse
+from exporter.log_format import LatestState
 from exporter.patterns import GroupRules
 from exporter.status import BaselineStatus
 from exporter.storage.places import Place
@@ -27,7 +28,7 @@ class BaselineFile:
         self._lock = threading.Lock()
         self._stamp: Hashable | None = None
         self._newest: Baseline | BaselineError = BaselineError("it has not been read yet")
-        self._said: str | None = None
+        self._said = LatestState()
         self.status = BaselineStatus(None, str(self._newest))
 
     def current(self, *cluster_ids: str) -> Baseline:
@@ -36,8 +37,7 @@ class BaselineFile:
             newest = self._read()
             failure = self._failure(newest, cluster_ids)
             self.status = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)
-            if failure != self._said:
-                self._said = failure
+            if self._said.is_new(failure):
                 if failure is not None:
                     log.warning("baseline file %s is not used: %s", self._path, failure, extra={"subject": "baseline"})
                 else:

@@ -18,6 +18,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.protection import CHECKS, ProtectionState
 from exporter.evaluation.verdicts import Evaluation
+from exporter.log_format import LatestState
 from exporter.snapshot import ClusterIdentity, Provable
 from exporter.snapshot.origin import Protection
 from exporter.status import ApiStatistics, ClusterStatus, ProofStatus
@@ -39,8 +40,8 @@ class ClusterState:
         """Status without the parts that the settings and other threads add."""
         self._missed_in_a_row = 0
         """Cycles since the last snapshot that gave none: failed, or missed because the previous one was still running."""
-        self._said: dict[str, str] = {}
-        """The latest log line about each subject: a broker that is down for an hour gives one line, not 120."""
+        self._said: defaultdict[str, LatestState] = defaultdict(LatestState)
+        """The state that the log has about each subject."""
         self.evaluation: Evaluation | None = None
         state, self._state_path = recall(state_path, state_file.load, SavedState(), contents=_CONTENTS)
         self.memory: Memory = state.memory
@@ -167,7 +168,5 @@ class ClusterState:
             self._say("state", f"{_CONTENTS} are saved in {self._state_path}", logging.INFO)
 
     def _say(self, subject: str, sentence: str, level: int, *, when_changed: str | None = None) -> None:
-        news = sentence if when_changed is None else when_changed
-        if self._said.get(subject) != news:
-            self._said[subject] = news
+        if self._said[subject].is_new(sentence if when_changed is None else when_changed):
             log.log(level, "%s", sentence, extra={"subject": subject})

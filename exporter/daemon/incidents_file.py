@@ -17,6 +17,7 @@ from exporter.incidents.follow import follow, new_suspects, with_causes, with_se
 from exporter.incidents.incident import NO_INCIDENTS, Incident, Incidents
 from exporter.incidents.operator_steps import Steps, steps_of, with_steps
 from exporter.kafka.collect.first_records import FirstRecord
+from exporter.log_format import LatestState
 from exporter.publication.page.humanize import humanize_instant
 from exporter.snapshot import TransactionKey
 
@@ -72,7 +73,7 @@ class IncidentsFile:
     def __init__(self, state_path: Path | None, *, url_of: Callable[[str], str | None] = lambda _: None) -> None:
         """`url_of` is the address of an incident's page."""
         self._url_of = url_of
-        self._said = ""
+        self._said = LatestState()
         self.incidents, self._path = kept_file.recall(path_beside(state_path), load, NO_INCIDENTS, contents="incidents")
 
     def begin_again(self, why: str) -> None:
@@ -119,8 +120,7 @@ class IncidentsFile:
         try:
             kept_file.save(self._path, document(self.incidents))
         except KeptFileError as error:
-            if str(error) != self._said:
-                self._said = str(error)
+            if self._said.is_new(str(error)):
                 log.warning("a restart would lose the incidents: %s", error)
 
 

@@ -18,6 +18,7 @@ from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import TransactionLogSettings
 from exporter.kafka.log_progress import LogRecord
 from exporter.kafka.state_log import LogPart, LogUnreadableError, StateLog
+from exporter.log_format import LatestState
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.journal import Journal
 from exporter.transaction_log.ledger import Ledger
@@ -72,7 +73,7 @@ class LogFollower:
         self._is_caught_up = False
         self._records = self._malformed = self._unknown_versions = 0
         self._failure: str | None = NOT_YET
-        self._said: str | None = self._failure
+        self._said = LatestState(self._failure)
 
     def start(self) -> None:
         self._thread.start()
@@ -226,8 +227,7 @@ class LogFollower:
         """Logs one line per change."""
         with self._lock:
             self._failure = sentence
-        if sentence != self._said:
-            self._said = sentence
+        if self._said.is_new(sentence):
             if sentence is None:
                 log.info("the transaction log is read", extra={"subject": "transaction_log"})
             else:

@@ -41,6 +41,7 @@ from exporter.history.schema import (
     instants_of,
 )
 from exporter.history.trusted_clock import TrustedClock
+from exporter.log_format import LatestState
 from exporter.snapshot import ClockSource, PartitionResult
 from exporter.status import HistoryStatus
 from exporter.storage.faults import StoreError
@@ -117,6 +118,7 @@ class History:
         self._rows = self._rows_lost = self._bytes = 0
         self._newest_ms: int | None = None
         self._failure: str | None = None
+        self._said = LatestState()
         self._writes_since: float | None = None
         self._trusted: TrustedClock | None = None
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
@@ -264,11 +266,13 @@ class History:
 
     def _failed(self, sentence: str | None) -> None:
         with self._condition:
-            before, self._failure = self._failure, sentence
+            self._failure = sentence
             self._writes_since = None
-        if sentence is not None and sentence != before:
+        if not self._said.is_new(sentence):
+            return
+        if sentence is not None:
             log.error("history cannot be written: %s", sentence, extra={"subject": "history"})
-        elif sentence is None and before is not None:
+        else:
             log.info("history is written again", extra={"subject": "history"})
 
 

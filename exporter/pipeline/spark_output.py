@@ -29,6 +29,10 @@ _QUIET: Final = (
     "org.apache.spark.sql.execution.datasources.FileFormatWriter",
     "org.apache.spark.util.Utils",
 )
+_MISSING: Final = "ModuleNotFoundError: "
+_SEND: Final = (
+    "the Python of Spark's workers lacks it: send it with --archives, as docs/pipeline.md says (On a cluster)"
+)
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _AT_EVERY_START: Final = re.compile(
     rb"WARNING: Using incubator modules|NOTE: Picked up JDK_JAVA_OPTIONS|^\s*$"
@@ -87,7 +91,7 @@ def failure_of(error: BaseException) -> str:
     """Returns one line: what a worker's Python raised, or what Java says with its innermost cause, which has the reason."""
     raised = raised_on_worker(error)
     if raised is not None:
-        return raised
+        return f"{raised} ({_SEND})" if raised.startswith(_MISSING) else raised
     said = next(iter(str(error).splitlines()), type(error).__name__)
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:

@@ -18,7 +18,7 @@ BY_HAND: Final = Path(__file__).parent / "crds_by_hand"
 
 def crds_at_hand() -> list[Manifest]:
     """Those that need no Go."""
-    return [*_crds(BY_HAND), _spark_application()]
+    return [*_crds(BY_HAND), *_spark_kinds()]
 
 
 def all_crds() -> list[Manifest]:
@@ -42,24 +42,30 @@ def _crds(folder: Path) -> list[Manifest]:
     return [crd for path in sorted(folder.glob("*.yaml")) for crd in manifests(path.read_text(encoding="utf-8"))]
 
 
-def _spark_application() -> Manifest:
+def _spark_kinds() -> list[Manifest]:
     """Of the operator's models: types and names of fields. Its patterns and choices are not in them."""
-    from kubeflow_spark_api.models import SparkV1beta2SparkApplication  # noqa: PLC0415 - a second to import
+    from kubeflow_spark_api import models  # noqa: PLC0415 - a second to import
 
-    models = SparkV1beta2SparkApplication.model_json_schema(by_alias=True)
+    kinds = ("SparkApplication", "ScheduledSparkApplication")
+    return [
+        _spark_kind(kind, getattr(models, f"SparkV1beta2{kind}").model_json_schema(by_alias=True)) for kind in kinds
+    ]
+
+
+def _spark_kind(kind: str, models: Manifest) -> Manifest:
     spec = _in_place(models["properties"]["spec"], models["$defs"])
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": "sparkapplications.sparkoperator.k8s.io",
+            "name": f"{kind.lower()}s.sparkoperator.k8s.io",
             # asked for by the server, as the group's name ends in Kubernetes' own
             "annotations": {"api-approved.kubernetes.io": "unapproved, made for a test"},
         },
         "spec": {
             "group": "sparkoperator.k8s.io",
             "scope": "Namespaced",
-            "names": {"kind": "SparkApplication", "plural": "sparkapplications"},
+            "names": {"kind": kind, "plural": f"{kind.lower()}s"},
             "versions": [
                 {
                     "name": "v1beta2",

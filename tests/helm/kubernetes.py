@@ -66,10 +66,13 @@ def namespace_of(manifest: Manifest) -> str:
 
 
 class ApiServer:
-    """One that runs. `kubeconfig` is its administrator's."""
+    """One that runs. `kubeconfig` and `token_file` are its administrator's."""
 
     def __init__(self, url: str, authority: Path, token: str, folder: Path) -> None:
-        self._url = url
+        self.url = url
+        self.authority = authority
+        self.token_file = folder / "token"
+        self.token_file.write_text(token)
         self._token = token
         self._tls = ssl.create_default_context(cafile=str(authority))
         self.kubeconfig = folder / "kubeconfig"
@@ -91,7 +94,7 @@ class ApiServer:
         """One request. `as_account` is `namespace:name` of a service account that is spoken for."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         request = urllib.request.Request(
-            self._url + path, data=None if body is None else json.dumps(body).encode(), headers=headers, method=method
+            self.url + path, data=None if body is None else json.dumps(body).encode(), headers=headers, method=method
         )
         if as_account:
             request.add_header("Impersonate-User", f"system:serviceaccount:{as_account}")

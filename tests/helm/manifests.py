@@ -33,13 +33,13 @@ def only(objects: list[Manifest], kind: str) -> Manifest:
 
 
 def pods(objects: list[Manifest]) -> Iterator[Manifest]:
-    """The spec of every pod that would run, by whatever it is made."""
+    """The spec of every pod that would run, by whatever it is made; the Spark operator makes its pods of other fields."""
     for manifest in objects:
         if manifest["kind"] == "Pod":
             yield manifest["spec"]
         elif manifest["kind"] == "CronJob":
             yield manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-        elif "template" in manifest.get("spec", {}):
+        elif "spec" in manifest.get("spec", {}).get("template", {}):
             yield manifest["spec"]["template"]["spec"]
 
 

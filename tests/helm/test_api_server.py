@@ -136,7 +136,7 @@ def test_a_pod_that_may_more_is_refused(server: ApiServer, account: Manifest, va
         ("everything", "GrafanaDashboard", ()),
         ("multi-cluster", "PodMonitor", ("podMetricsEndpoints", 0)),
         ("spark", "CronJob", ("jobTemplate", "spec", "template", "spec")),
-        ("spark-operator", "SparkApplication", ("driver",)),
+        ("spark-operator", "ScheduledSparkApplication", ("template", "driver")),
     ],
 )
 def test_a_misspelt_field_is_refused(server: ApiServer, name: str, kind: str, place: tuple[str | int, ...]) -> None:

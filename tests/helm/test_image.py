@@ -56,7 +56,8 @@ def test_the_image_runs_as_nobody_without_a_shell(image: str) -> None:
 
     assert user == f"{USER}:{USER}"
     assert values["podSecurityContext"]["runAsUser"] == values["podSecurityContext"]["runAsGroup"] == USER
-    assert values_of("ENTRYPOINT", image) == ['["kafka-transaction-exporter"]']
+    program = {"exporter": "kafka-transaction-exporter", "pipeline": "entrypoint.sh"}[image]
+    assert values_of("ENTRYPOINT", image) == [f'["{program}"]']
     (variables,) = values_of("ENV", image)
     assert {"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"} <= set(variables.split())
     assert f"PATH={PLACE}/bin:" in variables

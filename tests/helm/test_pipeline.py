@@ -38,7 +38,7 @@ def claims(pod: Manifest) -> dict[str, str]:
 
 @pytest.mark.programs
 def test_neither_is_there_by_default() -> None:
-    assert not {manifest["kind"] for manifest in render("everything")} & {"CronJob", "SparkApplication"}
+    assert not {manifest["kind"] for manifest in render("everything")} & {"CronJob", "ScheduledSparkApplication"}
 
 
 @pytest.mark.programs
@@ -104,16 +104,17 @@ def test_no_scrape_goes_to_the_pipeline() -> None:
 
 @pytest.mark.programs
 def test_the_spark_application_does_the_same_on_several_nodes() -> None:
-    """The same arguments and volume, for driver and executors, who may do no more than the exporter's pod."""
+    """The same arguments, image and volume, for driver and executors, who may do no more than the exporter's pod."""
     objects = render(
         "spark-operator",
         "--set=imagePullSecrets[0]=plain,imagePullSecrets[1].name=mapped",
         "--set=extraEnv[0].name=TZ,extraEnv[0].value=UTC",
     )
-    spec = only(objects, "SparkApplication")["spec"]
+    spec = only(objects, "ScheduledSparkApplication")["spec"]["template"]
     exporter = only(objects, "Deployment")["spec"]["template"]["spec"]
 
     assert spec["arguments"] == ARGUMENTS
+    assert spec["image"] == "registry.example.org/kafka-transaction-exporter-pipeline:0.1.0"
     assert spec["imagePullSecrets"] == ["plain", "mapped"]
     assert claims(spec) == claims(exporter)
     for role in ("driver", "executor"):
@@ -131,9 +132,30 @@ def test_the_spark_application_does_the_same_on_several_nodes() -> None:
 
 
 @pytest.mark.programs
+def test_the_spark_application_runs_when_the_cron_job_would() -> None:
+    """By the same values; runs do not meet, and one that fails is tried a second time."""
+    job = only(render("spark", "--set=pipeline.timeZone=Europe/Berlin"), "CronJob")["spec"]
+    words = ("--set=pipeline.schedule=5 3 * * *", f"--set=fullnameOverride={'x' * 60}")
+    application = only(render("spark-operator", *words), "ScheduledSparkApplication")
+    spec = application["spec"]
+
+    assert {name: spec[name] for name in ("schedule", "timeZone", "concurrencyPolicy")} == {
+        name: job[name] for name in ("schedule", "timeZone", "concurrencyPolicy")
+    }
+    assert (spec["successfulRunHistoryLimit"], spec["failedRunHistoryLimit"]) == (
+        job["successfulJobsHistoryLimit"],
+        job["failedJobsHistoryLimit"],
+    )
+    assert spec["template"]["restartPolicy"]["type"] == "OnFailure"
+    assert spec["template"]["restartPolicy"]["onFailureRetries"] == job["jobTemplate"]["spec"]["backoffLimit"]
+    run = f"{application['metadata']['name']}-{time.time_ns()}"
+    assert len(run) <= 63, "the operator makes a label of a run's name"
+
+
+@pytest.mark.programs
 def test_versions_and_places_are_those_of_the_image() -> None:
     """Spark as it is pinned, the file that the Dockerfile leaves, and the named user that the chart requires."""
-    spec = only(render("spark-operator"), "SparkApplication")["spec"]
+    spec = only(render("spark-operator"), "ScheduledSparkApplication")["spec"]["template"]
     pinned = re.search(r"^pyspark==(\S+)", (ROOT / "constraints" / "spark.txt").read_text(), re.MULTILINE)
 
     assert pinned is not None

@@ -362,7 +362,6 @@ def test_values_without_effect_are_refused(major: int) -> None:
             "pipeline.enabled and pipeline.sparkApplication.enabled cannot both be set",
         ),
         ("spark-operator", "persistence.accessModes={ReadWriteOnce}", "needs a volume for several nodes"),
-        ("spark-operator", "pipeline.sparkApplication.image=", "pipeline.sparkApplication.image is missing"),
         ("spark-operator", "pipeline.sparkApplication.serviceAccount=", "serviceAccount is missing"),
     ],
 )

@@ -15,6 +15,7 @@ from typing import Final
 
 import pytest
 
+from helm.made import ROOT
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.ports import free_ports
 from tests.images.engine import fetched, podman, run_once, running
@@ -183,3 +184,19 @@ def test_the_pipeline_s_image_makes_tables_and_reads_the_log(
     )
     assert log.returncode == 0, log.stdout + log.stderr
     assert list((data / "tables/v1/transaction_log").rglob("*.parquet"))
+
+
+def test_the_pipeline_s_image_is_a_driver_and_an_executor_of_spark(pipeline_image: str) -> None:
+    """By the words and variables of Spark on Kubernetes: the driver's program runs, the executor looks for its driver."""
+    file = "/opt/kafka-transaction-exporter/pipeline.py"
+    bound = "--env=SPARK_DRIVER_BIND_ADDRESS=127.0.0.1"
+    driver = run_once(pipeline_image, "driver", "--master", "local[1]", f"local://{file}", "--version", options=[bound])
+    assert (driver.returncode, driver.stdout) == (0, run_once(pipeline_image, "--version").stdout), driver.stderr
+
+    names = re.findall(r"\$SPARK_([A-Z_]+)", (ROOT / "examples/spark/entrypoint.sh").read_text())
+    variables = {**dict.fromkeys(names, "1"), "EXECUTOR_MEMORY": "256m", "EXECUTOR_POD_IP": "127.0.0.1"}
+    variables |= {"DRIVER_URL": "spark://CoarseGrainedScheduler@127.0.0.1:9", "CLASSPATH": ""}
+    given = [f"--env=SPARK_{name}={text}" for name, text in variables.items() if name not in {"HOME", "CONF_DIR"}]
+    executor = run_once(pipeline_image, "executor", options=given)
+    assert executor.returncode != 0
+    assert "Connection refused: /127.0.0.1:9" in executor.stdout + executor.stderr

@@ -1,4 +1,4 @@
-"""Makes rows of Kafka's source in Spark with records of the transaction log, and tables of them."""
+"""Makes rows of Kafka's source in Spark with records of the transaction log, tables of them, and their history."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -20,7 +22,8 @@ from exporter.pipeline.transaction_log import (
 )
 from tests.brokers.cluster import KafkaCluster
 from tests.pipeline import cases
-from tests.transaction_log.builders import key_of
+from tests.pipeline.days import transactions
+from tests.transaction_log.builders import key_of, value
 from tests.waiting import until
 from tests.workload.conftest import PARTITIONS
 
@@ -67,3 +70,26 @@ def write_log(
     ]
     basis = table.begin(spark, table.snapshot(f"test/{cluster_id}"))
     table.commit(records_of(spark.createDataFrame(rows, KAFKA_COLUMNS), cluster_id).coalesce(1), basis)
+
+
+def write_hour(history: Path, hour: int, *, is_open: bool = False, cluster_id: str = "c") -> None:
+    """A transaction that begins with the hour and is closed after a minute, or is open to the end."""
+    at = 3600 * hour
+    row = {"start_offset": hour, "started": at, "transactional_id": "app"}
+    after: list[dict[str, Any]] = [row] if is_open else []
+    cases.write_file(history, cluster_id, f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60, "open": after}])
+
+
+def commit(hour: int) -> list[tuple[str, bytes, float]]:
+    """The log's records of that hour's transactions: committed after 40 seconds."""
+    start_ms = cases.milliseconds(3600 * hour)
+    return [
+        ("app", value(ONGOING, start_ms), 3600 * hour),
+        ("app", value(PREPARE_COMMIT, start_ms, updated_ms=start_ms + 40_000), 3600 * hour + 40),
+        ("app", value(COMMITTED, start_ms, updated_ms=start_ms + 40_010), 3600 * hour + 40.01),
+    ]
+
+
+def joined_rows(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
+    frame = transactions(spark, tables).orderBy("started_at")
+    return [(cases.seconds(row.started_at), row.end, row.outcome, row.exact_duration_ms) for row in frame.collect()]

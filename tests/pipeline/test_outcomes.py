@@ -17,34 +17,11 @@ from exporter.pipeline.outcomes import SETTLED_MS, due, join_outcomes
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import logs_read_to_ms, read_records
 from tests.pipeline import cases
-from tests.pipeline.days import taken, transactions
-from tests.pipeline.log_records import COMMITTED, ONGOING, PREPARE_ABORT, PREPARE_COMMIT, write_log
+from tests.pipeline.days import taken
+from tests.pipeline.log_records import ONGOING, PREPARE_ABORT, commit, joined_rows, write_hour, write_log
 from tests.transaction_log.builders import value
 
 DAY_MS: Final = 86_400_000
-
-
-def joined_rows(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:
-    frame = transactions(spark, tables).orderBy("started_at")
-    return [(cases.seconds(row.started_at), row.end, row.outcome, row.exact_duration_ms) for row in frame.collect()]
-
-
-def write_hour(history: Path, hour: int, *, is_open: bool = False, cluster_id: str = "c") -> None:
-    """A transaction that begins with the hour and is closed after a minute, or is open to the end."""
-    at = 3600 * hour
-    row = {"start_offset": hour, "started": at, "transactional_id": "app"}
-    after: list[dict[str, Any]] = [row] if is_open else []
-    cases.write_file(history, cluster_id, f"w{hour}", [{"at": at + 30, "open": [row]}, {"at": at + 60, "open": after}])
-
-
-def commit(hour: int) -> list[tuple[str, bytes, float]]:
-    """The log's records of that hour's transactions: committed after 40 seconds."""
-    start_ms = cases.milliseconds(3600 * hour)
-    return [
-        ("app", value(ONGOING, start_ms), 3600 * hour),
-        ("app", value(PREPARE_COMMIT, start_ms, updated_ms=start_ms + 40_000), 3600 * hour + 40),
-        ("app", value(COMMITTED, start_ms, updated_ms=start_ms + 40_010), 3600 * hour + 40.01),
-    ]
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from tests.pipeline.days import taken
 
 PATIENCE_S = 60
 NOTICE = "WARNING: Using incubator modules: jdk.incubator.vector"
+SEND = " (the Python of Spark's workers lacks it: send it with --archives, as docs/pipeline.md says (On a cluster))"
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]"])
@@ -107,16 +108,15 @@ def test_a_failure_of_spark_is_its_innermost_cause(spark: SparkSession, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("before", "raised"),
+    ("before", "raised", "advice"),
     [
-        ("An exception was thrown from the Python worker: ", "ModuleNotFoundError: No module named 'exporter'"),
-        ("[STREAM_FAILED] Query terminated with exception: ", "exporter.pipeline.delta.TableError: /t: is locked"),
+        ("An exception was thrown from the Python worker: ", "ModuleNotFoundError: No module named 'exporter'", SEND),
+        ("[STREAM_FAILED] Query terminated with exception: ", "exporter.pipeline.delta.TableError: /t: is locked", ""),
     ],
 )
-def test_a_failure_in_python_on_a_worker_is_what_was_raised_there(before: str, raised: str) -> None:
-    """Spark puts it at the end of a trace, of which the first line says nothing."""
+def test_a_failure_in_python_on_a_worker_is_what_was_raised_there(before: str, raised: str, advice: str) -> None:
+    """Spark puts it at the end of a trace, of which the first line says nothing. A missing module has its advice."""
     trace = f'Traceback (most recent call last):\n  File "worker.py", line 1, in main\n    import exporter\n{raised}\n'
 
-    assert (
-        failure_of(RuntimeError(f"{before}{trace}\n\tat org.apache.spark.X(X.scala:1)\nJVM stacktrace: none")) == raised
-    )
+    failure = RuntimeError(f"{before}{trace}\n\tat org.apache.spark.X(X.scala:1)\nJVM stacktrace: none")
+    assert failure_of(failure) == raised + advice

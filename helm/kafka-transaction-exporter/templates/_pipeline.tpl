@@ -1,4 +1,4 @@
-{{/* What the CronJob and the SparkApplication share. */}}
+{{/* What the CronJob and the ScheduledSparkApplication share. */}}
 
 {{/* A CronJob's name has at most 52 letters. */}}
 {{- define "kafka-transaction-exporter.pipelineName" -}}
