@@ -37,7 +37,8 @@ DAY_LENGTH: Final = len("2026-11-01")
 def compact_history(spark: SparkSession, history: Place, tables: Tables, *, now_ms: int) -> int:
     """Returns the number of removed small files."""
     current = tables.current()
-    taken = current.state.taken & tables.counted().taken
+    counted = tables.counted().taken
+    taken = {key for key in current.state.taken if key in counted or is_joined(key)}
     unique = secrets.token_hex(8)
     joined: dict[str, list[HistoryFile]] = {}
     for day in _settled_days(plausible(history_files(history), now_ms), taken):
@@ -71,14 +72,15 @@ def _settled_days(files: Iterable[HistoryFile], taken: Collection[str]) -> Itera
     days: dict[tuple[str, str], list[HistoryFile]] = defaultdict(list)
     for file in files:
         is_settled = file.day < day_of(newest_ms[file.cluster_id] - SETTLED_MS)
-        is_whole = is_joined(file) or file.observations_key in cycles
+        is_whole = is_joined(file.key) or file.observations_key in cycles
         if is_settled and file.key in taken and is_whole:
             days[file.cluster_id, file.day].append(file)
     return days.values()
 
 
-def is_joined(file: HistoryFile) -> bool:
-    return f"-{WRITER}" in file.path.name
+def is_joined(key: str) -> bool:
+    """Returns whether the file with this key was made of small ones, which were counted by hour before."""
+    return f"-{WRITER}" in PurePosixPath(key).name
 
 
 def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) -> int:

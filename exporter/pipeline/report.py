@@ -234,7 +234,6 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
     found = incidents.select(
         "*",
         f.unix_millis("blocked_from").alias("blocked_from_ms"),
-        f.unix_millis("started_at").alias("started_ms"),
         f.coalesce(f.unix_millis("ended_at"), newest[f.col("cluster_id")], f.lit(made_at_ms)).alias("ended_ms"),
     )
     return _first(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)

@@ -45,7 +45,8 @@ ol.plot li>span:first-child{overflow-wrap:anywhere}
 .track i{position:absolute;top:0;height:100%;min-width:3px;border-radius:.2rem}
 svg.days{width:100%;height:7.5rem}p.ends{margin:0}
 svg .bad{fill:var(--bad)}svg .warning{fill:var(--warning)}svg .base{fill:var(--line)}
-svg .unwatched{fill:none;stroke:var(--quiet);stroke-dasharray:3 3}
+svg .unwatched{fill:none;stroke:var(--quiet);stroke-dasharray:3 3;
+ vector-effect:non-scaling-stroke}
 .bad{background:var(--bad)}.warning{background:var(--warning)}.usual{background:var(--usual)}
 .ends{display:flex;justify-content:space-between;color:var(--quiet);font-size:.85rem;gap:1rem}
 @media (max-width:45rem){
@@ -145,10 +146,6 @@ def _blocked_ms(incident: Row) -> int:
     return int(incident.ended_ms - incident.blocked_from_ms)
 
 
-def _length_ms(incident: Row) -> int:
-    return int(incident.ended_ms - incident.started_ms)
-
-
 def _span(data: ReportData) -> str:
     made = f"Made {_minute(data.made_at_ms)} UTC."
     if data.first_ms is None:
@@ -196,15 +193,18 @@ def _timeline(incidents: Sequence[Row]) -> str:
     shown = incidents[:TIMELINE_MAX]
     if not shown:
         return ""
-    first_ms, last_ms = min(incident.started_ms for incident in shown), max(incident.ended_ms for incident in shown)
+    first_ms, last_ms = (
+        min(incident.blocked_from_ms for incident in shown),
+        max(incident.ended_ms for incident in shown),
+    )
     whole_ms = max(last_ms - first_ms, 60_000)
     bars = []
     for incident in shown:
-        left = 100 * (incident.started_ms - first_ms) / whole_ms
-        width = 100 * _length_ms(incident) / whole_ms
+        left = 100 * (incident.blocked_from_ms - first_ms) / whole_ms
+        width = 100 * _blocked_ms(incident) / whole_ms
         level = "bad" if incident.worst_verdict in HANGING else "warning"
         still = "" if incident.is_over else ", still open"
-        label = f"{_some(incident.partitions, 1)}: {humanize_duration(_length_ms(incident))}{still}"
+        label = f"{_some(incident.partitions, 1)}: {humanize_duration(_blocked_ms(incident))}{still}"
         bars.append(_bar(label, f'<i class="{level}" style="left:{left:.2f}%;width:{width:.2f}%"></i>'))
     note = "Red: a transaction was proved hanging."
     return _plot(bars, _minute(first_ms), _minute(last_ms), note) + _cut(len(incidents) - len(shown), "bars")
@@ -287,10 +287,11 @@ def _minute(instant_ms: int) -> str:
 
 _INCIDENTS: Final[Columns] = {
     "open from": lambda row: _word(_minute(row.blocked_from_ms)),
-    "suspect from": lambda row: _word(_minute(row.started_ms)),
     "to": lambda row: _word(_minute(row.ended_ms) if row.is_over else "still open"),
-    "#noticed after": lambda row: humanize_duration(row.detection_delay_ms),
-    "#proved after": lambda row: _DASH if row.proof_delay_ms is None else humanize_duration(row.proof_delay_ms),
+    "noticed, proved after": lambda row: (
+        f"{humanize_duration(row.detection_delay_ms)}, "
+        f"{'not proved' if row.proof_delay_ms is None else humanize_duration(row.proof_delay_ms)}"
+    ),
     "worst verdict": lambda row: _word(row.worst_verdict),
     "transactional ids": lambda row: _some(row.transactional_ids) or "unknown",
     "partitions": lambda row: _some(row.partitions),
@@ -299,8 +300,8 @@ _INCIDENTS: Final[Columns] = {
 }
 _WEEKS: Final[Columns] = {
     "application": lambda row: escape(row.application),
-    "#groups waited, this week": lambda row: humanize_duration(row.this_ms),
-    "#last week": lambda row: humanize_duration(row.last_ms),
+    "#groups waited, this week": lambda row: humanize_duration(row.this_ms) if row.this_ms else _DASH,
+    "#last week": lambda row: humanize_duration(row.last_ms) if row.last_ms else _DASH,
     "group that waited most this week": lambda row: escape(row.group) if row.group_ms else _DASH,
     "#of its budget": lambda row: f"{100 * budget_used(row.group_ms):,.0f} %",
     "#most offsets behind": lambda row: f"{row.records_max:,}",

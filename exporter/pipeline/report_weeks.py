@@ -71,7 +71,8 @@ def days_as_bars(days: Sequence[DayOfReport]) -> str:
     return (
         '<p class="quiet">Time that groups waited, by day (UTC). Red: behind a proved hang. Orange: behind other '
         f"transactions. A dashed frame: not watched.</p>"
-        f'<svg class="days" viewBox="0 0 {width} {_HEIGHT}" role="img" aria-label="{escape(text)}">{bars}</svg>'
+        f'<svg class="days" viewBox="0 0 {width} {_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(text)}">{bars}</svg>'
         f'<p class="ends"><span>{_day(days[0])}</span><span>at most {humanize_duration(most_ms)} on a day</span>'
         f"<span>{_day(days[-1])}</span></p>"
     )

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from exporter.pipeline import report, schemas
-from exporter.pipeline.report import ReportData, SectionRows, collect
+from exporter.pipeline.report import DayOfReport, ReportData, SectionRows, collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.report_weeks import weeks_as_csv
 from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted
@@ -144,7 +144,7 @@ def test_what_is_collected_is_what_the_tables_say(spark: SparkSession) -> None:
     assert (second.application, second.transactions, second.hang_max_ms) == ("t", 1, None)
     assert (data.interval_ms, data.outcomes) == (1_800_000, None)
     over, still_open = data.incidents.rows
-    assert (over.blocked_from_ms, over.started_ms) == (NOON_MS - HOUR_MS // 3, NOON_MS)
+    assert over.blocked_from_ms == NOON_MS - HOUR_MS // 3
     assert (over.records_held_back, over.groups) == (1234, ["readers"])
     assert [(incident.is_over, incident.ended_ms) for incident in (over, still_open)] == [
         (True, NOON_MS + HOUR_MS),
@@ -229,7 +229,7 @@ def test_an_incident_whose_cycles_are_removed_lasts_until_now(spark: SparkSessio
     }
     data = collected(spark, incidents=[{**incident, **names}], coverage=[hour(0)])
 
-    assert [row.ended_ms - row.started_ms for row in data.incidents.rows] == [2 * HOUR_MS]
+    assert [row.ended_ms - row.blocked_from_ms for row in data.incidents.rows] == [2 * HOUR_MS]
     assert "orders-0" in render(data)
 
 
@@ -290,6 +290,28 @@ def full() -> ReportData:
         first_ms=NOON_MS - 7 * 24 * HOUR_MS,
         newest_ms={STRANGE: NOON_MS, "b": NOON_MS - 2 * HOUR_MS},
         interval_ms=30_000,
+        weeks=[
+            Row(
+                cluster_id=cluster,
+                application=application,
+                this_ms=this_ms,
+                last_ms=2 * HOUR_MS,
+                group_ms=this_ms // 2,
+                group="readers",
+                records_max=61_000,
+            )
+            for cluster, application, this_ms in ((STRANGE, STRANGE, 3 * HOUR_MS), ("b", "billing", 0))
+        ],
+        days=tuple(
+            DayOfReport(
+                NOON_MS - NOON_MS % DAY_MS - DAY_MS * (27 - number),
+                hung_ms=HOUR_MS if number in {3, 20} else 0,
+                other_ms=number * 300_000 if number % 3 else 0,
+                hours_watched=0 if 8 < number < 12 else 24,
+            )
+            for number in range(28)
+        ),
+        clocks=[Row(cluster_id=STRANGE, clock_difference_ms=1_200_000)],
         durations=SectionRows(
             (
                 DURATIONS(STRANGE, STRANGE, 4000, 12.0, 90.0, 300.0, 2500.0, 1, 86_400_000.0, 7),
@@ -305,7 +327,6 @@ def full() -> ReportData:
                     cluster_id=cluster,
                     blocked_from_ms=NOON_MS - hours * HOUR_MS - HOUR_MS // 3,
                     is_start_known=True,
-                    started_ms=NOON_MS - hours * HOUR_MS,
                     ended_ms=NOON_MS - (hours - 1) * HOUR_MS,
                     is_over=hours > 5,
                     worst_verdict=verdict,
@@ -344,10 +365,10 @@ def test_the_page_says_what_the_data_says() -> None:
         "4 incidents, the newest 2 of them on 10 partitions: consumer group readers has waited for at most 1 h 20 min.",
         "Coverage is incomplete in 4 hours. 1 file left out.",
         "A sample: a cycle every 30 s sees only transactions that are open then",
-        "orders-0 and 4 more: 1 h 0 min",
+        "orders-0 and 4 more: 1 h 20 min",
         "4,000 3 2 1 5 0.042",
-        "30 s 1 min 0 s hanging_stale_epoch",
-        "30 s – stuck_completing",  # noqa: RUF001
+        "30 s, 1 min 0 s hanging_stale_epoch",
+        "30 s, not proved stuck_completing",
         "b billing 0 0 0 0 10 –",  # noqa: RUF001
         "Not shown: 7 more applications with fewer time-outs and fences, and fewer transactions.",
         "Not shown: 1,234 more applications with fewer hangs and fewer transactions.",
@@ -371,7 +392,9 @@ def one_cluster() -> ReportData:
         durations=SectionRows(report.durations.rows[1:], report.durations.cut),
         incidents=SectionRows(report.incidents.rows[1:]),
         coverage_gaps=SectionRows(),
+        weeks=report.weeks[1:],
         left_out=(),
+        clocks=(),
         outcomes=None,
     )
 
@@ -409,7 +432,7 @@ def test_the_summary_says_no_more_than_is_known() -> None:
 def test_one_cluster_is_named_once() -> None:
     """Not in each row; several are."""
     assert "<th>cluster</th>" not in render(one_cluster())
-    assert render(full()).count("<th>cluster</th>") == 4
+    assert render(full()).count("<th>cluster</th>") == 5
     assert "UTC, cluster b. Made" in render(one_cluster())
 
 
