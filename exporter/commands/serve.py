@@ -29,6 +29,7 @@ from exporter.daemon.ending import END_SECONDS, end_after
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.malloc import limit_arenas
 from exporter.daemon.reload import Reloader
+from exporter.daemon.report_file import ReportFile
 from exporter.daemon.scheduler import Order, Orders
 from exporter.daemon.watched_cluster import Recorder
 from exporter.doctor.local import lacking_package
@@ -112,6 +113,7 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
         follow=lambda own, before: LogFollower(own.kafka, own.transaction_log, counted_before=before),
         history=history_of(settings),
         baseline=baseline_of(settings),
+        report=None if settings.publish.report is None else ReportFile(place_of(settings.publish.report)),
         reloader=Reloader(source.load, source.loaded, source.files, wall_clock=time.time),
         orders=orders,
     )

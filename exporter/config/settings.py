@@ -149,6 +149,13 @@ class PublishSettings:
         "exporter's own pages, /runbooks/NAME.md, when left out.",
         needs_restart=True,
     )
+    report: str | None = setting(
+        "publish.report",
+        values.PLACE,
+        "The pipeline's report.html, a path or a URI: the exporter shows it at /report, and its pages link to it. It has "
+        "transactional ids.",
+        needs_restart=True,
+    )
     partition_series: Literal["all", "open"] = setting(
         "publish.partition_series",
         values.one_of_kind("all", "open"),
@@ -367,4 +374,8 @@ def impossible(value: Values) -> list[tuple[str, str]]:
     problems = []
     if value["scan.deadline"] >= value["scan.interval"]:
         problems.append(("scan.deadline", "must be shorter than scan.interval, or cycles would be missed"))
+    if value["publish.report"] is not None and not value["publish.transactional_ids"]:
+        problems.append(
+            ("publish.report", "shows transactional ids, which publish.transactional_ids hides: leave one out")
+        )
     return [*problems, *impossible_in_kafka(value)]

@@ -21,6 +21,7 @@ from exporter.daemon.baseline_file import BaselineFile
 from exporter.daemon.incidents_file import AuditReader
 from exporter.daemon.publisher import Publisher
 from exporter.daemon.reload import Reloaded, Reloader
+from exporter.daemon.report_file import ReportFile
 from exporter.daemon.scheduler import Orders, Scheduler
 from exporter.daemon.watched_cluster import DaemonServices, Follow, Recorder, WatchedCluster
 from exporter.snapshot import Snapshot
@@ -48,6 +49,7 @@ class Daemon:
         follow: Follow | None = None,
         history: Recorder | None = None,
         baseline: BaselineFile | None = None,
+        report: ReportFile | None = None,
         reloader: Reloader | None = None,
         orders: Orders | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -62,7 +64,7 @@ class Daemon:
         self._started_at_ms = int(wall_clock() * 1000)
         self._clusters: dict[str | None, WatchedCluster] = {}
         self._is_running = False
-        self._publisher = Publisher(self.routes, self._process_status, clock)
+        self._publisher = Publisher(self.routes, self._process_status, clock, report)
         self._shared = DaemonServices(
             wall_clock=wall_clock,
             clock=clock,

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from exporter.artifacts import runbooks
+from exporter.daemon.report_file import ReportFile
 from exporter.daemon.watched_cluster import ClusterPublication
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.fleet import render_overview
 from exporter.publication.page.incidents import render_list
 from exporter.publication.page.page import Page
 from exporter.publication.page.runbooks import render_runbooks
-from exporter.publication.paths import INCIDENTS, requested_below
+from exporter.publication.paths import INCIDENTS, REPORT, requested_below
 from exporter.status import ProcessStatus
 from exporter.web.routes import Routes
 
@@ -41,12 +42,19 @@ PAUSE: Final = 10
 class Publisher:
     """Holds the newest part of each cluster. All methods may be called from any thread."""
 
-    def __init__(self, routes: Routes, process_status: Callable[[], ProcessStatus], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        process_status: Callable[[], ProcessStatus],
+        clock: Callable[[], float],
+        report: ReportFile | None = None,
+    ) -> None:
         self._routes = routes
         self._process_status = process_status
         self._clock = clock
         self._renderer = Renderer()
         self._runbooks = render_runbooks(runbooks())
+        self._report = report
         self._condition = threading.Condition()
         self._publishing = threading.Lock()
         self._parts: dict[str | None, ClusterPublication | None] = {}
@@ -106,7 +114,8 @@ class Publisher:
             exposition = self._renderer.joined([part.families for part in parts.values()], self._process_status())
             publications = [part.families.publication for part in parts.values()]
             is_ready = any(publication.status.has_succeeded for publication in publications)
-            self._routes.publish(exposition, {**self._runbooks, **_pages(parts)}, is_ready=is_ready)
+            report = {} if self._report is None else {REPORT: self._report.page()}
+            self._routes.publish(exposition, {**self._runbooks, **report, **_pages(parts)}, is_ready=is_ready)
 
 
 def _pages(parts: Mapping[str | None, ClusterPublication]) -> dict[str, Page]:

@@ -1,4 +1,4 @@
-"""Paths of the pages: `/` and `/incidents` of one cluster, the same below `/clusters/NAME` in a fleet, and `/runbooks`."""
+"""Paths of the pages: `/` and `/incidents` of a cluster, in a fleet below `/clusters/NAME`; `/runbooks`, `/report`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 INCIDENTS: Final = "/incidents"
 RUNBOOKS: Final = "/runbooks"
+REPORT: Final = "/report"
 _CLUSTERS: Final = "/clusters"
 
 

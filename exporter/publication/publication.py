@@ -29,6 +29,8 @@ class PublishOptions:
     """Address at which operators reach the status page; None if that is unknown."""
     runbook_url: str | None = None
     """Address of the runbooks; None: the project's."""
+    report: str | None = None
+    """Place of the pipeline's report; None: there is no page of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

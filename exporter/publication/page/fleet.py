@@ -10,7 +10,7 @@ from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import Page, as_bytes, banner, foot, head
 from exporter.publication.page.sections import table
 from exporter.publication.page.summary import Severity, Summary, summarize
-from exporter.publication.paths import INCIDENTS, below
+from exporter.publication.paths import INCIDENTS, REPORT, below
 from exporter.publication.publication import Publication
 
 _WORST_FIRST = (Severity.BAD, Severity.UNKNOWN, Severity.WARNING, Severity.WAITING, Severity.GOOD)
@@ -40,8 +40,10 @@ def render_overview(publications: Sequence[Publication]) -> Page:
         _healthy_section(healthy),
         foot(),
     ]
+    links = [(INCIDENTS, "incidents")]
+    links += [(REPORT, "report")] if any(publication.options.report for publication in publications) else []
     return Page(
-        head=as_bytes([head("Kafka transactions", heading, interval_ms, ((INCIDENTS, "incidents"),))]),
+        head=as_bytes([head("Kafka transactions", heading, interval_ms, tuple(links))]),
         rest=as_bytes(body),
     )
 

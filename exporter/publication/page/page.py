@@ -19,7 +19,7 @@ from exporter.publication.page.style import style_sheet
 from exporter.publication.page.summary import Severity, Summary, summarize
 from exporter.publication.page.suspects import others_section, suspects_section
 from exporter.publication.page.timeouts import timeouts_section
-from exporter.publication.paths import INCIDENTS, below
+from exporter.publication.paths import INCIDENTS, REPORT, below
 from exporter.publication.publication import Publication
 
 _REFRESH_SECONDS_MIN = 10
@@ -84,8 +84,9 @@ def _head(publication: Publication) -> str:
     of = "" if name is None else f' <span class="quiet">{_e(cluster_id)}</span>'
     heading = f'Kafka transactions of cluster <code id="cluster">{_e(title)}</code>{of}'
     path = f"{below(publication.cluster)}{INCIDENTS}"
-    links = (*(() if publication.cluster is None else (("/", "all clusters"),)), (path, "incidents"))
-    return head(f"Kafka transactions: {title}", heading, publication.status.interval_ms, links)
+    links = [*(() if publication.cluster is None else (("/", "all clusters"),)), (path, "incidents")]
+    links += [] if publication.options.report is None else [(REPORT, "report")]
+    return head(f"Kafka transactions: {title}", heading, publication.status.interval_ms, tuple(links))
 
 
 _LINKS = tuple((path, path) for path in ("/metrics", "/-/healthy", "/-/ready"))
