@@ -207,11 +207,11 @@ def damaged_among(
         with suppress(FileNotFoundError):
             status = file.path.stat()
             identity = file.key, status.st_size, status.st_mtime_ns
-            if identity in sound:
-                return None
             before = damaged_before.get(file.key)
             if before is not None and (before.size_bytes, before.changed_ns) == (status.st_size, status.st_mtime_ns):
                 return before
+            if identity in sound:
+                return None
             if (why := damage_of(file, to_its_end=to_its_end)) is not None:
                 return DamagedFile(*identity, why)
             sound.add(identity)
