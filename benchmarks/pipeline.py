@@ -125,23 +125,26 @@ def _measured(size: int) -> dict[str, Any]:
         jobs = Jobs(lambda: spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
         transactions = _cost(jobs.transactions, lambda: _processors_s(spark))
         made = pipeline_duckdb.digest(_files(tables))
+        stalls = _cost(jobs.stalls, lambda: _processors_s(spark))
         baselines = _cost(jobs.baselines, lambda: _processors_s(spark))
         hour_rows = 0
         for number in range(FILES_AN_HOUR):
             hour_rows += write(history, 1, first_cycle=cycle + CYCLES_A_FILE * number, workload=workload)[0]
         hour = _cost(jobs.transactions, lambda: _processors_s(spark))
+        hour_stalls = _cost(jobs.stalls, lambda: _processors_s(spark))
         peak_mb = _peak_mb(spark)
     finally:
         spark.stop()
         shutil.rmtree(FOLDER / "temporary", ignore_errors=True)
     total = transactions + baselines
     print(
-        f"{rows:,} rows: transactions {transactions} ({rows / transactions.wall_s:,.0f} rows/s), baselines {baselines}; "
+        f"{rows:,} rows: transactions {transactions} ({rows / transactions.wall_s:,.0f} rows/s), stalls {stalls}, "
+        f"baselines {baselines}; "
         f"DuckDB {duckdb} ({rows / duckdb.wall_s:,.0f} rows/s), a bare group-by {bare}; "
         f"Spark / DuckDB {total.wall_s / duckdb.wall_s:.1f} "
         f"({total.processors_s / duckdb.processors_s:.1f} of processors); "
         f"{made[0]:,} transactions, {'equal' if made == expected else f'DIFFERENT: {made} and DuckDB {expected}'}; "
-        f"the next hour of {hour_rows:,} rows {hour}; peak {peak_mb:.0f} MB",
+        f"the next hour of {hour_rows:,} rows {hour}, its stalls {hour_stalls}; peak {peak_mb:.0f} MB",
         flush=True,
     )
     return {
@@ -153,6 +156,8 @@ def _measured(size: int) -> dict[str, Any]:
         "duckdb_processors_s": duckdb.processors_s,
         "bare_s": bare.wall_s,
         "baselines_s": baselines.wall_s,
+        "stalls_processors_s": stalls.processors_s,
+        "hour_stalls_processors_s": hour_stalls.processors_s,
         "hour_rows": hour_rows,
         "hour_s": hour.wall_s,
         "hour_processors_s": hour.processors_s,

@@ -69,7 +69,7 @@ def render(data: ReportData) -> str:
         f'<p class="summary">{_summary(data)}</p>',
         f"<p>{_span(data)}</p>",
         "<h2>Who waited: this week against the last</h2>",
-        f"<p>{sentence_of_weeks(data.weeks)}</p>" if data.first_ms is not None else "",
+        f"<p>{sentence_of_weeks(data.weeks, data.days)}</p>" if data.first_ms is not None else "",
         days_as_bars(data.days),
         _table(_with_cluster(_WEEKS, several), data.weeks[:ROWS_MAX]),
         _cut(max(len(data.weeks) - ROWS_MAX, 0), "applications, all of them in report.csv"),

@@ -45,8 +45,10 @@ def budget_used(group_ms: int) -> float:
     return group_ms / (WEEK_MS * (1 - OBJECTIVE))
 
 
-def sentence_of_weeks(weeks: Sequence[Row]) -> str:
+def sentence_of_weeks(weeks: Sequence[Row], days: Sequence[DayOfReport]) -> str:
     """The time of all groups in the last seven days and in the seven days before, as far as cycles have shown it."""
+    if not days:
+        return "Unknown: hours were not counted yet (pipeline stalls)."
     this_ms, last_ms = (sum(row[name] for row in weeks) for name in ("this_ms", "last_ms"))
     if not this_ms and not last_ms:
         return "In the last two weeks no cycle saw a consumer group wait."

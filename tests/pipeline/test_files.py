@@ -104,6 +104,29 @@ def named(first_ms: int, last_ms: int) -> HistoryFile:
     return HistoryFile(Path("c/d/n"), CYCLES, "c", "2026-11-01", first_ms, last_ms)
 
 
+@pytest.mark.parametrize("table", [CYCLES, OBSERVATIONS])
+def test_a_name_that_no_exporter_gives_is_left_out(tmp_path: Path, table: str) -> None:
+    """One with bytes that are not UTF-8, and a link that leads nowhere: both with the reason, whatever else there is."""
+    cases.write_file(tmp_path, "c", "w", [{"at": 30, "open": [{}]}])
+    good = next(file for file in history_files(tmp_path) if file.table == table)
+    assert isinstance(good.path, Path)
+    strange, link = (
+        f"{os.fsdecode(name)}.parquet"
+        for name in (b"1793491230000-1793491230000-\xff", b"1793491230000-1793491230000-link")
+    )
+    os.link(good.path, good.path.with_name(strange))
+    good.path.with_name(link).symlink_to(tmp_path / "nowhere")
+    files = history_files(tmp_path)
+    sane = [file for file in plausible(files, NOW_MS) if file.table == table]
+    damaged = {file.key: file.why for file in damaged_among(sane, ())}
+
+    assert list(damaged.values()) == ["is a link that leads nowhere"]
+    assert [file.path.name for file in sane if file.key not in damaged] == [good.path.name]
+    whys = dict(left_out(files, (), NOW_MS))
+    assert [why for key, why in whys.items() if "xff" in key] == ["has a name that is not UTF-8"]
+    json.dumps(whys).encode()
+
+
 @pytest.mark.parametrize(
     ("first_ms", "last_ms", "why"),
     [
@@ -119,25 +142,6 @@ def named(first_ms: int, last_ms: int) -> HistoryFile:
         (0, 60_000, "has a cycle of 1970-01-01T00:00:00Z"),
     ],
 )
-@pytest.mark.parametrize("table", [CYCLES, OBSERVATIONS])
-def test_a_name_that_no_exporter_gives_is_left_out(tmp_path: Path, table: str) -> None:
-    """One with bytes that are not UTF-8, and a link that leads nowhere: both with the reason, whatever else there is."""
-    cases.write_file(tmp_path, "c", "w", [{"at": 30, "open": [{}]}])
-    good = next(file for file in history_files(tmp_path) if file.table == table)
-    assert isinstance(good.path, Path)
-    strange, link = (f"{os.fsdecode(name)}.parquet" for name in (b"1793491230000-1793491230000-\xff", b"1-1-link"))
-    os.link(good.path, good.path.with_name(strange))
-    good.path.with_name(link).symlink_to(tmp_path / "nowhere")
-    files = history_files(tmp_path)
-    damaged = damaged_among(files, ())
-
-    assert [file.why for file in damaged if "link" in file.key] == ["is a link that leads nowhere"]
-    assert [file.path.name for file in plausible(files, NOW_MS) if file.table == table] == [good.path.name]
-    whys = dict(left_out(files, (), NOW_MS))
-    assert [why for key, why in whys.items() if "xff" in key] == ["has a name that is not UTF-8"]
-    json.dumps(whys).encode()
-
-
 def test_a_time_that_no_right_clock_gave_is_implausible(first_ms: int, last_ms: int, why: str | None) -> None:
     """An hour after the run's own clock is the limit on one side, Kafka's first transactions on the other."""
     found = implausible_name(named(first_ms, last_ms), NOW_MS)

@@ -169,11 +169,11 @@ def test_a_cluster_that_no_exporter_watches_keeps_its_rows_for_the_retention(
     When the other cluster is ahead by the retention, the stopped one is gone, also what was open there.
     """
     history, tables = tmp_path / "history", Tables(tmp_path / "tables")
-    still = {"partition": 1, "start_offset": 8}
+    still = {"partition": 1, "start_offset": 8, "producer_id": 8}
     cases.write_file(history, "live", "w0", [{"at": 30, "open": [{}]}, {"at": 60}])
     cases.write_file(history, "it's", "w0", [{"at": 30, "open": [{}, still]}, {"at": 5 * DAY_S, "open": [still]}])
     for day in (9, 20):
-        row = {"start_offset": day}
+        row = {"start_offset": day, "started": day * DAY_S}
         at = day * DAY_S
         cases.write_file(history, "live", f"w{day}", [{"at": at, "open": [row]}, {"at": at + 60}])
         taken(spark, history, tables)

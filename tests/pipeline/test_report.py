@@ -194,6 +194,15 @@ def test_nobody_waited_is_said_of_what_was_watched_only(spark: SparkSession) -> 
     """Without a cycle the page does not say that nobody waited."""
     assert "no cycle saw a consumer group wait" in render(collected(spark, coverage=[hour(0)]))
     assert "no cycle saw" not in render(collected(spark))
+    uncounted = collect(
+        *(
+            frame(spark, schema)
+            for schema in (schemas.TRANSACTIONS, schemas.INCIDENTS, schemas.COVERAGE, schemas.STALLS)
+        ),
+        newest_ms={"c": NOON_MS},
+        made_at=NOON,
+    )
+    assert "Unknown: hours were not counted yet" in render(uncounted)
 
 
 def test_the_weeks_are_also_a_table_of_their_own() -> None:
