@@ -123,7 +123,7 @@ def test_a_name_that_no_exporter_gives_is_left_out(tmp_path: Path, table: str) -
     assert list(damaged.values()) == ["is a link that leads nowhere"]
     assert [file.path.name for file in sane if file.key not in damaged] == [good.path.name]
     whys = dict(left_out(files, (), NOW_MS))
-    assert [why for key, why in whys.items() if "xff" in key] == ["has a name that is not UTF-8"]
+    assert [why for key, why in whys.items() if "udcff" in key] == ["has a name that is not UTF-8"]
     json.dumps(whys).encode()
 
 
