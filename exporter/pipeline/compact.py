@@ -106,7 +106,8 @@ def compact_log(spark: SparkSession, table: Table, *, retention_ms: int) -> int:
     """Removes records beyond the retention, and joins small files; returns how many."""
     if not table.exists:
         return 0
-    delete(spark, table, "written_at", logs_read_to_ms(table), retention_ms)
+    # How far a log was read is known by its newest record, which stays.
+    _delete(spark, table, _obsolete("written_at", logs_read_to_ms(table), retention_ms))
     return _optimize(spark, table)
 
 
@@ -124,23 +125,27 @@ def _optimize(spark: SparkSession, table: Table) -> int:
 
 
 def delete(spark: SparkSession, table: Table, column: str, newest_ms: Mapping[str, int], retention_ms: int) -> None:
-    """Deletes whole days before the retention; their files stay for readers until VACUUM."""
-    if table.exists and (chosen := _obsolete(column, newest_ms, retention_ms)):
+    """Deletes whole days before the retention, and all of a cluster that is gone: another one is ahead by the retention."""
+    gone_ms = max(newest_ms.values(), default=0) - retention_ms
+    gone = [sql_text(cluster_id) for cluster_id, at_ms in newest_ms.items() if at_ms < gone_ms]
+    chosen = [_obsolete(column, newest_ms, retention_ms), f"cluster_id IN ({', '.join(gone)})" if gone else ""]
+    _delete(spark, table, " OR ".join(filter(None, chosen)))
+
+
+def _delete(spark: SparkSession, table: Table, chosen: str) -> None:
+    """Deletes rows; their files stay for readers until VACUUM."""
+    if table.exists and chosen:
         spark.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")  # noqa: S608 - names of clusters are quoted
 
 
 def _obsolete(column: str, newest_ms: Mapping[str, int], retention_ms: int) -> str:
-    """SQL that chooses whole days before the retention, counted from the newest instant of each cluster.
-
-    A cluster whose newest instant is so long before that of another one is gone: all of its rows are chosen.
-    """
-    gone_ms = max(newest_ms.values(), default=0) - retention_ms
+    """SQL that chooses whole days before the retention, counted from the newest instant of each cluster."""
     clusters: dict[str, list[str]] = defaultdict(list)
     for cluster_id, at_ms in newest_ms.items():
-        day = day_of(at_ms - retention_ms)
-        is_old = "true" if at_ms < gone_ms else f"{column} < '{day}T00:00:00Z'"
-        clusters[is_old].append(sql_text(cluster_id))
-    return " OR ".join(f"({is_old} AND cluster_id IN ({', '.join(names)}))" for is_old, names in clusters.items())
+        clusters[day_of(at_ms - retention_ms)].append(sql_text(cluster_id))
+    return " OR ".join(
+        f"({column} < '{day}T00:00:00Z' AND cluster_id IN ({', '.join(names)}))" for day, names in clusters.items()
+    )
 
 
 def join(parts: Sequence[Place], whole: Place) -> None:
