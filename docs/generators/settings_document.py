@@ -12,7 +12,8 @@ from exporter.config.table import Setting
 _INTRODUCTION = f"""\
 # Configuration
 
-A setting is its default, or its value in the YAML file of `--config.file`, in its environment variable, in its flag; a later one wins:
+A setting is its default, or its value in the YAML file of `--config.file`, in its environment variable, in its flag; a
+later one wins:
 
 | YAML | variable | flag |
 |---|---|---|
@@ -28,7 +29,8 @@ Secrets have no flag: every user of a machine can read its command lines. Where 
 `${{file:/run/secrets/password}}` and `${{env:PASSWORD}}` in a value are replaced by that file and that variable
 (`$${{` is `${{`). Each *secret* below has a second setting, with `_file` after its name, that names a
 file with it. These files, the YAML file and the certificates are read again when they change
-(`reload.watch_interval`), and at SIGHUP. After an error all old settings stay, and a log line has the error. Settings marked *restart* take effect at the next start.
+(`reload.watch_interval`), and at SIGHUP. After an error all old settings stay, and a log line has the error. Settings
+marked *restart* take effect at the next start.
 
 [`config check` and `config dump`](commands.md#config) show errors, and every setting with its origin.
 [examples/config.yaml](../examples/config.yaml) has every setting, and
