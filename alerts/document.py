@@ -18,7 +18,7 @@ def table() -> str:
     for rule, comment in zip(rules_of(load(ALERTS)), above, strict=True):
         _, found, condition = comment.partition("# Fires when ")
         assert found, f"{ALERTS.name}: the line above {rule['alert']} must be `# Fires when ...`"
-        waits, stays = rule.get("for", "at once"), rule.get("keep_firing_for", "no")
+        waits, stays = rule.get("for", "0s"), rule.get("keep_firing_for", "no")
         name = f"| `{rule['alert']}` | `{reason_of(rule)}` | {rule['labels']['severity']}"
         rows.setdefault(rule["alert"], []).append(f"{name} | {waits} | {stays} | {condition} |")
     return "\n".join([*head, *(row for some in rows.values() for row in some)]) + "\n"

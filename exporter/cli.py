@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         state_folder=state_folder(os.environ),
         may_colour=may_colour(os.environ),
         is_submitted="PYSPARK_GATEWAY_PORT" in os.environ,
+        file_of_environment=os.environ.get(CONFIG_FILE) or None,
     )
     if options.command == "pipeline" or vars(options).get("engine") == "spark":
         # Otherwise Spark's workers use whatever python3 the path has.

@@ -210,10 +210,14 @@ def table() -> str:
         "| platform | known | level | `doctor` says | what would raise it |",
         "|---|---|---|---|---|",
     ]
+    before = ""
     for platform in PLATFORMS:
         diagnosis = played(platform).diagnosis
-        sentence = diagnosis.sentence.replace("|", "\\|")
+        sentence = diagnosis.sentence.replace("|", "\\|") if platform.raises else ""
         level = diagnosis.level.value.replace("_", " ")
-        lines.append(f"| {platform.name} | {platform.known} | {level} | {sentence} | {platform.raises} |")
+        said = f"{level} | {sentence} | {platform.raises}"
+        again = f"{level} | the same | the same"
+        lines.append(f"| {platform.name} | {platform.known} | {again if said == before else said} |")
+        before = said
     lines.append(f"| {UNKNOWN} | untried: nothing is known of their requests | unknown | run it | |")
     return "\n".join(lines) + "\n"

@@ -13,13 +13,13 @@ _INTRODUCTION = """\
 
 All values are made once per cycle and cached: a scrape never causes a request to Kafka. When the newest snapshot is too
 old, the series of the first five sections end and those of the others stay: alert on missing series and on
-`time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, never on the presence alone.
-A partition that could not be read has no series: a missing series is unknown, a 0 was measured.
+`time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, too.
+A missing series is unknown, a 0 was measured.
 Names with `_total` are counters, histograms are marked, all others are gauges.
 *The transaction log* needs `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* needs
 `history.directory`, *The baseline* needs `baseline.file` ([pipeline.md](pipeline.md)).
 In a fleet ([fleet.md](fleet.md)), every metric has `cluster` as its first label, except those about the process: the
-reload of its settings, the history, the baseline, and `process_*`. This page is generated (`make generate`).
+reload of its settings, the history, the baseline, and `process_*`.
 """
 
 _SAID_ONCE = "; only with transaction_log.enabled"

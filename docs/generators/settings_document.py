@@ -12,8 +12,8 @@ from exporter.config.table import Setting
 _INTRODUCTION = f"""\
 # Configuration
 
-A setting is read from four places, of which a later one overrides an earlier one: its default, the YAML file that
-`--config.file` names, its environment variable, its flag:
+A setting is its default, or its value in the YAML file of `--config.file`, in its environment variable, in its flag; a
+later one wins:
 
 | YAML | variable | flag |
 |---|---|---|
@@ -27,21 +27,21 @@ Secrets have no flag: every user of a machine can read its command lines. Where 
 `KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two: the chart sets them in its pod.
 
 `${{file:/run/secrets/password}}` and `${{env:PASSWORD}}` in a value are replaced by that file and that variable
-(`$${{` is `${{`). Each setting that is a *secret* below has another one, with `_file` after its name, that names a
-file with the secret. These files, the YAML file and the certificates are read again when they change
-(`reload.watch_interval`), and at SIGHUP. A reload applies all settings or none: after an error the old settings stay,
-and a log line has the error. Settings marked *restart* take effect at the next start.
+(`$${{` is `${{`). Each *secret* below has a second setting, with `_file` after its name, that names a
+file with it. These files, the YAML file and the certificates are read again when they change
+(`reload.watch_interval`), and at SIGHUP. After an error all old settings stay, and a log line has the error. Settings
+marked *restart* take effect at the next start.
 
 [`config check` and `config dump`](commands.md#config) show errors, and every setting with its origin.
 [examples/config.yaml](../examples/config.yaml) has every setting, and
-[schema/config.schema.json](schema/config.schema.json) is the schema for editors. This page is generated (`make generate`).
+[schema/config.schema.json](schema/config.schema.json) is the schema for editors.
 
 Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`, or a number of seconds.
 """
 
 _SECTIONS = {
     "kafka": "The cluster, in librdkafka's property names. A property that is not listed is refused rather than ignored.",
-    "cluster": "The cluster, as people know it. A fleet's file names its clusters instead ([fleet.md](fleet.md)).",
+    "cluster": "A fleet's file names its clusters instead ([fleet.md](fleet.md)).",
     "incident": "What the pages of incidents show ([alerting.md](alerting.md)).",
     "scan": "The pace of the loop, and how much a cycle may do.",
     "blocked": "Who is blocked behind a live transaction, and when its owner is silent. No verdict depends on these.",

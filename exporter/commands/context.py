@@ -39,6 +39,8 @@ class Context:
     may_colour: bool
     is_submitted: bool = False
     """True if spark-submit started the process, and chose master and memory."""
+    file_of_environment: str | None = None
+    """The settings file that the variable CONFIG_FILE names."""
     configured: Configuration | None = None
     """Settings in use; None for commands that need no settings."""
 

@@ -30,7 +30,7 @@ def run(context: Context, settings: Settings) -> int:
         return complain(str(error))
     url = url_of(settings.publish.external_url, settings.fleet_name, incident.id)
     incident = AuditReader(context.audit_path).added_to(incident)
-    print(as_json(incident, url) if options.format == "json" else post_mortem(incident, url))
+    print(as_json(incident, url) if options.format == "json" else post_mortem(incident, url, settings.fleet_name))
     return ExitStatus.ANSWERED
 
 

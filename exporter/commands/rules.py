@@ -24,6 +24,12 @@ OF_A_FLEET: Final = (
 def run(context: Context, publish: PublishSettings) -> int:
     """Prints the rules; returns the exit status, WRONG_USAGE for a choice that names nothing."""
     options = context.options
+    if context.file_of_environment is not None and options.config_file is None and options.clusters is None:
+        # In a pod the variable names a file that an operator's machine lacks: alerts name only what an option names.
+        complain(
+            "no alert names the settings file; on a host use "
+            f"--config.file={shlex.quote(context.file_of_environment)}, so that commands of a runbook read it"
+        )
     choices = Choices(
         labels=dict(options.label),
         disabled=frozenset(options.disable),

@@ -12,6 +12,7 @@ from exporter.files import read_text
 ReadText = Callable[[Path], str]
 """Raises OSError and UnicodeDecodeError."""
 
+_CREDENTIALS = "/run/credentials/"
 _REFERENCE = re.compile(r"\$(?P<escaped>\$)?\{(?P<inside>[^{}]*)\}")
 
 
@@ -40,7 +41,8 @@ class ReferenceSources:
         try:
             return self.read(file).rstrip("\r\n")
         except OSError as error:
-            raise ValueError(f"names the file {path}, which cannot be read: {error.strerror}") from error
+            hint = " (systemd shows it to root, and only while the unit runs)" if path.startswith(_CREDENTIALS) else ""
+            raise ValueError(f"names the file {path}, which cannot be read: {error.strerror}{hint}") from error
         except UnicodeDecodeError as error:
             raise ValueError(f"names the file {path}, which is not UTF-8 text") from error
 

@@ -62,7 +62,10 @@ class AuditLog:
         return opened_for_appending(self._path)
 
     def _error(self, error: OSError) -> AuditError:
-        return AuditError(f"the audit log {self._path} cannot be written, so nothing was done: {error}")
+        why = error.strerror or str(error)
+        return AuditError(
+            f"the audit log {self._path} cannot be written, so nothing was done: {why}; --audit-log names another one"
+        )
 
 
 def _user() -> str:

@@ -34,8 +34,8 @@ EXPLANATIONS = {
         "find-hanging again"
     ),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name: (
-        "not authorized to write markers: grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to "
-        "this principal"
+        "not authorized to write markers: log in as yourself (--command-config FILE), not as the exporter, and grant "
+        "ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to that principal"
     ),
     ErrorCode.NOT_ENOUGH_REPLICAS.name: "the partition has fewer replicas in sync than min.insync.replicas: restore them",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name: "the partition does not exist any more",

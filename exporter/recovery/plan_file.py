@@ -113,8 +113,10 @@ def load(path: Path) -> PlanFile:
     try:
         read = contents(path, bytes_max=BYTES_MAX)
         text = read.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanFileError([f"{path}: cannot be read: {error}"]) from error
+    except OSError as error:
+        raise PlanFileError([f"{path}: cannot be read: {error.strerror or error}"]) from error
+    except UnicodeDecodeError as error:
+        raise PlanFileError([f"{path}: is not UTF-8 text"]) from error
     try:
         return replace(parse(text), sha256=hashlib.sha256(read).hexdigest())
     except PlanFileError as error:

@@ -153,7 +153,10 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
     if answer in _NEWER_PRODUCER:
         return Termination(Ending.REFUSED, f"nothing was fenced: a newer producer has taken {name} over ({answer})")
     if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
-        why = f"not authorized to fence {name}: grant WRITE on the transactional id to this principal"
+        why = (
+            f"not authorized to fence {name}: log in as yourself (--command-config FILE), not as the exporter, and grant "
+            "WRITE on the transactional id to that principal"
+        )
         return Termination(Ending.FAILED, why)
     return Termination(Ending.FAILED, f"the coordinator refused with {answer}")
 

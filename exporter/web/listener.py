@@ -11,7 +11,7 @@ from exporter.web.connections import ConnectionLimits, Listener
 _BACKLOG = 32
 
 _REASONS = {
-    errno.EADDRINUSE: "the port is in use by another program",
+    errno.EADDRINUSE: "the port is in use by another program; publish.listen_address names another one",
     errno.EACCES: "this user may not listen on that port",
     errno.EADDRNOTAVAIL: "this machine has no such address",
 }

@@ -183,6 +183,26 @@ def test_rules_for_a_host_have_its_files_and_its_address(tmp_path: Path, capsys:
     assert down["runbook_url"].startswith(RUNBOOK_BASE)
 
 
+def test_rules_say_that_no_alert_names_the_file_of_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a pod the variable names a file that an operator's machine lacks; the file's address is used either way."""
+    config = tmp_path / "config.yaml"
+    config.write_text("publish.external_url: https://ktx.example.org/\n")
+    monkeypatch.setenv(CONFIG_FILE, str(config))
+
+    assert main(["rules"]) == 0
+    unnamed = capsys.readouterr()
+    assert f"on a host use --config.file={config}, so that" in unnamed.err
+    assert CONFIG_FILE not in unnamed.out
+    assert "https://ktx.example.org/runbooks/" in unnamed.out
+
+    assert main(["rules", f"--config.file={config}"]) == 0
+    named = capsys.readouterr()
+    assert f"export {CONFIG_FILE}={config}" in named.out
+    assert named.err == ""
+
+
 def test_rules_need_a_settings_file_that_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", f"--config.file={tmp_path}/none.yaml"]) == 1
     assert "none.yaml: cannot be read" in capsys.readouterr().err

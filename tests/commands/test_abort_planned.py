@@ -266,8 +266,11 @@ def test_every_problem_is_reported_at_once_with_the_file_s_name(tmp_path: Path) 
         f"{path}: transactions[0].partition",
     ]
     for unreadable in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(PlanFileError, match="cannot be read"):
+        with pytest.raises(PlanFileError, match=r": cannot be read: [^\[]+$"):
             load(unreadable)
+    path.write_bytes(b"\xff")
+    with pytest.raises(PlanFileError, match="is not UTF-8 text"):
+        load(path)
 
 
 def test_a_plan_holds_only_what_is_proved() -> None:

@@ -79,6 +79,14 @@ def test_a_dollar_is_a_dollar() -> None:
             ),
         ),
         (
+            "sasl.password: ${file:/run/credentials/exporter.service/password}",
+            {},
+            (
+                "config.yaml:6: kafka.sasl.password names the file /run/credentials/exporter.service/password, which "
+                "cannot be read: No such file or directory (systemd shows it to root, and only while the unit runs)"
+            ),
+        ),
+        (
             "sasl.password: ${file:/run/bytes}",
             {"/run/bytes": b"\xff\xfe"},
             "config.yaml:6: kafka.sasl.password names the file /run/bytes, which is not UTF-8 text",

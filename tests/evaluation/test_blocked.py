@@ -128,6 +128,7 @@ def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock()
     printed = render_tables([(None, twice, [row])], is_fleet=False)
     assert "Consumer groups: readers (blocked, lag 50 offsets)." in printed
     assert groups_in_words(row, twice) == "consumer groups: readers (blocked, lag 50 offsets)"
+    assert humanize_group(replace(row.groups[0], waiting_records=1, blocked_since_ms=None)) == "readers (lag 1 offset)"
 
 
 @pytest.mark.parametrize("impact", [None, at(failures=("broker 2 does not respond",))], ids=["none", "partial"])

@@ -180,6 +180,11 @@ def test_an_incident_is_also_there_for_a_post_mortem() -> None:
     assert page.startswith(f"# Incident {incident.id}\n")
     assert f"<https://ktx.example.org{path}>" in page
     assert "a@b planned an abort of the transaction" in page
+    assert f"`kafka-transaction-exporter explain --incident {incident.id} --format markdown`" in page
+    of_fleet = (
+        IncidentPages("north east").render(incidents, somebody, INTERVAL_MS)[f"{path}.md"].with_alarm(None).decode()
+    )
+    assert f"explain --incident {incident.id} --cluster 'north east' --format markdown`" in of_fleet
     found = json.loads(document.with_alarm("No cycle since 08:00."))
     assert (found["id"], found["url"]) == (incident.id, f"https://ktx.example.org{path}")
     assert "app-1" not in page + str(found)

@@ -252,7 +252,7 @@ def test_nothing_is_written_without_consent_or_without_a_log(
 
     assert (unasked.returncode, unlogged.returncode, left.returncode) == (5, 1, 3)
     assert "run it again with --yes" in unasked.stderr
-    assert "so nothing was done" in unlogged.stderr
+    assert "so nothing was done: Not a directory; --audit-log names another one" in unlogged.stderr
 
 
 def test_the_outcome_of_a_commit_prevents_an_abort(

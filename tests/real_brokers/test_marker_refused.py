@@ -100,6 +100,7 @@ def test_without_the_right_nothing_is_written_and_the_right_is_named(
         "the broker refused the marker (CLUSTER_AUTHORIZATION_FAILED): not authorized to write markers"
         in refused.stderr
     )
+    assert "log in as yourself (--command-config FILE), not as the exporter" in refused.stderr
     assert "grant ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster" in refused.stderr
     assert "the transaction is closed" in allowed.stdout
     steps = [json.loads(line) for line in next(tmp_path.rglob("audit.jsonl")).read_text().splitlines()]

@@ -451,7 +451,10 @@ def test_a_busy_port_is_one_clear_sentence(web: WebServer) -> None:
     threads = threading.active_count()
     with pytest.raises(WebServerError) as caught:
         WebServer(f"127.0.0.1:{web.port}", _site(healthy())).start()
-    assert str(caught.value) == f"Cannot listen on 127.0.0.1:{web.port}: the port is in use by another program."
+    assert str(caught.value) == (
+        f"Cannot listen on 127.0.0.1:{web.port}: the port is in use by another program; "
+        "publish.listen_address names another one."
+    )
     assert threading.active_count() == threads
 
 

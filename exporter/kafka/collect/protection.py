@@ -35,8 +35,7 @@ async def read_protection(client: ClusterClient, topology: Topology | None = Non
             unread.append(str(fault))
             return {}
         if code != ErrorCode.NONE:
-            what = "broker settings" if kind == BROKER_RESOURCE else f"settings of {name}"
-            unread.append(f"{what}: broker {broker} responded with {error_name(code)}")
+            unread.append(_missing(broker, kind, name, code))
         return values
 
     by_broker = await client.gather(configs(broker, BROKER_RESOURCE, str(broker), BROKER_CONFIGS) for broker in asked)
@@ -59,3 +58,13 @@ async def read_protection(client: ClusterClient, topology: Topology | None = Non
         state_topic_configs=topic,
         unread=tuple(dict.fromkeys(unread)),
     )
+
+
+def _missing(broker: int, kind: int, name: str, code: int) -> str:
+    """Returns the sentence for settings that a broker refuses: the missing right, or its error."""
+    of_brokers = kind == BROKER_RESOURCE
+    what = "broker settings" if of_brokers else f"settings of {name}"
+    if code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        where = "the cluster" if of_brokers else f"topic {name}"
+        return f"{what}: not authorized, needs DESCRIBE_CONFIGS on {where}"
+    return f"{what}: broker {broker} responded with {error_name(code)}"

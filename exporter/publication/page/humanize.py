@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from exporter.evaluation.humanize import humanize_duration
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import WaitingGroup
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -28,5 +28,5 @@ def humanize_group(group: WaitingGroup, now_ms: int | None = None) -> str:
         blocked_ms = 0 if now_ms is None else now_ms - group.blocked_since_ms
         words.append(f"seen blocked for {humanize_duration(blocked_ms)}" if blocked_ms > 0 else "blocked")
     if group.waiting_records is not None:
-        words.append(f"lag {group.waiting_records:,} offsets")
+        words.append(f"lag {humanize_count(group.waiting_records, 'offset')}")
     return f"{group.group} ({', '.join(words)})" if words else group.group

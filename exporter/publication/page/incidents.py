@@ -79,7 +79,7 @@ def _pages(content: _Content, interval_ms: int, cluster: str | None) -> Mapping[
     shown = incident if transactional_ids else without_transactional_ids(incident)
     return {
         "": _page(shown, bootstrap, runbooks, interval_ms, cluster),
-        ".md": Page(head=post_mortem(shown, url).encode(), content_type=MARKDOWN),
+        ".md": Page(head=post_mortem(shown, url, cluster).encode(), content_type=MARKDOWN),
         ".json": Page(head=f"{as_json(shown, url)}\n".encode(), content_type=JSON),
     }
 

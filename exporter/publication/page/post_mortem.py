@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from exporter.evaluation.humanize import humanize_count, humanize_duration, in_markdown
 from exporter.incidents.incident import Incident, Suspect
 from exporter.publication.page.humanize import humanize_instant
@@ -16,8 +18,8 @@ def in_one_sentence(incident: Incident) -> str:
     return f"{count} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
 
 
-def post_mortem(incident: Incident, url: str | None) -> str:
-    """`url` is that of its page, None if that is unknown."""
+def post_mortem(incident: Incident, url: str | None, cluster: str | None) -> str:
+    """`url` is that of its page, None if that is unknown; `cluster` has a name in a fleet."""
     state = "Over" if incident.is_over else "Open"
     lines = [f"# Incident {incident.id}", "", f"{state}: {in_one_sentence(incident)}.", ""]
     lines += [] if url is None else [f"<{url}>", ""]
@@ -37,7 +39,8 @@ def post_mortem(incident: Incident, url: str | None) -> str:
     ]
     lines += ["## Time line", ""]
     lines += [f"- {humanize_instant(one.at_ms)}: {in_markdown(one.sentence)}" for one in incident.events]
-    command = f"kafka-transaction-exporter explain --incident {incident.id} --format markdown"
+    of_fleet = "" if cluster is None else f" --cluster {shlex.quote(cluster)}"
+    command = f"kafka-transaction-exporter explain --incident {incident.id}{of_fleet} --format markdown"
     more = f"On the exporter's host, with its settings, `{command}` has the logs' time line, and what prevents it."
     causes = [
         f"- {in_markdown(one.name)} ({one.cause}): {in_markdown(one.because)}" for one in incident.suspects if one.cause
