@@ -174,7 +174,7 @@ def make_cluster() -> Iterator[MakeCluster]:
 @pytest.fixture(scope="session")
 @starts("spark")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One Spark session for the whole run: two threads, half a gigabyte, nothing outside the loopback."""
+    """One Spark session for the whole run: two threads, a gigabyte, since Delta keeps each table's snapshot; loopback only."""
     from exporter.pipeline.connectors import DELTA, DELTA_SETTINGS, jars_of  # noqa: PLC0415 - likewise
     from exporter.pipeline.log_store import LOG_STORE_SETTINGS, load_log_store  # noqa: PLC0415 - likewise
     from exporter.pipeline.session import open_session  # noqa: PLC0415 - loads Spark, which few tests need
@@ -183,7 +183,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     temporary = str(tmp_path_factory.mktemp("spark"))
     more = {**SPARK_INTERPRETS, **jars_of(spark_jars(), [DELTA]), **DELTA_SETTINGS, **LOG_STORE_SETTINGS}
-    session = open_session("local[2]", temporary, memory="512m", is_short=True, partitions=2, more=more)
+    session = open_session("local[2]", temporary, memory="1g", is_short=True, partitions=2, more=more)
     load_log_store(session, tmp_path_factory.mktemp("classes"), in_s3=True)
     java: Any = session.sparkContext._jvm
     for name in JAVA_CLASSES:

@@ -95,7 +95,7 @@ def collect(
     made_at_ms = int(made_at.timestamp() * 1000)
     (span,) = covered.agg(f.min("hour").alias("first"), f.max("interval_ms").alias("interval_ms")).collect()
     clocks = covered.where(f.col("clock_difference_ms").isNotNull()).groupBy("cluster_id")
-    return ReportData(
+    data = ReportData(
         made_at_ms=made_at_ms,
         first_ms=min(newest_ms.values(), default=None) if span.first is None else to_ms(span.first),
         newest_ms=dict(sorted(newest_ms.items())),
@@ -109,6 +109,8 @@ def collect(
         clocks=clocks.agg(f.max("clock_difference_ms").alias("clock_difference_ms")).orderBy("cluster_id").collect(),
         left_out=left_out,
     )
+    covered.unpersist()
+    return data
 
 
 def _of_four_weeks(rows: DataFrame, newest_ms: Mapping[str, int]) -> DataFrame:
