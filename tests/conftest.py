@@ -174,7 +174,7 @@ def make_cluster() -> Iterator[MakeCluster]:
 @pytest.fixture(scope="session")
 @starts("spark")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One Spark session for the whole run: two threads, a gigabyte, since Delta keeps each table's snapshot; loopback only."""
+    """One Spark session for the whole run, on the loopback: a gigabyte, since Delta keeps a snapshot of each table."""
     from exporter.pipeline.connectors import DELTA, DELTA_SETTINGS, jars_of  # noqa: PLC0415 - likewise
     from exporter.pipeline.log_store import LOG_STORE_SETTINGS, load_log_store  # noqa: PLC0415 - likewise
     from exporter.pipeline.session import open_session  # noqa: PLC0415 - loads Spark, which few tests need
