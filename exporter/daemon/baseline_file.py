@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 from exporter.baseline import BYTES_MAX, NO_BASELINE, Baseline, BaselineError, parse
 from exporter.log_format import LatestState
 from exporter.patterns import GroupRules
 from exporter.status import BaselineStatus
 from exporter.storage.places import Place
-from exporter.storage.small_file import small_file
+from exporter.storage.small_file import ChangingText
 
 log = logging.getLogger("exporter")
 
@@ -21,12 +21,11 @@ class BaselineFile:
 
     def __init__(self, path: Place, rules: GroupRules, *, age_ms_max: int, wall_clock: Callable[[], float]) -> None:
         self._path = path
-        self._file = small_file(path, bytes_max=BYTES_MAX)
+        self._text = ChangingText(path, bytes_max=BYTES_MAX)
         self._rules = rules
         self._age_ms_max = age_ms_max
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
-        self._stamp: Hashable | None = None
         self._newest: Baseline | BaselineError = BaselineError("it has not been read yet")
         self._said = LatestState()
         self.status = BaselineStatus(None, str(self._newest))
@@ -45,18 +44,13 @@ class BaselineFile:
             return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
 
     def _read(self) -> Baseline | BaselineError:
-        newest = self._file.signature()
-        if newest is None or newest != self._stamp:
-            self._stamp = newest
+        changed = self._text.changed()
+        if changed is not None:
+            text, why = changed
             try:
-                self._newest = parse(self._file.read_text(), self._rules)
-            except UnicodeDecodeError:
-                self._newest = BaselineError("it is not UTF-8 text")
+                self._newest = parse(text, self._rules) if why is None else BaselineError(why)
             except BaselineError as error:
                 self._newest = error
-            except OSError as error:
-                self._stamp = None
-                self._newest = BaselineError(f"it cannot be read: {error.strerror or error}")
         return self._newest
 
     def _failure(self, newest: Baseline | BaselineError, cluster_ids: tuple[str, ...]) -> str | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
 from html import escape
 from typing import Final
 
 from exporter.log_format import LatestState
 from exporter.publication.page.page import Page, as_bytes, foot, head
 from exporter.storage.places import Place
-from exporter.storage.small_file import small_file
+from exporter.storage.small_file import ChangingText
 
 log = logging.getLogger("exporter")
 
@@ -24,30 +23,19 @@ class ReportFile:
 
     def __init__(self, path: Place) -> None:
         self._path = path
-        self._file = small_file(path, bytes_max=BYTES_MAX)
-        self._stamp: Hashable | None = None
+        self._text = ChangingText(path, bytes_max=BYTES_MAX)
         self._page = Page(head=b"")
         self._latest = LatestState()
 
     def page(self) -> Page:
-        stamp = self._file.signature()
-        if stamp is None or stamp != self._stamp:
-            self._stamp = stamp
-            text, failure = self._read()
+        changed = self._text.changed()
+        if changed is not None:
+            text, failure = changed
+            if failure is None and not text.startswith(_BEGIN):
+                failure = "it is not a report of the pipeline"
             self._page = Page(head=as_bytes([text])) if failure is None else self._explanation(failure)
             self._say(failure)
         return self._page
-
-    def _read(self) -> tuple[str, str | None]:
-        """(the report, why it cannot be shown)."""
-        try:
-            text = self._file.read_text()
-        except UnicodeDecodeError:
-            return "", "it is not UTF-8 text"
-        except OSError as error:
-            self._stamp = None
-            return "", f"it cannot be read: {error.strerror or error}"
-        return text, None if text.startswith(_BEGIN) else "it is not a report of the pipeline"
 
     def _explanation(self, failure: str) -> Page:
         sentence = escape(f"The report {self._path} cannot be shown: {failure}.")

@@ -23,6 +23,28 @@ FIRST_SECONDS: Final = 5.0
 """The start waits this long at most for the first content."""
 
 
+class ChangingText:
+    """The text of a small file, read again when it changes. Its methods never wait for a network."""
+
+    def __init__(self, place: Place, *, bytes_max: int) -> None:
+        self._file = small_file(place, bytes_max=bytes_max)
+        self._stamp: Hashable | None = None
+
+    def changed(self) -> tuple[str, str | None] | None:
+        """(text, why there is none, as the end of a sentence); None if nothing has changed since the last call."""
+        stamp = self._file.signature()
+        if stamp is not None and stamp == self._stamp:
+            return None
+        self._stamp = stamp
+        try:
+            return self._file.read_text(), None
+        except UnicodeDecodeError:
+            return "", "it is not UTF-8 text"
+        except OSError as error:
+            self._stamp = None
+            return "", f"it cannot be read: {error.strerror or error}"
+
+
 def small_file(place: Place, *, bytes_max: int) -> LocalFile | FetchedObject:
     """Returns a file whose methods never wait for a network."""
     return LocalFile(place, bytes_max) if isinstance(place, Path) else FetchedObject(place, bytes_max)
