@@ -26,6 +26,7 @@ PARTITIONS_BY_ANSWER = {
     "by_offsets": "of those that were read: partitions of which only the offsets were",
     "excluded": "partitions that the settings exclude",
 }
+"""Label of a `PartitionResult` -> meaning of the column that counts it."""
 TEMPORARY = "_writing-"
 """Prefix of incomplete files: readers of Parquet folders ignore names that begin with an underscore."""
 OBSERVATIONS = "observations"

@@ -279,7 +279,7 @@ class History:
 def _cycle(evaluation: Evaluation, interval_ms: int, writer: str, cluster_name: str | None) -> _Cycle:
     snapshot = evaluation.snapshot
     observations = _table(OBSERVATIONS, _observations(evaluation))
-    cycle = _table(CYCLES, {**_coverage(evaluation, interval_ms, writer), "cluster_name": [cluster_name]})
+    cycle = _table(CYCLES, _coverage(evaluation, interval_ms, writer, cluster_name))
     size_bytes = observations.nbytes + cycle.nbytes + CYCLE_BYTES
     return _Cycle(snapshot.cluster_id, snapshot.taken_at_ms, observations, cycle, size_bytes)
 
@@ -303,7 +303,7 @@ def _observations(evaluation: Evaluation) -> dict[str, Any]:
     return columns
 
 
-def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str, Any]:
+def _coverage(evaluation: Evaluation, interval_ms: int, writer: str, cluster_name: str | None) -> dict[str, Any]:
     snapshot = evaluation.snapshot
     count = int(np.count_nonzero(snapshot.partitions.is_unread))
     is_unread = ~snapshot.partitions.is_covered
@@ -327,11 +327,10 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str) -> dict[str
         "coordinators_failed": [sum(coordinator.failure is not None for coordinator in snapshot.coordinators)],
         "is_complete": [bool(snapshot.is_complete)],
         "max_timeout_ms": [evaluation.max_timeout_ms],
+        "cluster_name": [cluster_name],
         "clock_offset_ms": [snapshot.clock_offset_ms if snapshot.clock_source is ClockSource.CONTROLLER else None],
         **{
-            f"partitions_{answer}": [
-                int(np.count_nonzero(snapshot.partitions.answer == PartitionResult[answer.upper()]))
-            ]
+            f"partitions_{answer}": [snapshot.partitions.count_of(PartitionResult[answer.upper()])]
             for answer in PARTITIONS_BY_ANSWER
         },
     }

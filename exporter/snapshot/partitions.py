@@ -156,15 +156,19 @@ class Partitions:
     def is_unread(self) -> BoolColumn:
         return is_unread(self.answer)
 
+    def count_of(self, result: PartitionResult) -> int:
+        """Number of partitions with this result."""
+        return int(np.count_nonzero(self.answer == int(result)))
+
     @property
     def by_offsets_count(self) -> int:
         """Partitions of which only the offsets are known."""
-        return int(np.count_nonzero(self.answer == int(PartitionResult.BY_OFFSETS)))
+        return self.count_of(PartitionResult.BY_OFFSETS)
 
     @property
     def excluded_count(self) -> int:
         """Partitions of topics that the settings exclude."""
-        return int(np.count_nonzero(self.answer == int(PartitionResult.EXCLUDED)))
+        return self.count_of(PartitionResult.EXCLUDED)
 
     @property
     def included_count(self) -> int:

@@ -100,9 +100,8 @@ def _columns(body: memoryview) -> OffsetColumns:
         at = no_tags(body, end)
     if no_tags(body, at) != len(body):
         raise MalformedBytesError("bytes after its end")
-    response = np.frombuffer(
-        b"".join(parts), dtype=_RESPONSE
-    )  # at once: each topic's own array costs more than its rows
+    # At once: each topic's own array costs more than its rows.
+    response = np.frombuffer(b"".join(parts), dtype=_RESPONSE)
     if response["tags"].any():
         raise MalformedBytesError("tagged fields")
     return OffsetColumns(
