@@ -27,6 +27,7 @@ ENTRIES_MAX: Final = 5_000
 """Ids with the most samples of each cluster, and as many groups and topics. Other ids have their group and topics."""
 FILE_BYTES: Final = 32_000_000
 """The daemon refuses files above `baseline.BYTES_MAX`, and takes several times their size in memory."""
+_BETWEEN: Final = ",\n   "
 KINDS: Final = {"transactional_id": "transactional_ids", "group": "groups", "topic": "topics"}
 """Kind of a threshold -> its list in the file."""
 _PERCENTILES: Final = (0.5, 0.95, 0.99)
@@ -163,18 +164,18 @@ def document_of(rows: Collection[Any], *, made_at_ms: int) -> str:
 
 def _thresholds(rows: Iterable[Any]) -> str:
     """Returns the lists of the file, an entry a line, within `FILE_BYTES`: the first ones of every cluster come first."""
-    lines: dict[str, list[tuple[str, int, str]]] = {kind: [] for kind in KINDS}
+    entries: dict[str, list[tuple[str, int, str]]] = {kind: [] for kind in KINDS}
     left = FILE_BYTES
     for row in sorted(rows, key=lambda row: (row["rank"], row["cluster_id"], row["kind"])):
         line = json.dumps(_entry(row))
-        left -= len(line) + 3
+        left -= len(line + _BETWEEN)
         if left < 0:
             break
-        lines[row["kind"]].append((row["cluster_id"], row["rank"], line))
-    lists = (
-        f'"{KINDS[kind]}": [{",".join(f"{chr(10)}   {line}" for *_, line in sorted(found))}]'
-        for kind, found in lines.items()
-    )
+        entries[row["kind"]].append((row["cluster_id"], row["rank"], line))
+    lists = []
+    for kind, found in entries.items():
+        lines = _BETWEEN.join(line for *_, line in sorted(found))
+        lists.append(f'"{KINDS[kind]}": [\n   {lines}\n  ]')
     return '"thresholds": {\n  ' + ",\n  ".join(lists) + "\n }"
 
 

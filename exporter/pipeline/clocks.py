@@ -8,12 +8,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
+from exporter.pipeline.partition_transactions import KEY
 
 EDGES_MIN: Final = 5
 """Beginnings and ends that both have seen: fewer are no evidence."""
 APART_MS: Final = 60_000
 """A smaller difference, or one of two cycles, may be chance."""
-_KEY: Final = ("cluster_id", "topic", "topic_id", "partition", "producer_id", "start_offset")
 
 
 def clock_differences(observations: DataFrame, cycles: DataFrame) -> DataFrame:
@@ -28,11 +28,11 @@ def clock_differences(observations: DataFrame, cycles: DataFrame) -> DataFrame:
     seen = (
         schemas.with_schema(observations, schemas.OBSERVATIONS)
         .join(known.distinct(), on=["cluster_id", "taken_at"])
-        .groupBy(*_KEY, "writer")
+        .groupBy(*KEY, "writer")
         .agg(f.min("taken_at").alias("first"), f.max("taken_at").alias("last"))
         .join(f.broadcast(spans), on=["cluster_id", "writer"])
         .select(
-            *_KEY,
+            *KEY,
             "writer",
             "interval_ms",
             f.when(f.col("first") > f.col("begin"), f.unix_millis("first")).alias("first"),
@@ -40,7 +40,7 @@ def clock_differences(observations: DataFrame, cycles: DataFrame) -> DataFrame:
         )
     )
     one, other = seen.alias("one"), seen.alias("other")
-    both = [f.col(f"one.{name}") == f.col(f"other.{name}") for name in _KEY]
+    both = [f.col(f"one.{name}") == f.col(f"other.{name}") for name in KEY]
     pairs = one.join(other, on=[*both, f.col("one.writer") != f.col("other.writer")])
     edges = pairs.select(
         "one.cluster_id",
@@ -62,3 +62,20 @@ def clock_differences(observations: DataFrame, cycles: DataFrame) -> DataFrame:
 
 def _apart(edge: str) -> Column:
     return f.col(f"one.{edge}") - f.col(f"other.{edge}")
+
+
+def with_sure_durations(transactions: DataFrame, coverage: DataFrame) -> DataFrame:
+    """Transactions whose duration is null where exporters of the cluster had clocks that contradict each other."""
+    contradicted = (
+        coverage.where(f.col("clock_difference_ms").isNotNull())
+        .groupBy("cluster_id")
+        .agg(f.min("hour").alias("from_hour"), f.max("hour").alias("to_hour"))
+    )
+    until = f.col("to_hour") + f.expr("INTERVAL 1 HOUR")
+    is_unsure = (f.col("first_seen") < until) & (f.col("last_seen") >= f.col("from_hour"))
+    duration_ms = f.when(~f.coalesce(is_unsure, f.lit(False)), f.col("duration_ms"))
+    return (
+        transactions.join(f.broadcast(contradicted), on="cluster_id", how="left")
+        .withColumn("duration_ms", duration_ms)
+        .select(*transactions.columns)
+    )

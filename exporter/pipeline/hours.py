@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime, timezone
 from itertools import chain
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,7 +32,7 @@ from exporter.pipeline.tables import STATE, Tables
 from exporter.pipeline.thresholds import DAY_MS
 from exporter.storage.places import Place, parquet_source
 
-Hours = frozenset[tuple[str, int]]
+Hours: TypeAlias = frozenset[tuple[str, int]]
 """(cluster id, begin of the hour in ms)."""
 
 
@@ -97,11 +98,10 @@ def _replace(
     clocks = clock_differences(observations, cycles) if _has_several_writers(cycles) else None
     coverage = coverage_of(cycles, clocks).where(_chosen(hours)).coalesce(1).persist()
     complete = _fuller(tables.coverage, spark, coverage, hours)
-    stalls = stalls_of(observations).coalesce(1)
+    stalls, chosen = stalls_of(observations).coalesce(1), _chosen(complete)
     note = {"version": __version__, "hours": len(complete), STATE: state}
     # Last the table whose note says that both are done.
     for table, rows in ((tables.stalls, stalls), (tables.coverage, coverage)):
-        chosen = _chosen(complete)
         table.commit(rows.where(chosen), table.begin(spark, table.snapshot()), note=note, replaced=chosen)
     coverage.unpersist()
 

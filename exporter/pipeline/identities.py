@@ -17,12 +17,11 @@ from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
 from exporter.pipeline.connectors import spark_path
-from exporter.pipeline.partition_transactions import KEY, exact_start
+from exporter.pipeline.partition_transactions import KEY, PARTITION, exact_start
 from exporter.pipeline.transactions import with_topic_id
 from exporter.storage.places import Place
 
 _PRODUCER = ("cluster_id", "producer_id")
-_PARTITION = ("cluster_id", "topic", "topic_id", "partition")
 _TRANSACTION = (*_PRODUCER, "exact_started_at")
 
 
@@ -36,7 +35,7 @@ class Identities:
 
 def identities_of(observations: DataFrame) -> Identities:
     # The batch is read once: a producer writes to few partitions.
-    seen = observations.groupBy(*_PARTITION, "producer_id", "transactional_id").agg(
+    seen = observations.groupBy(*PARTITION, "producer_id", "transactional_id").agg(
         f.max("start_offset").alias("newest_offset"), f.max(exact_start()).alias("newest_start")
     )
     seen.persist()
@@ -62,7 +61,7 @@ def _greatest(of_producers: DataFrame, of_partitions: DataFrame) -> Identities:
     named = of_producers.groupBy(*_PRODUCER).agg(
         *(f.max(column).alias(column) for column in ("transactional_id", "newest_start"))
     )
-    newest = of_partitions.groupBy(*_PARTITION).agg(f.max("newest_offset").alias("newest_offset"))
+    newest = of_partitions.groupBy(*PARTITION).agg(f.max("newest_offset").alias("newest_offset"))
     return Identities(
         schemas.with_schema(named, schemas.PRODUCERS).persist(), schemas.with_schema(newest, schemas.PARTITIONS)
     )
@@ -97,7 +96,7 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, obs
     """
     partition_transactions = (
         observations.select(*KEY, "taken_at")
-        .join(before.partitions, on=list(_PARTITION))
+        .join(before.partitions, on=list(PARTITION))
         .where(f.col("start_offset") <= f.col("newest_offset"))
         .groupBy(*KEY)
         .agg(f.min("taken_at").alias("since"))

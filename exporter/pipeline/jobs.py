@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 from exporter import __version__
 from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
+from exporter.pipeline.clocks import with_sure_durations
 from exporter.pipeline.compact import compact_history, compact_hours, compact_log, compact_tables
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.files import SoundFiles, history_files, left_out
@@ -24,7 +25,7 @@ from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
 from exporter.pipeline.outcomes import join_outcomes
-from exporter.pipeline.report import collect, with_sure_durations
+from exporter.pipeline.report import collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.report_weeks import weeks_as_csv
 from exporter.pipeline.spark_output import failure_of
@@ -57,6 +58,7 @@ class Jobs:
     def transactions(self) -> None:
         """Takes all waiting files, batch by batch."""
         sound: SoundFiles = set()
+        are_new = False
         while True:
             done = ingest_batch(
                 self.open_spark,
@@ -69,6 +71,8 @@ class Jobs:
             if done is None:
                 break
             self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
+            are_new = True
+        if are_new:
             self.tables.clean_identities()
         files = self.left_out()
         for key, why in files:
@@ -80,13 +84,14 @@ class Jobs:
         """(file of the history, why it is not in the tables)."""
         return left_out(history_files(self.history), self.tables.damaged(), self.now_ms())
 
-    def incidents(self) -> None:
-        """Makes all incidents again from the suspects, which are few, unless no transaction has changed."""
+    def incidents(self) -> bool:
+        """Makes all incidents again from the suspects, which are few, unless no transaction has changed: returns False."""
         table, current = self.tables.incidents, self.tables.current()
         before = table.snapshot()
         made_from = {"version": __version__, "transactions": current.snapshot.changed}
         note = before.note or {}
-        if {name: note.get(name) for name in made_from} != made_from:
+        has_changed = {name: note.get(name) for name in made_from} != made_from
+        if has_changed:
             spark = self.open_spark()
             before = table.begin(spark, before)
             suspects = without_places(self.tables.transactions.read(spark).where("was_suspect"))
@@ -94,6 +99,7 @@ class Jobs:
             note = {**made_from, "incidents": found.count()}
             table.commit(found, before, note=note, replaced="true")
         self.say(f"incidents: {note['incidents']}")
+        return has_changed
 
     def stalls(self) -> None:
         """Counts by hour what was watched, and for how long offsets stood still."""
@@ -141,7 +147,6 @@ class Jobs:
         )
         write_whole(self.tables.weeks, weeks_as_csv(data.weeks))
         write_whole(self.tables.report, render(data))
-        spark.catalog.clearCache()
         self.say(f"report: {self.tables.report}")
 
     def compact(self) -> None:
@@ -157,25 +162,26 @@ class Jobs:
     def run(self) -> None:
         """Runs all jobs; baselines and compaction once a day, and the report then and when an incident has changed."""
         failures: list[Exception] = []
-        before = self.tables.incidents.snapshot().number
-        self._try((self.transactions, self.incidents, self.stalls, self.outcomes), failures)
+        has_changed = self._try((self.transactions, self.incidents, self.stalls, self.outcomes), failures)
         age_ms = self.now_ms() - self._baselines_made_at_ms()
         if not 0 <= age_ms < BASELINES_EVERY_MS:  # those of the future were made by a clock that was wrong
             self._try((self.baselines, self.report, self.compact), failures)
-        elif self.tables.incidents.snapshot().number != before:
+        elif has_changed:
             self._try((self.report,), failures)
         for failure in failures[1:]:
             self.say(f"then failed: {failure_of(failure)}")
         if failures:
             raise failures[0]
 
-    def _try(self, jobs: Iterable[Callable[[], None]], failures: list[Exception]) -> None:
-        """Runs each job, also after one that fails: compaction and retention go on."""
+    def _try(self, jobs: Iterable[Callable[[], bool | None]], failures: list[Exception]) -> bool:
+        """Runs each job, also after one that fails: compaction and retention go on. True if one of them returns it."""
+        is_true = False
         for job in jobs:
             try:
-                job()
+                is_true |= job() is True
             except FAULTS as failure:
                 failures.append(failure)
+        return is_true
 
     def _baselines_made_at_ms(self) -> int:
         """Zero if there are none that can be read."""

@@ -18,8 +18,9 @@ from exporter.pipeline import schemas
 from exporter.pipeline.session import small
 from exporter.pipeline.suspects import KNOWN
 
-KEY: Final = ("cluster_id", "topic", "topic_id", "partition", "producer_id", "start_offset")
+PARTITION: Final = ("cluster_id", "topic", "topic_id", "partition")
 """A topic that is deleted and created again has another id; the id is empty where the history has none."""
+KEY: Final = (*PARTITION, "producer_id", "start_offset")
 _OWNED: Final = (*KEY, "owner")
 START_SOURCES: Final = (
     StartSource.FIRST_SEEN.label,
@@ -115,9 +116,10 @@ def _seen(observations: DataFrame) -> DataFrame:
         _start_rank().alias("start_rank"),
         f.lit(None).cast("timestamp").alias("closed_at"),
         f.lit(None).cast("timestamp").alias("lost_after"),
-        f.filter(f.array(f.struct(f.col("taken_at").alias("first_seen"), "verdict")), _is_unknown).alias(
-            "unknown_verdicts"
-        ),
+        # Null for nearly all rows, without a function that Spark interprets.
+        f.when(
+            ~f.col("verdict").isin(*KNOWN), f.array(f.struct(f.col("taken_at").alias("first_seen"), "verdict"))
+        ).alias("unknown_verdicts"),
         *(
             f.expr(f"CASE WHEN verdict = '{verdict}' THEN taken_at END AS {column}")
             for verdict, column in _COLUMN_OF_VERDICT.items()
@@ -125,15 +127,11 @@ def _seen(observations: DataFrame) -> DataFrame:
     )
 
 
-def _is_unknown(seen: Column) -> Column:
-    return ~seen["verdict"].isin(*KNOWN)
-
-
 def _known(carried: DataFrame) -> DataFrame:
     return carried.select(
         *(column for column in carried.columns if column not in {"transactional_id", "verdicts", "is_lost"}),
         f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
-        f.filter("verdicts", _is_unknown).alias("unknown_verdicts"),
+        f.filter("verdicts", lambda seen: ~seen["verdict"].isin(*KNOWN)).alias("unknown_verdicts"),
         *(
             f.expr(f"get(filter(verdicts, seen -> seen.verdict = '{verdict}'), 0).first_seen AS {column}")
             for verdict, column in _COLUMN_OF_VERDICT.items()
@@ -184,7 +182,7 @@ def _with_names(merged: DataFrame, rows: DataFrame) -> DataFrame:
     groups = f.transform("groups", lambda group: f.struct(nowhen, group.alias("verdict")))
     named = (
         rows.where((f.size("groups") > 0) | (f.size("unknown_verdicts") > 0))
-        .select(*_OWNED, f.inline(f.concat("unknown_verdicts", groups)))
+        .select(*_OWNED, f.inline(f.concat(f.coalesce("unknown_verdicts", f.array()), groups)))
         .groupBy(*_OWNED, "verdict", f.col("first_seen").isNull().alias("is_group"))
         .agg(f.min("first_seen").alias("first_seen"))
         .groupBy(*_OWNED)

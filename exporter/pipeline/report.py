@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as f
 
 from exporter.incidents.incident import HANGING
 from exporter.pipeline import schemas
+from exporter.pipeline.clocks import with_sure_durations
 from exporter.pipeline.coverage import HOUR_MS
 from exporter.pipeline.delta import to_ms
 from exporter.pipeline.suspects import texts
@@ -115,9 +116,13 @@ def collect(
 
 def _of_four_weeks(rows: DataFrame, newest_ms: Mapping[str, int]) -> DataFrame:
     """Rows of the last four weeks of each cluster, with `age_ms` from the begin of their hour to the newest cycle."""
-    newest = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))
-    aged = rows.withColumn("age_ms", newest[f.col("cluster_id")] - f.unix_millis("hour"))
+    aged = rows.withColumn("age_ms", _newest(newest_ms) - f.unix_millis("hour"))
     return aged.where(f.col("age_ms") < WINDOW_MS)
+
+
+def _newest(newest_ms: Mapping[str, int]) -> Column:
+    """Returns the newest cycle of a row's cluster in ms; null if there is none."""
+    return f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))[f.col("cluster_id")]
 
 
 def _weeks(stood: DataFrame) -> Sequence[Row]:
@@ -156,32 +161,13 @@ def _days(stood: DataFrame, covered: DataFrame, newest_ms: int) -> Sequence[DayO
     watched = covered.groupBy(f.unix_millis(f.date_trunc("day", "hour")).alias("day_ms")).agg(
         f.count_distinct("hour").alias("hours_watched")
     )
-    rows = {row.day_ms: row for row in watched.join(waited, on="day_ms", how="full").collect()}
+    days = {
+        row.day_ms: DayOfReport(row.day_ms, row.hung_ms or 0, row.other_ms or 0, row.hours_watched or 0)
+        for row in watched.join(waited, on="day_ms", how="full").collect()
+    }
     last_ms = newest_ms - newest_ms % DAY_MS
-    return tuple(
-        DayOfReport(day_ms, row.hung_ms or 0, row.other_ms or 0, row.hours_watched or 0)
-        if (row := rows.get(day_ms)) is not None
-        else DayOfReport(day_ms)
-        for day_ms in range(last_ms - WINDOW_MS + DAY_MS, last_ms + 1, DAY_MS)
-        if rows
-    )
-
-
-def with_sure_durations(transactions: DataFrame, coverage: DataFrame) -> DataFrame:
-    """Transactions whose duration is null where exporters of the cluster had clocks that contradict each other."""
-    contradicted = (
-        coverage.where(f.col("clock_difference_ms").isNotNull())
-        .groupBy("cluster_id")
-        .agg(f.min("hour").alias("from_hour"), f.max("hour").alias("to_hour"))
-    )
-    until = f.col("to_hour") + f.expr("INTERVAL 1 HOUR")
-    is_unsure = (f.col("first_seen") < until) & (f.col("last_seen") >= f.col("from_hour"))
-    duration_ms = f.when(~f.coalesce(is_unsure, f.lit(False)), f.col("duration_ms"))
-    return (
-        transactions.join(f.broadcast(contradicted), on="cluster_id", how="left")
-        .withColumn("duration_ms", duration_ms)
-        .select(*transactions.columns)
-    )
+    four_weeks = range(last_ms - WINDOW_MS + DAY_MS, last_ms + 1, DAY_MS)
+    return tuple(days.get(day_ms, DayOfReport(day_ms)) for day_ms in four_weeks) if days else ()
 
 
 def _first(ordered: DataFrame, most: int) -> SectionRows:
@@ -232,11 +218,10 @@ def _outcomes(transactions: DataFrame) -> SectionRows:
 
 def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: int) -> SectionRows:
     """One that is not over lasts until the newest cycle of its cluster, or until now where the history has none."""
-    newest = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))
     found = incidents.select(
         "*",
         f.unix_millis("blocked_from").alias("blocked_from_ms"),
-        f.coalesce(f.unix_millis("ended_at"), newest[f.col("cluster_id")], f.lit(made_at_ms)).alias("ended_ms"),
+        f.coalesce(f.unix_millis("ended_at"), _newest(newest_ms), f.lit(made_at_ms)).alias("ended_ms"),
     )
     return _first(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
 

@@ -13,8 +13,8 @@ from pyspark.sql import Row
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.incidents.incident import HANGING
-from exporter.pipeline.report import ReportData, SectionRows
-from exporter.pipeline.report_weeks import ROWS_MAX, budget_used, days_as_bars, sentence_of_weeks
+from exporter.pipeline.report import APPLICATIONS_MAX, ReportData, SectionRows
+from exporter.pipeline.report_weeks import budget_used, days_as_bars, sentence_of_weeks
 
 TIMELINE_MAX: Final = 20
 """Incidents that have a bar."""
@@ -71,8 +71,8 @@ def render(data: ReportData) -> str:
         "<h2>Who waited: this week against the last</h2>",
         f"<p>{sentence_of_weeks(data.weeks, data.days)}</p>" if data.first_ms is not None else "",
         days_as_bars(data.days),
-        _table(_with_cluster(_WEEKS, several), data.weeks[:ROWS_MAX]),
-        _cut(max(len(data.weeks) - ROWS_MAX, 0), "applications, all of them in report.csv"),
+        _table(_with_cluster(_WEEKS, several), data.weeks[:APPLICATIONS_MAX]),
+        _cut(max(len(data.weeks) - APPLICATIONS_MAX, 0), "applications, all of them in report.csv"),
         "<h2>Incidents</h2>",
         _timeline(data.incidents.rows),
         _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, several),

@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from html import escape
 from typing import Final
 
 from pyspark.sql import Row
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.history.schema import day_of
 from exporter.pipeline.report import WEEK_MS, DayOfReport
 
 OBJECTIVE: Final = 0.999
 """Share of time in which no transaction blocks a group: the objective that the page compares with."""
-ROWS_MAX: Final = 25
 _HEIGHT, _BAR, _GAP = 120, 14, 6
 _CSV: Final = ("cluster_id", "application", "this_ms", "last_ms", "group", "group_ms", "records_max")
 _CSV_HEAD: Final = (
@@ -75,14 +74,15 @@ def days_as_bars(days: Sequence[DayOfReport]) -> str:
         f"transactions. A dashed frame: not watched.</p>"
         f'<svg class="days" viewBox="0 0 {width} {_HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-label="{escape(text)}">{bars}</svg>'
-        f'<p class="ends"><span>{_day(days[0])}</span><span>at most {humanize_duration(most_ms)} on a day</span>'
-        f"<span>{_day(days[-1])}</span></p>"
+        f'<p class="ends"><span>{day_of(days[0].day_ms)}</span><span>at most {humanize_duration(most_ms)} on a day</span>'
+        f"<span>{day_of(days[-1].day_ms)}</span></p>"
     )
 
 
 def _bar(day: DayOfReport, left: int, most_ms: int) -> str:
     hung, other = (round(value * (_HEIGHT - 2) / most_ms) for value in (day.hung_ms, day.other_ms))
-    title = f"{_day(day)}: {humanize_duration(day.hung_ms + day.other_ms)}, {day.hours_watched} of 24 hours watched"
+    waited = humanize_duration(day.hung_ms + day.other_ms)
+    title = f"{day_of(day.day_ms)}: {waited}, {day.hours_watched} of 24 hours watched"
     marks = f'<rect class="base" x="{left}" y="{_HEIGHT - 2}" width="{_BAR}" height="2"/>'
     if not day.hours_watched:
         marks = f'<rect class="unwatched" x="{left + 1}" y="1" width="{_BAR - 2}" height="{_HEIGHT - 2}"/>'
@@ -91,7 +91,3 @@ def _bar(day: DayOfReport, left: int, most_ms: int) -> str:
     if hung:
         marks += f'<rect class="bad" x="{left}" y="{_HEIGHT - other - hung}" width="{_BAR}" height="{hung}"/>'
     return f"<g><title>{title}</title>{marks}</g>"
-
-
-def _day(day: DayOfReport) -> str:
-    return datetime.fromtimestamp(day.day_ms / 1000, timezone.utc).strftime("%Y-%m-%d")

@@ -12,10 +12,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
+from exporter.pipeline.partition_transactions import PARTITION
 
 WATCHED_MS: Final = 900_000
 """Two cycles that are further apart show nothing of the time between them: it was not watched."""
-_PARTITION: Final = ("cluster_id", "topic", "topic_id", "partition")
 _TRANSACTION: Final = ("producer_id", "start_offset")
 _SHARED: Final = ("cluster_id", "hour", "topic", "partition", "verdict", "waiting_group")
 """Columns of a row, with the transactional id."""
@@ -25,7 +25,7 @@ def stalls_of(observations: DataFrame) -> DataFrame:
     """`OBSERVATIONS` -> `STALLS`, of the partition itself (`waiting_group` is null) and of each group behind it."""
     standing = _standing(schemas.with_schema(observations, schemas.OBSERVATIONS))
     by_transaction = (
-        standing.withColumn("hour", f.explode(_hours("taken_at", "next_at")))
+        standing.withColumn("hour", f.explode(_hours("taken_at", "next_taken_at")))
         .withColumn("stalled_ms", _within_hour())
         .withColumn("waiting_group", f.explode(f.concat(f.array(f.lit(None).cast("string")), "groups")))
         .groupBy(*_SHARED, *_TRANSACTION)
@@ -49,18 +49,17 @@ def _standing(observations: DataFrame) -> DataFrame:
     """Returns the holder of the last stable offset in each cycle after which it stood still, with the next cycle."""
     # Two exporters may have one instant: whichever row is taken, it is always the same one.
     one_of_several = ("verdict", f.desc("last_stable_offset_lag"), "groups", "transactional_id")
-    in_order = Window.partitionBy(*_PARTITION).orderBy("taken_at", "start_offset", "producer_id", *one_of_several)
+    in_order = Window.partitionBy(*PARTITION).orderBy("taken_at", "start_offset", "producer_id", *one_of_several)
     before = f.lag("taken_at").over(in_order)
     holders = observations.withColumn("before", before).where(
         f.col("before").isNull() | (f.col("before") < f.col("taken_at"))
     )
-    following = holders.select(
-        "*", *(f.lead(name).over(in_order).alias(f"next_{name}") for name in _TRANSACTION)
-    ).select("*", f.lead("taken_at").over(in_order).alias("next_at"))
+    next_row = (f.lead(name).over(in_order).alias(f"next_{name}") for name in (*_TRANSACTION, "taken_at"))
+    following = holders.select("*", *next_row)
     is_same = (f.col("next_start_offset") == f.col("start_offset")) & (
         f.col("next_producer_id") == f.col("producer_id")
     )
-    is_watched = f.unix_millis("next_at") - f.unix_millis("taken_at") <= WATCHED_MS
+    is_watched = f.unix_millis("next_taken_at") - f.unix_millis("taken_at") <= WATCHED_MS
     return following.where(is_same & is_watched & (f.col("last_stable_offset_lag") > 0))
 
 
@@ -71,5 +70,5 @@ def _hours(first: str, last: str) -> Column:
 
 
 def _within_hour() -> Column:
-    end = f.least(f.col("next_at"), f.col("hour") + f.expr("INTERVAL 1 HOUR"))
+    end = f.least(f.col("next_taken_at"), f.col("hour") + f.expr("INTERVAL 1 HOUR"))
     return f.unix_millis(end) - f.unix_millis(f.greatest("taken_at", "hour"))

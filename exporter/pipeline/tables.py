@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -125,14 +125,18 @@ class Tables:
     def _path_of_state(self, snapshot: TableVersion) -> Place | None:
         """None before the first run, and if the state is missing: then the history is taken again, which changes no row."""
         if snapshot.note is not None:
-            name = snapshot.note.get(STATE)
-            path = None if name is None else self.states / str(name)
-            return path if path is not None and path.exists() else None
+            return self._path_in(snapshot.note)
         # The commit of an older version of this program, or a commit whose note Delta has removed from the log.
         found: list[Place] = [
             each for pattern in ("{}.json", "{}-*.json") for each in self.states.glob(pattern.format(snapshot.run))
         ]
         return found[0] if snapshot.run and len(found) == 1 else None
+
+    def _path_in(self, note: Mapping[str, Any]) -> Place | None:
+        """The state that a note names; None without a name, and if it is missing."""
+        name = note.get(STATE)
+        path = None if name is None else self.states / str(name)
+        return path if path is not None and path.exists() else None
 
     def commit(
         self,
@@ -160,9 +164,8 @@ class Tables:
 
     def counted(self) -> CountedFiles:
         """Returns what is counted by hour: nothing before the first run, and if its state is missing."""
-        name = (self.coverage.snapshot().note or {}).get(STATE)
-        path = None if name is None else self.states / str(name)
-        return CountedFiles(name, _state(path).taken if path is not None and path.exists() else frozenset())
+        path = self._path_in(self.coverage.snapshot().note or {})
+        return CountedFiles(None, frozenset()) if path is None else CountedFiles(path.name, _state(path).taken)
 
     def new_identities(self) -> Place:
         """A new place for producers and partitions."""

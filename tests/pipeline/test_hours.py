@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 from pyspark.sql import SparkSession
 
+from exporter.pipeline.clocks import with_sure_durations
 from exporter.pipeline.delta import Table
 from exporter.pipeline.hours import update_hours
-from exporter.pipeline.report import with_sure_durations
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 from tests.pipeline.days import taken, transactions
