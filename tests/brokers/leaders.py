@@ -31,7 +31,7 @@ def elect_preferred(bootstrap: str) -> None:
 def reorder_replicas(
     bootstrap: str, partitions: Iterable[tuple[str, int]], node_ids: Sequence[int], chance: Random
 ) -> None:
-    """These partitions change the order of their replicas, and with an election their leaders."""
+    """Changes the order of these partitions' replicas, and with an election their leaders."""
     orders = {TopicPartition(*pair): chance.sample(node_ids, len(node_ids)) for pair in partitions}
     with _admin(bootstrap) as admin:
         admin.alter_partition_reassignments(orders)

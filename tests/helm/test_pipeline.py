@@ -133,7 +133,7 @@ def test_the_spark_application_does_the_same_on_several_nodes() -> None:
 
 @pytest.mark.programs
 def test_the_spark_application_runs_when_the_cron_job_would() -> None:
-    """By the same values; runs do not meet, and one that fails is tried a second time."""
+    """The values are the same; runs do not meet, and one that fails is tried a second time."""
     job = only(render("spark", "--set=pipeline.timeZone=Europe/Berlin"), "CronJob")["spec"]
     words = ("--set=pipeline.schedule=5 3 * * *", f"--set=fullnameOverride={'x' * 60}")
     application = only(render("spark-operator", *words), "ScheduledSparkApplication")

@@ -33,7 +33,7 @@ ACCOUNT: Final = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
 @pytest.fixture
 @starts("programs")
 def server(tmp_path: Path) -> Iterator[ApiServer]:
-    """With the service account of the document and its rights."""
+    """The API server has the service account of the document, with its rights."""
     try:
         api_server()
     except ToolUnavailable as missing:

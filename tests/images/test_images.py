@@ -187,7 +187,7 @@ def test_the_pipeline_s_image_makes_tables_and_reads_the_log(
 
 
 def test_the_pipeline_s_image_is_a_driver_and_an_executor_of_spark(pipeline_image: str) -> None:
-    """By the words and variables of Spark on Kubernetes: the driver's program runs, the executor looks for its driver."""
+    """The image takes the words of Spark on Kubernetes: the driver's program runs, the executor looks for its driver."""
     file = "/opt/kafka-transaction-exporter/pipeline.py"
     bound = "--env=SPARK_DRIVER_BIND_ADDRESS=127.0.0.1"
     driver = run_once(pipeline_image, "driver", "--master", "local[1]", f"local://{file}", "--version", options=[bound])

@@ -278,7 +278,7 @@ def _incident(cluster_id: str, members: Sequence[Row]) -> Row:
 
 
 def coverage(history: History) -> list[Row]:
-    """By cluster, hour and writer, in the columns of the table."""
+    """Returns a row for each cluster, hour and writer, in the columns of the table."""
     found = []
     for cluster_id, rows in history.cycles.items():
         hours: dict[tuple[int, str], list[Row]] = defaultdict(list)
@@ -304,7 +304,7 @@ WATCHED_MS: Final = 900_000
 
 
 def stalls(history: History) -> list[Row]:
-    """By cluster, hour, partition, application, verdict and group, in the columns of the table."""
+    """Returns a row for each cluster, hour, partition, application, verdict and group, in the columns of the table."""
     found: list[Row] = []
     for cluster_id, rows in history.observations.items():
         partitions: dict[tuple[Any, ...], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))

@@ -15,7 +15,7 @@ def unread(model: Model) -> tuple[str, ...]:
 
 
 def test_refused_settings_name_the_missing_right_once() -> None:
-    """Of the brokers and of the topic, for which the right is another one."""
+    """The settings of brokers need another right than those of the topic."""
     model = scene()
     model.max_timeout_ms = None
 
