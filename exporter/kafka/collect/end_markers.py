@@ -9,7 +9,7 @@ may be wrong, so no part is skipped because of its time. What is not read, and w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -35,6 +35,8 @@ PLACE_BYTES_MAX = 64 * MEGABYTE
 """Limit for one partition's log, from its start."""
 BYTES_MAX = 256 * MEGABYTE
 """Limit for all logs in one search, which also ends when half of the remaining time of the cycle is over."""
+SCANS_MAX = 3
+"""The first one of every topic, the others of topics that became visible during the one before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,19 +89,28 @@ class _Search:
 
 
 async def end_markers(client: ClusterClient, topology: Topology, suspects: Collection[OpenAtLeader]) -> EndMarkers:
-    """The end markers of the suspects' producers on every partition of `topology` that remembers them."""
+    """The end markers of the suspects' producers on every partition that remembers them.
+
+    `topology` is searched first, then topics that became visible meanwhile: somebody may be creating topics all the time.
+    """
     producer_ids = frozenset(suspect.entry.producer_id for suspect in suspects)
-    scan = await scan_leaders(client, topology, producer_ids=producer_ids)
     search = _Search(client, deadline=client.clock() + client.remaining_s() / 2)
-    by_leader: dict[int, list[MarkerPlace]] = defaultdict(list)
-    for place in _places(scan.topology, scan.entries(), suspects):
-        by_leader[place.leader].append(place)
-    await client.gather(_look_at_all(search, places) for places in by_leader.values())
+    scans = [await _search_all(search, await scan_leaders(client, topology, producer_ids=producer_ids), suspects)]
     # A command is a fresh process: a topic that it has never seen may have the COMMIT marker, so it is always asked for.
-    unread = [_unread_partitions(scan), await what_hides_topics(client, sorted(scan.topology.brokers))]
-    unread.append(await _became_visible(client, scan.topology))
+    hidden = await what_hides_topics(client, sorted(scans[0].topology.brokers))
+    now, late, unknown = await _became_visible(client, scans)
+    while late and len(scans) < SCANS_MAX:
+        wanted = np.isin(now.topic, [now.topics.index(topic) for topic in late])
+        scan = await scan_leaders(client, now, wanted=wanted, producer_ids=producer_ids)
+        scans.append(await _search_all(search, scan, suspects))
+        hidden = await what_hides_topics(client, sorted(now.brokers))
+        now, late, unknown = await _became_visible(client, scans)
+    unread = [*map(_unread_partitions, scans), hidden, unknown]
+    if late:
+        more = f" and {len(late) - 1} more" if len(late) > 1 else ""
+        unread.append(f"topic {late[0]}{more} became visible during the search, and was not searched")
     if producer_ids - search.committed:
-        unread.append(await _unconfirmed_leaders(client, scan))
+        unread += [await _unconfirmed_leaders(client, scan) for scan in scans]
     search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
     return EndMarkers(
         markers=tuple(
@@ -107,8 +118,17 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
         ),
         unread=tuple(search.unread),
         lost=tuple(search.lost),
-        producers_kept_ms=await producers_kept_ms(client, sorted(scan.topology.brokers)),
+        producers_kept_ms=await producers_kept_ms(client, sorted(scans[0].topology.brokers)),
     )
+
+
+async def _search_all(search: _Search, scan: LeaderScan, suspects: Collection[OpenAtLeader]) -> LeaderScan:
+    """Looks at every place that `scan` shows; returns it."""
+    by_leader: dict[int, list[MarkerPlace]] = defaultdict(list)
+    for place in _places(scan.topology, scan.entries(), suspects):
+        by_leader[place.leader].append(place)
+    await search.client.gather(_look_at_all(search, places) for places in by_leader.values())
+    return scan
 
 
 def _unread_partitions(scan: LeaderScan) -> str:
@@ -125,17 +145,13 @@ def _unread_partitions(scan: LeaderScan) -> str:
     )
 
 
-async def _became_visible(client: ClusterClient, searched: Topology) -> str:
-    """Topics that were not visible when the search began, and are now that none is hidden; empty if there are none."""
+async def _became_visible(client: ClusterClient, scans: Sequence[LeaderScan]) -> tuple[Topology, tuple[str, ...], str]:
+    """Returns the topology now that no topic is hidden, its topics that no scan has read, and why it is unknown or ""."""
     try:
         now = await client.topology()
     except ClusterUnavailableError as error:
-        return f"whether topics became visible during the search is unknown: {error}"
-    late = [topic for topic in now.topics if topic not in searched.first_row]
-    if not late:
-        return ""
-    more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-    return f"topic {late[0]}{more} became visible during the search, and was not searched"
+        return scans[-1].topology, (), f"whether topics became visible during the search is unknown: {error}"
+    return now, tuple(topic for topic in now.topics if all(topic not in scan.topology.first_row for scan in scans)), ""
 
 
 async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:

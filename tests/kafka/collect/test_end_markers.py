@@ -13,8 +13,8 @@ from exporter.kafka.errors import MalformedResponseError
 from exporter.kafka.messages.fetch import fetched
 from exporter.kafka.messages.log_batches import Stretch
 from exporter.snapshot import EndMarker
-from tests.kafka.fake_broker import FakeCluster
-from tests.kafka.fake_model import Producer
+from tests.kafka.fake_broker import FakeCluster, Received
+from tests.kafka.fake_model import Partition, Producer
 from tests.kafka.log_batch import ABORT, COMMIT, KRAFT_LEADER_CHANGE, batch, reader_into
 from tests.kafka.scene import PRODUCER_ID_UNKNOWN, collector_of, evaluated, scene
 
@@ -158,3 +158,36 @@ def test_a_partition_that_cannot_be_searched_is_reported_and_costs_no_verdict() 
     }
     assert "lively-2" in places
     assert f"{row.topic}-{row.partition}" in places, "its own partition is searched as well"
+
+
+@pytest.mark.parametrize(("created", "searched"), [(0, 0), (1, 1), (2, 2), (99, 2)])
+def test_topics_that_are_created_during_the_search_are_searched_too(created: int, searched: int) -> None:
+    """Whoever creates a topic now and then must not prevent an abort; with one for each request of metadata, it is said."""
+    model = scene()
+    made: list[str] = []
+
+    def create(received: Received) -> None:
+        asked = [
+            earlier for earlier in cluster.received if earlier.api == "Metadata" and earlier.request.topics is None
+        ]
+        if received in asked[1:] and len(made) < created:  # the first one is the cycle's own
+            made.append(f"made-{len(made)}")
+            model.topics[made[-1]] = [Partition(1)]
+
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        cluster.on_request = create
+        snapshot = collector.collect(seen_before=None, search_logs=True)
+        scanned = {
+            topic.name
+            for received in cluster.received
+            if received.api == "DescribeProducers"
+            for topic in received.request.topics
+        }
+
+    assert len(made) == min(created, searched + 1)
+    assert scanned & set(made) == set(made[:searched])
+    row = next(suspect for suspect in evaluated(snapshot).suspects if suspect.producer_id == PRODUCER_ID_UNKNOWN)
+    unsearched = [sentence for sentence in row.outcome_unsearched if "became visible" in sentence]
+    assert unsearched == (
+        [f"topic {made[searched]} became visible during the search, and was not searched"] if created > searched else []
+    )
