@@ -107,6 +107,8 @@ class ProcessStatus:
     """Status of the baseline; None if no baseline file is configured."""
     history: HistoryStatus | None = None
     """Status of the history; None if no history is recorded."""
+    pipeline_succeeded_at_ms: int | None = None
+    """End of the pipeline's newest run without a failure; None without `publish.report`, and where none is known."""
 
 
 @dataclass(frozen=True, slots=True)

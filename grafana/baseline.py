@@ -40,13 +40,15 @@ def unusually_long(topics: str) -> Json:
 def age_of_baselines() -> Json:
     made = series("kafka_transaction_exporter_baseline_timestamp_seconds", narrowed_by=OF_PROCESS)
     used = series("kafka_transaction_exporter_baseline_used", narrowed_by=OF_PROCESS)
+    succeeded = series("kafka_transaction_exporter_pipeline_last_success_timestamp_seconds", narrowed_by=OF_PROCESS)
     return graph(
         "Age of the baseline file",
-        "Since the pipeline made it, once a day; and the number of exporters that do not use theirs, because it is "
-        "missing, damaged, of other clusters or older than baseline.max_age. They then report no unusually long "
-        "transaction.",
+        "Since the pipeline made it, once a day; and since a run of the pipeline last succeeded, every hour by default "
+        "(with publish.report). Also the number of exporters that do not use their file, because it is missing, damaged, "
+        "of other clusters or older than baseline.max_age. They then report no unusually long transaction.",
         {
             "{{cluster}} {{instance}}": f"(time() - max by ({EXPORTER}) ({made})) / 3600",
+            "{{cluster}} {{instance}} pipeline": f"(time() - max by ({EXPORTER}) ({succeeded})) / 3600",
             "exporters without": f"sum(1 - {used})",
         },
         shade=Shade.NEUTRAL,

@@ -61,6 +61,7 @@ class Daemon:
         self._state_path_of = state_path_of
         self._history = history
         self._baseline = baseline
+        self._report = report
         self._started_at_ms = int(wall_clock() * 1000)
         self._clusters: dict[str | None, WatchedCluster] = {}
         self._is_running = False
@@ -171,6 +172,7 @@ class Daemon:
             started_at_ms=self._started_at_ms,
             baseline=None if self._baseline is None else self._baseline.status,
             history=self._history_status(),
+            pipeline_succeeded_at_ms=None if self._report is None else self._report.succeeded_at_ms(),
             settings_reloaded=True if reloader is None else reloader.status.succeeded,
             settings_loaded_at_ms=self._started_at_ms if reloader is None else reloader.status.last_success_at_ms,
         )

@@ -28,8 +28,8 @@ TRANSACTIONS: Final = {
     "marker_ms": "from the decision to the last marker; null without outcome, or without the end of the markers",
     "log_read_to": "newest record of the cluster's log that was read when the outcome was joined; null if never",
     "partitions": "its partition transactions, with the fields below",
-    "was_suspect": "one of the verdicts is a suspect's, or of a newer exporter; the table is partitioned by it",
-    "closed_in": "hour (`2026-11-01T05`) or day of `closed_at`, or `open`; the table is partitioned by it",
+    "was_suspect": "one of the verdicts is a suspect's, or of a newer exporter",
+    "closed_in": "hour (`2026-11-01T05`) or day of `closed_at`, or `open`",
 }
 PARTITIONS: Final = {
     "topic": "the topic",
@@ -71,7 +71,7 @@ INCIDENTS: Final = {
 COVERAGE: Final = {
     "cluster_id": "Kafka's id of the cluster",
     "cluster_name": "its name in the exporter's settings; null without one",
-    "date": "UTC day; the table is partitioned by it",
+    "date": "UTC day",
     "hour": "begin of the hour",
     "writer": "the process that recorded it; it has another name after each start",
     "exporter_version": "its version",
@@ -91,7 +91,7 @@ COVERAGE: Final = {
 }
 STALLS: Final = {
     "cluster_id": "Kafka's id of the cluster",
-    "date": "UTC day; the table is partitioned by it",
+    "date": "UTC day",
     "hour": "begin of the hour",
     "topic": "the topic",
     "partition": "the partition",
@@ -103,6 +103,13 @@ STALLS: Final = {
     "transactions": "number of transactions that held it, one after the other",
     "producer_id": "producer of the transaction that held it longest",
     "start_offset": "its start offset",
+}
+RUNS: Final = {
+    "started_at": "its begin",
+    "ended_at": "its end",
+    "exporter_version": "version of the program",
+    "files": "files of the history that it read",
+    "failures": "jobs that failed, with their reasons",
 }
 TRANSACTION_LOG: Final = {
     "cluster_id": "Kafka's id of the cluster",

@@ -119,6 +119,13 @@ def compact_hours(spark: SparkSession, tables: Tables, *, retention_ms: int) -> 
             _optimize(spark, table)
 
 
+def compact_runs(spark: SparkSession, table: Table, *, gone_ms: int) -> None:
+    """Removes the runs that ended before `gone_ms`, and joins the small files."""
+    if table.exists:
+        _delete(spark, table, f"ended_at < timestamp_millis({gone_ms})")
+        _optimize(spark, table)
+
+
 def _optimize(spark: SparkSession, table: Table) -> int:
     (done,) = spark.sql(f"OPTIMIZE {table.sql_name}").collect()
     return int(done["metrics"]["numFilesRemoved"])

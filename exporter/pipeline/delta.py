@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.schema import ArrayType, StructType
 from py4j.protocol import Py4JError
@@ -202,6 +202,20 @@ class Table:
         if not any(note_of(commit).get("attempt") == attempt for commit in recent):
             # Delta leaves out what has a number that another run has committed, without an error.
             raise error or _beaten(self.folder)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Adds a row without Spark, also while others do. Raises TableError."""
+        schema = pa.schema(Schema.from_json(self.columns.json()))
+        with faults(self.folder, "cannot be written"):
+            write_deltalake(
+                delta_uri(self.folder),
+                pa.Table.from_pylist([dict(row)], schema=schema),
+                mode="append",
+                schema_mode="merge",
+                description=self.description,
+                configuration=PROPERTIES,
+                storage_options=delta_options(self.folder),
+            )
 
     def vacuum(self, spark: SparkSession) -> None:
         """Removes files that no version within the table's own retention has."""

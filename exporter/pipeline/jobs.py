@@ -18,7 +18,7 @@ from exporter import __version__
 from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.clocks import with_sure_durations
-from exporter.pipeline.compact import compact_history, compact_hours, compact_log, compact_tables
+from exporter.pipeline.compact import compact_history, compact_hours, compact_log, compact_runs, compact_tables
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.files import SoundFiles, history_files, left_out
 from exporter.pipeline.hours import update_hours
@@ -28,17 +28,23 @@ from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.report_weeks import weeks_as_csv
+from exporter.pipeline.runs import record
 from exporter.pipeline.spark_output import failure_of
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.pipeline.thresholds import RARE_WINDOW_MS, WINDOW_MS
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.faults import StoreError
+from exporter.storage.last_run import JobFailure
 from exporter.storage.places import Place
 
 FAULTS: Final = (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError)
 """Exceptions of a job that a later run may not have."""
 BASELINES_EVERY_MS: Final = 86_400_000
 """`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
+
+
+class RunFailedError(TableError):
+    """Jobs of a run have failed; the message names each with its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +61,10 @@ class Jobs:
     say: Callable[[str], None]
     batch_rows: int = BATCH_ROWS
 
-    def transactions(self) -> None:
-        """Takes all waiting files, batch by batch."""
+    def transactions(self) -> int:
+        """Takes all waiting files, batch by batch; returns their number."""
         sound: SoundFiles = set()
-        are_new = False
+        taken = 0
         while True:
             done = ingest_batch(
                 self.open_spark,
@@ -71,14 +77,15 @@ class Jobs:
             if done is None:
                 break
             self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
-            are_new = True
-        if are_new:
+            taken += done.files
+        if taken:
             self.tables.clean_identities()
         files = self.left_out()
         for key, why in files:
             self.say(f"transactions: {key} is left out: {why}")
         if files:
             self.say(f"transactions: {len(files)} files are left out")
+        return taken
 
     def left_out(self) -> tuple[tuple[str, str], ...]:
         """(file of the history, why it is not in the tables)."""
@@ -156,32 +163,36 @@ class Jobs:
         hours = compact_tables(spark, self.tables, retention_ms=self.retention_ms)
         compact_hours(spark, self.tables, retention_ms=self.retention_ms)
         small = compact_log(spark, self.tables.transaction_log, retention_ms=self.retention_ms)
+        compact_runs(spark, self.tables.runs, gone_ms=self.now_ms() - self.retention_ms)
         self.tables.clean(spark)
         self.say(f"compact: {files} files of the history, {hours} hours of the tables, {small} files of the log")
 
     def run(self) -> None:
-        """Runs all jobs; baselines and compaction once a day, and the report then and when an incident has changed."""
-        failures: list[Exception] = []
-        has_changed = self._try((self.transactions, self.incidents, self.stalls, self.outcomes), failures)
+        """Runs all jobs; baselines and compaction once a day, and the report then and when an incident has changed.
+
+        The run is recorded, also one with failures. Raises RunFailedError after the last job.
+        """
+        started_ms, results, failures = self.now_ms(), dict[str, int | None](), list[JobFailure]()
+        self._try(("transactions", "incidents", "stalls", "outcomes"), results, failures)
         age_ms = self.now_ms() - self._baselines_made_at_ms()
         if not 0 <= age_ms < BASELINES_EVERY_MS:  # those of the future were made by a clock that was wrong
-            self._try((self.baselines, self.report, self.compact), failures)
-        elif has_changed:
-            self._try((self.report,), failures)
-        for failure in failures[1:]:
-            self.say(f"then failed: {failure_of(failure)}")
+            self._try(("baselines", "report", "compact"), results, failures)
+        elif results.get("incidents"):
+            self._try(("report",), results, failures)
+        try:
+            record(self.tables, (started_ms, self.now_ms()), failures, files=results.get("transactions") or 0)
+        except FAULTS as failure:
+            failures.append(JobFailure("record", failure_of(failure)))
         if failures:
-            raise failures[0]
+            raise RunFailedError("; then ".join(f"{failure.job}: {failure.reason}" for failure in failures))
 
-    def _try(self, jobs: Iterable[Callable[[], bool | None]], failures: list[Exception]) -> bool:
-        """Runs each job, also after one that fails: compaction and retention go on. True if one of them returns it."""
-        is_true = False
+    def _try(self, jobs: Iterable[str], results: dict[str, int | None], failures: list[JobFailure]) -> None:
+        """Runs each job, also after one that fails: compaction and retention go on."""
         for job in jobs:
             try:
-                is_true |= job() is True
+                results[job] = getattr(self, job)()
             except FAULTS as failure:
-                failures.append(failure)
-        return is_true
+                failures.append(JobFailure(job, failure_of(failure)))
 
     def _baselines_made_at_ms(self) -> int:
         """Zero if there are none that can be read."""

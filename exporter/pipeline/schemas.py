@@ -140,6 +140,15 @@ COVERAGE: Final = _columns(
 )
 """One row for each hour in which an exporter has recorded a cycle."""
 
+RUNS: Final = _columns(
+    started_at=_INSTANT,
+    ended_at=_INSTANT,
+    exporter_version=_TEXT,
+    files=_LONG,
+    failures=t.ArrayType(_columns(job=_TEXT, reason=_TEXT)),
+)
+"""One row for each run that was not killed."""
+
 STALLS: Final = _columns(
     cluster_id=_TEXT,
     date=_DATE,

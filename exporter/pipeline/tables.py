@@ -106,11 +106,12 @@ class Tables:
             "For how long a last stable offset stood still in an hour",
             ("date",),
         )
+        self.runs = Table(self.root / "runs", described(schemas.RUNS, column_comments.RUNS), "Runs of the pipeline")
         self._damaged = self.root / "left_out.json"
 
     @property
     def every(self) -> tuple[Table, ...]:
-        return self.transactions, self.incidents, self.coverage, self.stalls, self.transaction_log
+        return self.transactions, self.incidents, self.coverage, self.stalls, self.transaction_log, self.runs
 
     def current(self) -> Current:
         """Raises TableError if the tables cannot be used."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from exporter.config.loading import ConfigurationError
 from exporter.daemon.daemon import Daemon
 from exporter.daemon.report_file import BYTES_MAX, ReportFile
+from exporter.storage.last_run import FILE_NAME, JobFailure, LastRun, document, parse
 from tests.daemon.fleets import Scripts, fleet
 from tests.daemon.stand_ins import Script, cycle, get, healthy, settings_with
 
+SUCCEEDED = "kafka_transaction_exporter_pipeline_last_success_timestamp_seconds"
 REPORT = "<!doctype html>\n<html><body>the report of {}</body></html>\n"
 
 
@@ -56,6 +59,26 @@ def test_a_page_says_why_the_report_cannot_be_shown(
     assert f"{tmp_path}/&lt;i&gt;.html cannot be shown: {why}." in shown[0]
     assert "<script>alert" not in shown[0]
     assert caplog.messages == [f"report {path} is not shown: {why}"]
+
+
+def test_a_gauge_says_when_a_run_succeeded_last(tmp_path: Path) -> None:
+    """Of the file beside the report; without the setting, the file or a success there are no series."""
+    settings = settings_with(**{"publish.report": str(tmp_path / "report.html")})
+    daemon = Daemon(settings, lambda _: Script(healthy()), report=ReportFile(tmp_path / "report.html"))
+    failed = LastRun(started_at_ms=1000, ended_at_ms=2500, succeeded_at_ms=None, failures=(JobFailure("report", "no"),))
+    seen = []
+    for text in (None, document(failed), document(replace(failed, succeeded_at_ms=1500)), "[]", '{"format": 1}'):
+        if text is not None:
+            (tmp_path / FILE_NAME).write_text(text)
+        cycle(daemon)
+        lines = get(daemon, "/metrics")[1].splitlines()
+        seen.append([line.split()[1] for line in lines if line.startswith(SUCCEEDED)])
+
+    assert seen == [[], [], ["1.5"], [], []]
+    assert parse(document(failed)) == failed
+    without = Daemon(settings_with(), lambda _: Script(healthy()))
+    cycle(without)
+    assert SUCCEEDED not in get(without, "/metrics")[1]
 
 
 def test_pages_link_to_the_report_where_there_is_one(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Transactions longer than usual, worst ten partitions: B": NOT_IDLE,
     "overview: Age of the baseline file: A": NO_LOG,
     "overview: Age of the baseline file: B": NO_LOG,
+    "overview: Age of the baseline file: C": NO_LOG,
     "overview: Transactions per minute, by outcome: A": NOTHING_IN_LOG,
     "overview: Transactions per minute, by outcome: B": NOT_IDLE,
     "overview: Timed out within 15 minutes, by group: A": NOTHING_IN_LOG,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import time
@@ -14,22 +15,27 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from exporter.cli import main
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
+from exporter.pipeline import column_comments
 from exporter.pipeline import compact as compact_module
 from exporter.pipeline import files as files_module
 from exporter.pipeline import jobs as jobs_module
-from exporter.pipeline.compact import compact_history, compact_tables
-from exporter.pipeline.delta import TableError
+from exporter.pipeline.compact import compact_history, compact_runs, compact_tables
+from exporter.pipeline.delta import TableError, to_ms
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.ingest import ingest_batch
-from exporter.pipeline.jobs import Jobs
+from exporter.pipeline.jobs import Jobs, RunFailedError
+from exporter.pipeline.runs import record
 from exporter.pipeline.tables import Tables
+from exporter.storage.last_run import FILE_NAME, JobFailure, LastRun, parse
 from tests.pipeline import cases
 from tests.pipeline.days import DAY_MS, DAY_S, DAYS, rows, taken, write_days
 
+PIPELINE_PAGE: Final = Path(__file__).parents[2] / "docs" / "pipeline.md"
 FILES_COMPACTED: Final = 4 * DAYS - 4
 """The first two days are complete: two files of each table become one."""
 
@@ -316,6 +322,39 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
     assert incident["worst_verdict"] == "hanging_not_in_transaction"
     document = json.loads(tables.baselines.read_text())
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)
+    runs = tables.runs.read(spark).orderBy("started_at", "files").collect()
+    assert [(to_ms(run["started_at"]) - cases.NOW_MS, run["files"], run["failures"]) for run in runs] == [
+        *((0, 0, []), (0, 4, [])),
+        *((DAY_MS, 0, []), (DAY_MS, 0, [])),
+    ]
+    (comment,) = spark.sql(f"DESCRIBE TABLE {tables.runs.sql_name}").where("col_name = 'files'").collect()
+    assert comment["comment"] == column_comments.RUNS["files"]
+
+
+def test_runs_beyond_the_retention_go(spark: SparkSession, tmp_path: Path) -> None:
+    """By the clock: a run belongs to no cluster. Those that stay are in one file."""
+    tables = Tables(tmp_path)
+    for day in range(5):
+        record(tables, (day * DAY_MS, day * DAY_MS + 1), (), files=day)
+    compact_runs(spark, tables.runs, gone_ms=2 * DAY_MS)
+
+    assert sorted(row["files"] for row in tables.runs.read(spark).collect()) == [2, 3, 4]
+    assert len(tables.runs.files()) == 1
+    record(tables, (9 * DAY_MS, 9 * DAY_MS), (), files=9)
+    assert tables.runs.read(spark).count() == 4
+
+
+def test_a_catalog_has_the_tables_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    """By the documented statement."""
+    record(Tables(tmp_path / "tables"), (0, 1), (), files=3)
+    (statement,) = re.findall(r"```sql\n(.*?)```", PIPELINE_PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    spark.sql("CREATE SCHEMA kafka")
+    spark.sql(statement.replace("s3a://kafka", str(tmp_path)).replace("stalls", "runs"))
+    try:
+        (row,) = spark.table("kafka.runs").collect()
+        assert row["files"] == 3
+    finally:
+        spark.sql("DROP SCHEMA kafka CASCADE")
 
 
 def test_a_new_incident_is_in_the_report_at_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -337,21 +376,38 @@ def test_a_new_incident_is_in_the_report_at_once(spark: SparkSession, tmp_path: 
 def test_a_job_that_fails_does_not_stop_compaction(
     spark: SparkSession, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first failure is that of the run, which says the others."""
-    lines = list[str]()
+    """The run fails with the name of each job, and with its reason."""
+    lines, now_ms = list[str](), [cases.NOW_MS]
 
     def broken(_: Jobs) -> None:
         raise OSError("no space")
 
     for name in ("incidents", "report"):
         monkeypatch.setattr(Jobs, name, broken)
-    jobs = Jobs(
-        lambda: spark, copy / "history", Tables(copy / "tables"), (), 10**12, lambda: cases.NOW_MS, lines.append
-    )
-    with pytest.raises(OSError, match="no space"):
+    jobs = Jobs(lambda: spark, copy / "history", Tables(copy / "tables"), (), 10**12, lambda: now_ms[0], lines.append)
+    with pytest.raises(RunFailedError, match=r"^incidents: no space; then report: no space$"):
         jobs.run()
 
-    assert [line.split(":")[0] for line in lines] == ["baselines", "compact", "then failed"]
+    assert [line.split(":")[0] for line in lines] == ["baselines", "compact"]
+    failures = tuple(JobFailure(job, "no space") for job in ("incidents", "report"))
+    last = LastRun(started_at_ms=now_ms[0], ended_at_ms=now_ms[0], succeeded_at_ms=None, failures=failures)
+    assert parse((jobs.tables.root / FILE_NAME).read_text()) == last
+    monkeypatch.undo()
+    jobs.run()
+    now_ms[0] += 1000
+    monkeypatch.setattr(Jobs, "incidents", broken)
+    with pytest.raises(RunFailedError):
+        jobs.run()
+    last = LastRun(
+        started_at_ms=now_ms[0], ended_at_ms=now_ms[0], succeeded_at_ms=now_ms[0] - 1000, failures=failures[:1]
+    )
+    assert parse((jobs.tables.root / FILE_NAME).read_text()) == last
+    rows = jobs.tables.runs.read(spark).orderBy("started_at", f.size("failures")).collect()
+    assert [[failure["job"] for failure in row["failures"]] for row in rows] == [
+        [],
+        ["incidents", "report"],
+        ["incidents"],
+    ]
     assert len(history_files(copy)) == FILES_COMPACTED
 
 

@@ -17,6 +17,7 @@ from exporter.publication.metrics import (
     groups,
     history,
     partitions,
+    pipeline,
     protection,
     transaction_log,
     transactions,
@@ -34,5 +35,6 @@ SECTIONS: Final[tuple[tuple[str, tuple[Metric[Any], ...]], ...]] = (
     ("The transaction log", transaction_log.METRICS),
     ("The history", history.METRICS),
     ("The baseline", baseline.METRICS),
+    ("The pipeline", pipeline.METRICS),
 )
 METRICS: Final = tuple(metric for _, metrics in SECTIONS for metric in metrics)

@@ -1,0 +1,50 @@
+"""Records a run: a row of the table `runs`, and a small file that the exporter reads. Neither needs Spark.
+
+A run that is killed leaves no row: the next one repeats its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+
+from exporter import __version__
+from exporter.pipeline.tables import Tables, write_whole
+from exporter.storage.faults import StoreError
+from exporter.storage.last_run import FILE_NAME, JobFailure, LastRun, document, parse
+
+
+def record(tables: Tables, span_ms: tuple[int, int], failures: Sequence[JobFailure], *, files: int) -> None:
+    """`span_ms` are begin and end of the run, `files` of the history were taken. Raises TableError and OSError."""
+    started_ms, ended_ms = span_ms
+    tables.runs.append(
+        {
+            "started_at": _instant(started_ms),
+            "ended_at": _instant(ended_ms),
+            "exporter_version": __version__,
+            "files": files,
+            "failures": [asdict(failure) for failure in failures],
+        }
+    )
+    run = LastRun(
+        started_at_ms=started_ms,
+        ended_at_ms=ended_ms,
+        succeeded_at_ms=_last_success_ms(tables) if failures else ended_ms,
+        failures=tuple(failures),
+    )
+    write_whole(tables.root / FILE_NAME, document(run))
+
+
+def _last_success_ms(tables: Tables) -> int | None:
+    """End of the newest run without a failure; None if no file says it."""
+    try:
+        return parse((tables.root / FILE_NAME).read_text(encoding="utf-8")).succeeded_at_ms
+    except StoreError:
+        raise
+    except (OSError, ValueError):
+        return None
+
+
+def _instant(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc)

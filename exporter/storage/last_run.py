@@ -1,0 +1,51 @@
+"""The last run of the pipeline: the small file that it writes beside its report, and that the exporter reads.
+
+{"format": "kafka-transaction-exporter run", "started_at_ms": 0, "ended_at_ms": 0, "succeeded_at_ms": 0 or null,
+ "failures": [{"job": "incidents", "reason": "..."}]}
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+FILE_NAME: Final = "last_run.json"
+FORMAT: Final = "kafka-transaction-exporter run"
+BYTES_MAX: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """A job of the run, and the sentence that it failed with."""
+
+    job: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    started_at_ms: int
+    ended_at_ms: int
+    succeeded_at_ms: int | None
+    """End of the newest run without a failure; None if none is known."""
+    failures: tuple[JobFailure, ...] = ()
+
+
+def document(run: LastRun) -> str:
+    return json.dumps({"format": FORMAT, **asdict(run)}, indent=1)
+
+
+def parse(text: str) -> LastRun:
+    """Raises ValueError, with a sentence, if the text is not such a file."""
+    try:
+        content = json.loads(text)
+        succeeded_at_ms = {FORMAT: content["succeeded_at_ms"]}[content["format"]]
+        return LastRun(
+            started_at_ms=int(content["started_at_ms"]),
+            ended_at_ms=int(content["ended_at_ms"]),
+            succeeded_at_ms=None if succeeded_at_ms is None else int(succeeded_at_ms),
+            failures=tuple(JobFailure(str(each["job"]), str(each["reason"])) for each in content["failures"]),
+        )
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        raise ValueError("it is not the file of a pipeline's run") from None
