@@ -410,6 +410,7 @@ def _publications(target: Scraped, begins_ms: int, cluster: str | None, taking: 
             started_at_ms=begins_ms,
             history=None if target.keeping is None else target.keeping(since_ms),
             baseline=None if target.usual is NO_BASELINE else BaselineStatus(begins_ms, None),
+            pipeline_succeeded_at_ms=None if target.usual is NO_BASELINE else begins_ms,
         )
         options = PublishOptions(external_url=target.external_url)
         yield Publication(evaluation=newest, process=process, status=status, options=options, cluster=cluster)
