@@ -42,7 +42,11 @@ def update_hours(
     """Makes again each hour of which the tables have taken new files; returns how many. Raises TableError."""
     current, before = tables.current(), tables.counted()
     files = [file for file in history_files(history) if file.key in current.state.taken]
-    new = [file for file in files if file.key not in before.taken and not (before.taken and is_joined(file.key))]
+    new = [
+        file
+        for file in files
+        if file.key not in before.taken and not (before.are_joined_counted and is_joined(file.key))
+    ]
     if not new:
         return 0
     hours_of_file = {file: _hours_of(file) for file in files}

@@ -114,6 +114,7 @@ def _seen(observations: DataFrame) -> DataFrame:
         f.col("taken_at").alias("last_seen"),
         exact_start().alias("exact_started_at"),
         _start_rank().alias("start_rank"),
+        f.lit(None).cast("string").alias("transactional_id"),  # of all rows of a producer, below
         f.lit(None).cast("timestamp").alias("closed_at"),
         f.lit(None).cast("timestamp").alias("lost_after"),
         # Null for nearly all rows, without a function that Spark interprets.
@@ -129,7 +130,7 @@ def _seen(observations: DataFrame) -> DataFrame:
 
 def _known(carried: DataFrame) -> DataFrame:
     return carried.select(
-        *(column for column in carried.columns if column not in {"transactional_id", "verdicts", "is_lost"}),
+        *(column for column in carried.columns if column not in {"verdicts", "is_lost"}),
         f.when(f.col("is_lost"), f.col("last_seen")).alias("lost_after"),
         f.filter("verdicts", lambda seen: ~seen["verdict"].isin(*KNOWN)).alias("unknown_verdicts"),
         *(
@@ -144,7 +145,14 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         *(f.expr(f"min({name}) AS {name}") for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
         *(
             f.expr(f"max({name}) AS {name}")
-            for name in ("last_seen", "producer_epoch", "start_rank", "lost_after", *schemas.GREATEST_OF_PARTITION)
+            for name in (
+                "last_seen",
+                "producer_epoch",
+                "start_rank",
+                "lost_after",
+                "transactional_id",
+                *schemas.GREATEST_OF_PARTITION,
+            )
         ),
         *(f.expr(f"min({name}) AS {name}") for name in _COLUMN_OF_VERDICT.values()),
     )
@@ -158,9 +166,10 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
     )
-    return _with_names(known, rows).join(
-        producers.select("cluster_id", "producer_id", "transactional_id"), on=["cluster_id", "producer_id"], how="left"
-    )
+    names = producers.select("cluster_id", "producer_id", f.col("transactional_id").alias("name"))
+    named = _with_names(known, rows).join(names, on=["cluster_id", "producer_id"], how="left")
+    # A row that another writer has added may be of a producer that no file has.
+    return named.withColumn("transactional_id", f.coalesce("name", "transactional_id")).drop("name")
 
 
 def _verdicts() -> Column:

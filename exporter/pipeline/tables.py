@@ -63,6 +63,8 @@ class CountedFiles:
 
     name: str | None
     taken: frozenset[str]
+    are_joined_counted: bool
+    """True if what compaction has joined since is counted too: it joins only what is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +166,18 @@ class Tables:
         return None if path is None else path.name
 
     def counted(self) -> CountedFiles:
-        """Returns what is counted by hour: nothing before the first run, and if its state is missing."""
-        path = self._path_in(self.coverage.snapshot().note or {})
-        return CountedFiles(None, frozenset()) if path is None else CountedFiles(path.name, _state(path).taken)
+        """Returns what both tables have counted by hour: nothing before the first run, and if a state is missing.
+
+        RESTORE of one of them takes its state back.
+        """
+        paths = [self._path_in(table.snapshot().note or {}) for table in (self.coverage, self.stalls)]
+        found = [path for path in paths if path is not None]
+        if len(found) < len(paths):
+            return CountedFiles(None, frozenset(), are_joined_counted=False)
+        oldest = min(found, key=lambda path: int(path.name.partition("-")[0]))
+        return CountedFiles(
+            oldest.name, _state(oldest).taken, are_joined_counted=len({path.name for path in found}) == 1
+        )
 
     def new_identities(self) -> Place:
         """A new place for producers and partitions."""

@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -111,7 +112,7 @@ def in_rounds(
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
     """As a reader without Spark has them, with instants in milliseconds."""
-    found: list[dict[str, Any]] = in_milliseconds(DeltaTable(str(table.folder)).to_pyarrow_table().to_pylist())
+    found: list[dict[str, Any]] = in_milliseconds(pa.table(DeltaTable(str(table.folder)).scan().read_all()).to_pylist())
     return found
 
 
