@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.pipeline.clocks import with_sure_durations
+from exporter.pipeline.compact import compact_history
 from exporter.pipeline.delta import Table
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.tables import Tables
@@ -159,6 +160,25 @@ def test_a_run_that_ends_between_both_commits_is_repeated(pipeline: Pipeline, mo
     pipeline.run()
 
     assert (pipeline.stalls("stalled_ms"), pipeline.coverage("cycles")) == ([(0, 0, 300_000)], [(0, "w", 12)])
+
+
+@pytest.mark.parametrize("restored", ["stalls", "coverage"])
+def test_hours_that_a_restore_takes_back_are_counted_again(pipeline: Pipeline, restored: str) -> None:
+    """Of one table, also where compaction has joined the files since."""
+    for number in range(2):
+        pipeline.write([*standing(7_200 * number, 7_200 * number + 300), {"at": 7_200 * number + 330}], f"w{number}")
+        pipeline.run()
+    before = pipeline.stalls("stalled_ms"), pipeline.coverage("cycles")
+    pipeline.write([{"at": 86_400 * 9}], "later")
+    pipeline.run()
+    assert compact_history(pipeline.spark, pipeline.history, pipeline.tables, now_ms=cases.NOW_MS) > 0
+    table = getattr(pipeline.tables, restored)
+    pipeline.spark.sql(f"RESTORE {table.sql_name} TO VERSION AS OF 1")
+    assert (pipeline.stalls("stalled_ms"), pipeline.coverage("cycles")[:2]) != before
+    assert pipeline.run() > 0
+
+    assert (pipeline.stalls("stalled_ms"), pipeline.coverage("cycles")[:2]) == before
+    assert pipeline.run() == 0
 
 
 def test_a_history_is_taken_in_batches_of_days(pipeline: Pipeline) -> None:
