@@ -63,32 +63,11 @@ svg .unwatched{fill:none;stroke:var(--quiet);stroke-dasharray:3 3;
 
 def render(data: ReportData) -> str:
     """The whole page. Names come from clusters: all are escaped."""
-    several = len(data.newest_ms) > 1
     body = [
         "<h1>Kafka transactions: the report</h1>",
         f'<p class="summary">{_summary(data)}</p>',
         f"<p>{_span(data)}</p>",
-        "<h2>Who waited: this week against the last</h2>",
-        f"<p>{sentence_of_weeks(data.weeks, data.days)}</p>" if data.first_ms is not None else "",
-        days_as_bars(data.days),
-        _table(_with_cluster(_WEEKS, several), data.weeks[:APPLICATIONS_MAX]),
-        _cut(max(len(data.weeks) - APPLICATIONS_MAX, 0), "applications, all of them in report.csv"),
-        "<h2>Incidents</h2>",
-        _timeline(data.incidents.rows),
-        _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, several),
-        _cut(data.incidents.cut, "older incidents"),
-        "<h2>Durations by application</h2>",
-        _sampling(data),
-        _duration_bars(data.durations.rows),
-        _section(data.durations, "No transaction was recorded.", _DURATIONS, several),
-        _cut(data.durations.cut, "applications with fewer hangs and fewer transactions"),
-        "<h2>Outcomes by application</h2>",
-        _outcomes(data.outcomes, several),
-        "<h2>What was not watched</h2>",
-        _clocks(data.clocks),
-        _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS, several),
-        _cut(data.coverage_gaps.cut, "older hours"),
-        _table(_LEFT_OUT, data.left_out) or '<p class="nothing">No file of the history is left out.</p>',
+        *([_left_out(data)] if data.first_ms is None else _sections(data)),
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -96,6 +75,38 @@ def render(data: ReportData) -> str:
     )
     text = "\n".join(part for part in body if part)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{text}\n</body></html>\n'
+
+
+def _sections(data: ReportData) -> Iterable[str]:
+    """All of a report about at least one cycle."""
+    several = len(data.newest_ms) > 1
+    return (
+        "<h2>Who waited: this week against the last</h2>",
+        f"<p>{sentence_of_weeks(data.weeks, data.days)}</p>",
+        days_as_bars(data.days),
+        _table(_with_cluster(_WEEKS, several), data.weeks[:APPLICATIONS_MAX]),
+        _cut(max(len(data.weeks) - APPLICATIONS_MAX, 0), "applications, all of them in report.csv"),
+        "<h2>Incidents</h2>",
+        _timeline(data.incidents.rows),
+        _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, several),
+        _cut(data.incidents.cut, "older incidents"),
+        "<h2>What was not watched</h2>",
+        _clocks(data.clocks),
+        _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS, several),
+        _cut(data.coverage_gaps.cut, "older hours"),
+        _left_out(data),
+        "<h2>Durations by application</h2>",
+        _sampling(data),
+        _duration_bars(data.durations.rows),
+        _section(data.durations, "No transaction was recorded.", _DURATIONS, several),
+        _cut(data.durations.cut, "applications with fewer hangs and fewer transactions"),
+        "<h2>Outcomes by application</h2>",
+        _outcomes(data.outcomes, several),
+    )
+
+
+def _left_out(data: ReportData) -> str:
+    return _table(_LEFT_OUT, data.left_out) or '<p class="nothing">No file of the history is left out.</p>'
 
 
 def _summary(data: ReportData) -> str:
@@ -150,7 +161,7 @@ def _span(data: ReportData) -> str:
     made = f"Made {_minute(data.made_at_ms)} UTC."
     if data.first_ms is None:
         return made
-    names = f"{'clusters' if len(data.newest_ms) > 1 else 'cluster'} {', '.join(map(escape, data.newest_ms))}"
+    names = f"{'clusters' if len(data.newest_ms) > 1 else 'cluster'} {_some(list(data.newest_ms))}"
     return f"From {_minute(data.first_ms)} to {_minute(max(data.newest_ms.values()))} UTC, {names}. {made}"
 
 
