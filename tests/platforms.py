@@ -139,9 +139,7 @@ PLATFORMS: Final = (
     ),
     Platform("The same, DESCRIBE without READ", STAND_IN, _without_read_or_acls, _READ),
     Platform("Redpanda", f"{DOCUMENTS}, 2024-12; stand-in", _without_state_topic("WriteTxnMarkers"), _CONNECT),
-    Platform(
-        "kfake, the broker of franz-go's tests", "run on the real thing, 2026-11", _without_state_topic(), _CONNECT
-    ),
+    Platform("kfake, the broker of franz-go's tests", f"{RUN}, 2026-09", _without_state_topic(), _CONNECT),
     Platform("Bufstream", f"{DOCUMENTS}, 2026-11; stand-in", _without_state_topic(), _CONNECT),
     Platform(
         "WarpStream",
