@@ -46,7 +46,7 @@ def test_what_doctor_promises_is_proved_and_can_be_aborted(cluster: ZooKeeperClu
 
     def verdicts() -> dict[int, str]:
         _, everything = found(tmp_path, cluster, "find-hanging", "--all")
-        assert everything["coverage"]["complete"] is True
+        assert (everything["coverage"]["complete"], everything["coverage"]["proof_level"]) == (True, "full")
         return {row["partition"]: row["verdict"] for row in everything["transactions"]}
 
     with OpenTransaction(cluster.bootstrap, "billing-2", [(TOPIC, 2)], timeout_ms=600_000):
