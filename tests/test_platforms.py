@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,19 @@ def test_coverage_has_the_level_that_doctor_says(platform: Platform, tmp_path: P
         said = found("doctor")["level"]
         assert found("find-hanging", "--stuck-after", "0")["coverage"]["proof_level"] == said
         assert found("once")["coverage"]["proof_level"] == said
+
+
+def test_the_level_in_json_waits_for_no_broker_that_has_left(tmp_path: Path) -> None:
+    """A frozen broker is still among the addresses of the settings: `doctor` reports it after a time-out."""
+    with FakeCluster(scene(), nodes=2) as cluster, socket.create_server((HOST, 0)) as frozen:
+        frozen.setblocking(False)
+        addresses = f"{HOST}:{cluster.ports[1]},{HOST}:{frozen.getsockname()[1]}"
+        words = ("find-hanging", "--bootstrap-server", addresses, "--stuck-after", "0", "--format", "json")
+        done = called(tmp_path, *words, "--kafka.request.timeout.ms", "1000")
+
+        assert json.loads(done.stdout)["coverage"]["proof_level"] == "full"
+        with pytest.raises(BlockingIOError):
+            frozen.accept()
 
 
 @pytest.mark.slow

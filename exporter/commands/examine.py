@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from exporter.commands.progress import Progress
@@ -114,9 +115,12 @@ class Examiner:
 
 
 def with_proof_level(evaluation: Evaluation, collector: Collector) -> Evaluation:
-    """`evaluation`, with the level of proof in its snapshot: it takes the requests of `doctor`."""
+    """`evaluation`, with the level of proof in its snapshot: it takes the requests of `doctor`.
+
+    An address of a broker that has left the cluster is not waited for.
+    """
     try:
-        read = collector.query(preconditions)
+        read = collector.query(partial(preconditions, bootstrap=False))
     except ClusterUnavailableError:
         return evaluation
     level = diagnose(evaluation.snapshot, read).level
