@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from exporter.snapshot.origin import Protection
-from exporter.snapshot.preconditions import Provable
+from exporter.snapshot.preconditions import ProofLevel, Provable
 from exporter.transaction_log.report import LogReport
 
 LATENCY_BUCKETS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -116,6 +116,7 @@ class ProofStatus:
     """Result of the last check whether hangs could be proved."""
 
     provable: Provable
+    level: ProofLevel
     sentence: str
     """Sentence, with its full stop, about the topics on which hangs can be proved."""
     checked_at_ms: int

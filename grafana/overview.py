@@ -222,9 +222,13 @@ def idle_longest() -> Json:
     return graph(
         "Longest idle transactions, worst ten partitions",
         "Time since the timestamp of the last write of any open transaction. Clients set it: replays of old events look "
-        "very old. Only partitions with an open transaction.",
+        "very old. Only partitions with an open transaction whose producer is known.",
         {"{{cluster}} {{topic}}-{{partition}}": worst},
-        nothing={NONE_READ: none_of(worst, read=series("kafka_open_transactions"))},
+        nothing={
+            NONE_READ: none_of(
+                series("kafka_partition_open_transactions", IN_TOPIC), read=series("kafka_open_transactions")
+            )
+        },
         shade=Shade.NEUTRAL,
         unit=MINUTES,
         no_value=NOT_READ,

@@ -19,6 +19,7 @@ PLACE: Final = ("topic", "partition")
 """Columns that would say the same in every row."""
 HERE: Final = 'topic="$topic", partition="$partition"'
 NOT_READ: Final = "not read"
+IDLE: Final = "kafka_partition_max_transaction_idle_seconds"
 READ_ONLY_THEN: Final = "Not read: the partition has no series, so its state is unknown."
 
 _OPTIONS: Final = "--bootstrap-server ${bootstrap_server} --topic ${topic} --partition ${partition}"
@@ -109,8 +110,9 @@ def late_now() -> Json:
 def idle_now() -> Json:
     return stat(
         "Longest idle transaction",
-        f"Since the last write of any open transaction, by the client's clock; 0 when none is open. {READ_ONLY_THEN}",
-        _or_none_open("kafka_partition_max_transaction_idle_seconds", _most),
+        "Since the last write of any open transaction, by the client's clock; 0 when none is open. "
+        f"{READ_ONLY_THEN} Also not read: a transaction is open and its producer is unknown.",
+        _or_none_open(IDLE, _most, unless="kafka_partition_open_transactions"),
         unit=IN_WORDS,
         no_value=NOT_READ,
     )
@@ -178,8 +180,8 @@ def idle() -> Json:
     return graph(
         "Longest idle transaction over time",
         "Since the last write of any open transaction, by the client's clock; 0 when none is open; a gap where the "
-        "partition was not read.",
-        {"idle": f"({_or_none_open('kafka_partition_max_transaction_idle_seconds', _over_time)}) / 60"},
+        "partition was not read, or the producer is unknown.",
+        {"idle": f"({_or_none_open(IDLE, _over_time, unless='kafka_partition_open_transactions')}) / 60"},
         shade=Shade.NEUTRAL,
         unit=MINUTES,
         no_value=NOT_READ,

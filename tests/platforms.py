@@ -115,13 +115,13 @@ def _without_read_or_acls(cluster: FakeCluster) -> None:
 _READ = "READ on the topics"
 _CONNECT = "nothing: it has no topic `__transaction_state`"
 PLATFORMS: Final = (
-    Platform("Apache Kafka 3.0 or later with KRaft", f"{RUN} (Kafka 4.3.1, 3.9.1)", _apache, ""),
+    Platform("Apache Kafka 3.0 or later with KRaft", f"{RUN} (4.3.1, 3.9.1)", _apache, ""),
     Platform("Strimzi, Amazon MSK", f"{DOCUMENTS} (they run Apache Kafka), 2026-11", _apache, ""),
-    Platform("Apache Kafka 3.0 to 3.9 with ZooKeeper", STAND_IN, _zookeeper, ""),
-    Platform("Apache Kafka, DESCRIBE without READ", f"{RUN} (Kafka 4.3.1, 3.9.1)", _without_read, _READ),
+    Platform("Apache Kafka 3.0 to 3.9 with ZooKeeper", f"{RUN} (3.9.1, 3.0.2)", _zookeeper, ""),
+    Platform("Apache Kafka, DESCRIBE without READ", f"{RUN} (4.3.1, 3.9.1)", _without_read, _READ),
     Platform(
         "Apache Kafka 2.8",
-        STAND_IN,
+        f"{RUN} (2.8.2)",
         _lacking("ListTransactions", "DescribeTransactions"),
         "Kafka 3.0, which has ListTransactions and DescribeTransactions",
     ),
@@ -139,9 +139,7 @@ PLATFORMS: Final = (
     ),
     Platform("The same, DESCRIBE without READ", STAND_IN, _without_read_or_acls, _READ),
     Platform("Redpanda", f"{DOCUMENTS}, 2024-12; stand-in", _without_state_topic("WriteTxnMarkers"), _CONNECT),
-    Platform(
-        "kfake, the broker of franz-go's tests", "run on the real thing, 2026-11", _without_state_topic(), _CONNECT
-    ),
+    Platform("kfake, the broker of franz-go's tests", f"{RUN}, 2026-09", _without_state_topic(), _CONNECT),
     Platform("Bufstream", f"{DOCUMENTS}, 2026-11; stand-in", _without_state_topic(), _CONNECT),
     Platform(
         "WarpStream",
@@ -219,5 +217,5 @@ def table() -> str:
         again = f"{level} | the same | the same"
         lines.append(f"| {platform.name} | {platform.known} | {again if said == before else said} |")
         before = said
-    lines.append(f"| {UNKNOWN} | untried: nothing is known of their requests | unknown | run it | |")
+    lines.append(f"| {UNKNOWN} | untried | unknown | run it | |")
     return "\n".join(lines) + "\n"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from exporter.doctor.findings import ProofLevel
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Verdict
-from exporter.snapshot import Provable
-from tests.kafka.scene import ALIVE, HANGING
+from exporter.snapshot import ProofLevel, Provable
+from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.loopback import HOST
+from tests.kafka.scene import ALIVE, HANGING, scene
 from tests.platforms import PLATFORMS, Platform, played, scattered
+from tests.real_brokers.exporting import called
 
 SEEDS = 40
 LIVE = {row[:2] for row, verdict in ALIVE.items() if not verdict.is_suspect}
@@ -31,6 +38,34 @@ def test_a_platform_has_a_level_and_nothing_false_is_said(platform: Platform) ->
         assert found.live() == LIVE
     healthy = {row.key[:3] for row in found.evaluation.longest_others if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT}
     assert healthy.isdisjoint(HANGING)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS[3:6], ids=lambda platform: platform.name)
+def test_coverage_has_the_level_that_doctor_says(platform: Platform, tmp_path: Path) -> None:
+    """Without READ, without the requests to coordinators, and on a fork of Kafka."""
+    with FakeCluster(scene(), nodes=2) as cluster:
+        platform.shape(cluster)
+
+        def found(command: str, *more: str) -> Any:
+            words = (command, "--bootstrap-server", f"{HOST}:{cluster.ports[1]}", *more)
+            return json.loads(called(tmp_path, *words, "--format", "json").stdout)
+
+        said = found("doctor")["level"]
+        assert found("find-hanging", "--stuck-after", "0")["coverage"]["proof_level"] == said
+        assert found("once")["coverage"]["proof_level"] == said
+
+
+def test_the_level_in_json_waits_for_no_broker_that_has_left(tmp_path: Path) -> None:
+    """A frozen broker is still among the addresses of the settings: `doctor` reports it after a time-out."""
+    with FakeCluster(scene(), nodes=2) as cluster, socket.create_server((HOST, 0)) as frozen:
+        frozen.setblocking(False)
+        addresses = f"{HOST}:{cluster.ports[1]},{HOST}:{frozen.getsockname()[1]}"
+        words = ("find-hanging", "--bootstrap-server", addresses, "--stuck-after", "0", "--format", "json")
+        done = called(tmp_path, *words, "--kafka.request.timeout.ms", "1000")
+
+        assert json.loads(done.stdout)["coverage"]["proof_level"] == "full"
+        with pytest.raises(BlockingIOError):
+            frozen.accept()
 
 
 @pytest.mark.slow

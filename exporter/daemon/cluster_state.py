@@ -84,7 +84,7 @@ class ClusterState:
         """
         with self._lock:
             before = self._status
-            proof = ProofStatus(diagnosis.provable, diagnosis.sentence, checked_at_ms)
+            proof = ProofStatus(diagnosis.provable, diagnosis.level, diagnosis.sentence, checked_at_ms)
             self._status = replace(before, proof=proof)
             is_other = self._status.proof != before.proof
         level = logging.INFO if diagnosis.provable is Provable.ALL else logging.WARNING

@@ -8,7 +8,7 @@ from dataclasses import replace
 from exporter.doctor.acls import of_acls, of_groups
 from exporter.doctor.brokers import of_brokers, of_clock, of_settings
 from exporter.doctor.coordinators import of_coordinators, of_ids, of_state_topic
-from exporter.doctor.findings import Diagnosis, Finding, FindingLevel, ProofLevel, missing_checks
+from exporter.doctor.findings import Diagnosis, Finding, FindingLevel, missing_checks
 from exporter.doctor.topics import (
     by_offsets,
     is_provable_by_offsets,
@@ -18,7 +18,16 @@ from exporter.doctor.topics import (
     topics_of,
 )
 from exporter.evaluation.humanize import humanize_count
-from exporter.snapshot import OFFSETS_TOPIC, STATE_TOPIC, IdVisibility, Preconditions, Provable, Snapshot, StateTopic
+from exporter.snapshot import (
+    OFFSETS_TOPIC,
+    STATE_TOPIC,
+    IdVisibility,
+    Preconditions,
+    ProofLevel,
+    Provable,
+    Snapshot,
+    StateTopic,
+)
 from exporter.snapshot.proof import FAILURES_IN_WORDS
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from exporter.snapshot import DenyRule, Provable, Resource
+from exporter.snapshot import DenyRule, ProofLevel, Provable, Resource
 
 NAMED_MAX = 10
 """Names in a finding; the others are counted."""
@@ -59,19 +59,6 @@ def missing_checks(findings: Iterable[Finding]) -> tuple[str, ...]:
 def ok(check: str, result: str) -> Finding:
     """Returns the finding of a check that found nothing missing."""
     return Finding(check=check, level=FindingLevel.OK, result=result)
-
-
-class ProofLevel(Enum):
-    """The kind of proof that this cluster allows this principal (docs/platforms.md). The values are published."""
-
-    FULL = "full"
-    """A proof with the producer, from two reads of it."""
-    BY_OFFSETS = "by_offsets"
-    """A proof by the last stable offset, on some partitions at least."""
-    WATCH_ONLY = "watch_only"
-    """No proof: open transactions, their durations and the groups behind them are shown."""
-    NONE = "none"
-    """Nothing is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,9 +140,10 @@ def _transaction_columns(
 def partition_columns(snapshot: Snapshot, transactions: TransactionColumns) -> PartitionColumns:
     count, open_ = len(snapshot.partitions), snapshot.open_transactions
     row = open_.partition_row
-    duration, idle = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    duration, idle = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     np.maximum.at(duration, row, transactions.duration_ms)
-    np.maximum.at(idle, row, transactions.idle_ms)
+    written = np.flatnonzero(open_.last_timestamp > 0)
+    np.maximum.at(idle, row[written], transactions.idle_ms[written])
     is_prepared = transactions.verdict == int(Verdict.PREPARED_TWO_PHASE_COMMIT)
     lag = np.full(count, -1, dtype=np.int64)
     known = np.flatnonzero((open_.high_watermark != UNKNOWN_OFFSET) & (open_.last_stable_offset != UNKNOWN_OFFSET))

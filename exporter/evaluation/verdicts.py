@@ -206,7 +206,7 @@ class PartitionColumns:
     duration_ms_max: Int64Column
     """(P,) the longest duration of any open transaction, 0 where none is open."""
     idle_ms_max: Int64Column
-    """(P,) the longest idle time of any open transaction, 0 where none is open."""
+    """(P,) the longest idle time of any open transaction, -1 where the time of no last write is known."""
     last_stable_offset_lag: Int64Column
     """(P,) high watermark - LSO if a transaction is open and both could be read, otherwise -1."""
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.coordinators import describe_ids, list_transactions
+from exporter.kafka.coordinators import describe, describe_ids, list_transactions
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, MalformedResponseError, error_name
 from exporter.kafka.messages import describe_producers, offset_fetch
 from exporter.kafka.messages.raw_request import RawResponse
@@ -201,6 +201,18 @@ async def list_all(
     visibility = await id_visibility(client, brokers)
     if visibility is not IdVisibility.ALL and not failures:
         gaps.append(f"transactional ids: {IDS_IN_WORDS[visibility]}")
+    found = tuple(transaction for listing in listings for transaction in listing.transactions)
     if not is_shown:
         gaps.append(f"{STATE_TOPIC} does not exist or is not visible, so every broker was queried")
-    return tuple(transaction for listing in listings for transaction in listing.transactions), gaps
+        found = await _at_their_coordinators(client, found)
+    return found, gaps
+
+
+async def _at_their_coordinators(
+    client: ClusterClient, found: tuple[CoordinatorTransaction, ...]
+) -> tuple[CoordinatorTransaction, ...]:
+    """`found`, without what is listed by brokers that are not its coordinator: on some platforms every broker lists all."""
+    times = Counter(transaction.transactional_id for transaction in found)
+    described, _ = await describe(client, (each for each in found if times[each.transactional_id] > 1))
+    owned = {each.transactional_id: each.coordinator for each in described if each.is_described}
+    return tuple(each for each in found if owned.get(each.transactional_id, each.coordinator) == each.coordinator)

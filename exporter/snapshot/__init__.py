@@ -46,7 +46,7 @@ from exporter.snapshot.partitions import (
     shows,
     was_read,
 )
-from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, Provable, Resource
+from exporter.snapshot.preconditions import Acls, BrokerContact, DenyRule, Preconditions, ProofLevel, Provable, Resource
 from exporter.snapshot.producers import (
     ENTRY_FIELDS,
     NO_PRODUCER_ID,

@@ -16,6 +16,32 @@ class Provable(Enum):
     NONE = "none"
 
 
+class ProofLevel(Enum):
+    """The kind of proof that this cluster allows this principal (docs/platforms.md). The values are published."""
+
+    FULL = "full"
+    """A proof with the producer, from two reads of it."""
+    BY_OFFSETS = "by_offsets"
+    """A proof by the last stable offset, on some partitions at least."""
+    WATCH_ONLY = "watch_only"
+    """No proof: open transactions, their durations and the groups behind them are shown."""
+    NONE = "none"
+    """Nothing is read."""
+
+    @property
+    def in_words(self) -> str:
+        """A sentence; empty if nothing is read."""
+        return _LEVELS[self]
+
+
+_LEVELS = {
+    ProofLevel.FULL: "Level of proof: full.",
+    ProofLevel.BY_OFFSETS: "Level of proof: by offsets, where producers are not shown.",
+    ProofLevel.WATCH_ONLY: "Level of proof: watch only; open transactions, their durations and groups are shown.",
+    ProofLevel.NONE: "",
+}
+
+
 class Resource(Enum):
     """Resource of an ACL; the values are the options of kafka-acls.sh."""
 

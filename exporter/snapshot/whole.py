@@ -21,6 +21,7 @@ from exporter.snapshot.identity import ClusterIdentity
 from exporter.snapshot.open_transactions import OpenTransactions
 from exporter.snapshot.outcome import EndMarkers
 from exporter.snapshot.partitions import Partitions, SecondRead
+from exporter.snapshot.preconditions import ProofLevel
 from exporter.snapshot.proof import CoordinatorProof
 from exporter.snapshot.transactions import CoordinatorTransaction
 
@@ -53,6 +54,8 @@ class Snapshot:
     """Proof by the coordinators; None if no transaction was unverified."""
     offset_proof: CoordinatorProof | None = None
     """Proof about transactions of which only the offset is known; None if no earlier cycle has seen one."""
+    proof_level: ProofLevel | None = None
+    """Level of proof, as `doctor` decides it; None if it was not asked for."""
     impact: Impact | None = None
     """Blocked groups; None if no query was needed."""
     disk: DiskSpace | None = None

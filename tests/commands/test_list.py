@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,3 +62,16 @@ def test_everything_is_listed_without_a_word(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "ended" in done.stdout
+
+
+def test_an_id_that_every_broker_lists_is_at_its_coordinator_alone(tmp_path: Path) -> None:
+    """Platforms without the topic have every broker list all ids; only the coordinator describes one."""
+    with FakeCluster(scene(), nodes=2) as cluster:
+        _state_topic_absent(cluster.model)
+        cluster.model.coordinator_without_topic = 2
+        cluster.model.does_any_node_list = True
+        done = called(tmp_path, "list", "--bootstrap-server", f"127.0.0.1:{cluster.ports[1]}", "--format", "json")
+
+    rows = json.loads(done.stdout)
+    assert {row["coordinator"] for row in rows} == {2}
+    assert len(rows) == len({row["transactional_id"] for row in rows}) == len(cluster.model.transactions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from exporter.evaluation.memory import Memory, RememberedTransaction, Remembered
 from exporter.evaluation.remembering import FORGET_UNREAD_AFTER_MS
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
 from exporter.snapshot import (
+    NO_PRODUCER_ID,
     TIMEOUT_MS_TWO_PHASE_COMMIT,
     ClockSource,
     IdVisibility,
@@ -168,8 +170,19 @@ def test_partitions_add_up_their_transactions() -> None:
 
     assert partitions.open_transactions.tolist() == [0, 2, 0]
     assert partitions.duration_ms_max.tolist() == [0, 3000, 0]
-    assert partitions.idle_ms_max.tolist() == [0, 900, 0]
+    assert partitions.idle_ms_max.tolist() == [-1, 900, -1]
     assert partitions.last_stable_offset_lag.tolist() == [-1, 50, -1]
+
+
+def test_a_last_write_without_a_timestamp_gives_no_idle_time() -> None:
+    """Offsets show no producer, and a client may write none: the partition's idle time is that of the others."""
+    unknown = Entry(partition=1, producer_id=NO_PRODUCER_ID, last_timestamp_ms=-1)
+    known = Entry(partition=2, producer_id=8, last_timestamp_ms=NOW_MS - 900)
+
+    result = run(snapshot([unknown, replace(known, producer_id=9, last_timestamp_ms=0), known]))
+
+    assert result.partitions.open_transactions.tolist() == [0, 1, 2]
+    assert result.partitions.idle_ms_max.tolist() == [-1, -1, 900]
 
 
 def test_unread_offsets_give_no_lag() -> None:

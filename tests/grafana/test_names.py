@@ -204,3 +204,13 @@ def test_the_recording_rules_are_read() -> None:
     groups = yaml.safe_load((ROOT / "alerts" / "recording.yaml").read_text())["groups"]
 
     assert {rule["record"] for group in groups for rule in group["rules"]} == recorded()
+
+
+def test_an_idle_time_that_is_unknown_is_not_drawn_as_0() -> None:
+    """Its panels draw a 0 where the metric has no series only if no transaction is open."""
+    idle = [target.panel for target in targets() if "kafka_partition_max_transaction_idle_seconds" in target.expression]
+    expressions = [str(target["expr"]) for panel in idle for target in panel["targets"]]
+    zeros = [expression for expression in expressions if "0 * " in expression]
+
+    assert len(zeros) == 3
+    assert all("kafka_partition_open_transactions" in zero.partition("unless")[2] for zero in zeros)

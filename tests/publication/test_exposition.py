@@ -25,7 +25,7 @@ from exporter.publication.metrics.model import STATUS, Distribution, Metric, Par
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.publication.text import number
 from exporter.publication.zero_series import ZeroSeriesCache
-from exporter.snapshot import PartitionResult
+from exporter.snapshot import NO_PRODUCER_ID, PartitionResult
 from tests.publication.builders import (
     TAKEN_AT_MS,
     Partition,
@@ -89,6 +89,17 @@ def test_a_partition_behind_which_nothing_waits_has_a_lag_of_0() -> None:
     lags = [line for line in text.splitlines() if line.startswith("kafka_partition_last_stable_offset_lag{")]
 
     assert lags == ['kafka_partition_last_stable_offset_lag{topic="orders",partition="0"} 0']
+
+
+def test_an_idle_time_that_nobody_knows_has_no_series() -> None:
+    """Where offsets alone are known there is no producer, and so no last write: a 0 would say that it writes now."""
+    unknown = transaction(partition=0, producer_id=NO_PRODUCER_ID, last_timestamp_ms=-1, idle_ms=0)
+    partitions = [Partition(partition=0, answer=PartitionResult.BY_OFFSETS), Partition(partition=1)]
+    exposition = render(published(evaluation(partitions, [unknown, transaction(partition=1)])))
+
+    place = (("partition", "1"), ("topic", "orders"))
+    assert _of(exposition, "kafka_partition_max_transaction_idle_seconds") == {place: 30.5}
+    assert len(_of(exposition, "kafka_partition_open_transactions")) == 2
 
 
 def test_partition_series_can_be_limited_to_open_ones() -> None:

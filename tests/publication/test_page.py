@@ -37,10 +37,12 @@ from exporter.snapshot import (
     IdVisibility,
     MarkerFinding,
     MaxTimeout,
+    ProofLevel,
+    Provable,
     StatePartitionProof,
     StateTopic,
 )
-from exporter.status import ClusterStatus
+from exporter.status import ClusterStatus, ProofStatus
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.report import LogReport
 from exporter.transaction_log.timeouts import EndedByCoordinator
@@ -87,6 +89,16 @@ def _text(publication: Publication) -> str:
 
 
 # The headline
+
+
+@pytest.mark.parametrize("level", ProofLevel, ids=lambda level: level.value)
+def test_the_headline_says_the_level_of_proof_between_two_sentences(level: ProofLevel) -> None:
+    """In the words of `doctor`; where nothing is read there is no level."""
+    proof = ProofStatus(Provable.SOME, level, "Hangs can be proved on 1 topic.", TAKEN_AT_MS)
+    notes = summarize(evaluation(), status(proof=proof)).notes
+
+    said = f"{level.in_words} " if level is not ProofLevel.NONE else ""
+    assert any(note.startswith(f"Hangs can be proved on 1 topic. {said}Rights and coordinators were") for note in notes)
 
 
 def test_green_needs_everything_read_and_nothing_suspect() -> None:

@@ -139,13 +139,11 @@ CASES = {
         allowed=FULL,
         denied=[(ResourceType.TOPIC, "orders", AclOperation.DESCRIBE)],
         problems=frozenset({"topics"}),
-        status=0,
         says="Hangs can be proved on all 2 visible topics (Kafka's internal ones included).",
     ),
     "ACLs unread": Case(
         allowed=without(SEE_ACLS),
         problems=frozenset({"ACLs", "topics", "transactional ids"}),
-        status=0,
         says=f"{ALL_OF_3}, except those of producers that no coordinator knows.",
     ),
     "a DENY to read settings": Case(

@@ -32,10 +32,13 @@ from exporter.snapshot import (
 GROUPS_REFUSED = "some consumer groups may not be visible: needs DESCRIBE on every group"
 
 
-async def preconditions(client: ClusterClient) -> Preconditions:
-    """Queries every broker. Raises ClusterUnavailableError if none returns the metadata."""
+async def preconditions(client: ClusterClient, *, bootstrap: bool = True) -> Preconditions:
+    """Queries every broker, and with `bootstrap` the addresses from the settings that no broker names as its own.
+
+    Raises ClusterUnavailableError if none returns the metadata.
+    """
     topology = await client.topology()
-    contacts = await client.gather(_contacts(client, topology))
+    contacts = await client.gather(_contacts(client, topology, bootstrap=bootstrap))
     reached = [contact.broker for contact in contacts if contact.broker is not None and not contact.failure]
     leaders = await state_leaders(client, topology)
     brokers = coordinators_of(topology) if leaders.topic is not StateTopic.PRESENT else leaders.brokers
@@ -55,10 +58,11 @@ async def preconditions(client: ClusterClient) -> Preconditions:
     )
 
 
-def _contacts(client: ClusterClient, topology: Topology) -> list[Any]:
+def _contacts(client: ClusterClient, topology: Topology, *, bootstrap: bool) -> list[Any]:
     own = set(topology.brokers.values())
     found = [_contact(client, address, broker) for broker, address in sorted(topology.brokers.items())]
-    return [*found, *(_contact(client, address, None) for address in client.bootstrap if address not in own)]
+    others = client.bootstrap if bootstrap else ()
+    return [*found, *(_contact(client, address, None) for address in others if address not in own)]
 
 
 async def _contact(client: ClusterClient, address: Address, broker: int | None) -> BrokerContact:

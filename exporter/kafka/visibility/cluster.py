@@ -147,5 +147,5 @@ async def _state_topic_gap(client: ClusterClient, *, is_any_open: bool) -> str |
     if STATE_TOPIC in metadata.first_row:
         return f"topic {STATE_TOPIC} became visible while this cycle was running"
     if is_any_open:
-        return f"topic {STATE_TOPIC} does not exist, although transactions are open"
+        return f"brokers show no topic {STATE_TOPIC}, although transactions are open"
     return None

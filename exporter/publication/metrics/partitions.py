@@ -40,7 +40,11 @@ def partition_durations(shown: LimitedEvaluation) -> Samples:
 
 
 def partition_idle(evaluation: Evaluation) -> Samples:
-    return _series(evaluation, _rows_with_open(evaluation), evaluation.partitions.idle_ms_max, divisor=1000)
+    """Longest idle time: no series where producers are unknown, or wrote no timestamp."""
+    idle = evaluation.partitions.idle_ms_max
+    return _series(
+        evaluation, np.flatnonzero((idle >= 0) & evaluation.snapshot.partitions.is_covered), idle, divisor=1000
+    )
 
 
 def partition_open(evaluation: Evaluation) -> Samples:
@@ -91,7 +95,7 @@ METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_max_transaction_idle_seconds",
         help="Longest time since the last write of any open transaction, by the client's clock; "
-        "only partitions with one.",
+        "only where it is known.",
         labels=PARTITION,
         of=CLUSTER,
         values=partition_idle,

@@ -147,7 +147,8 @@ def _proof_notes(proof: ProofStatus | None, *, is_complete: bool) -> tuple[str, 
     """The sentence about this cycle's topics, with the time of the last check; none where the cycle contradicts it."""
     if proof is None or (proof.provable is Provable.ALL and not is_complete):
         return ()
-    return (f"{proof.sentence} Rights and coordinators were checked at {humanize_instant(proof.checked_at_ms)}.",)
+    checked = f"Rights and coordinators were checked at {humanize_instant(proof.checked_at_ms)}."
+    return (" ".join(filter(None, (proof.sentence, proof.level.in_words, checked))),)
 
 
 def _blocking_notes(evaluation: Evaluation) -> tuple[str, ...]:
