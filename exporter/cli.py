@@ -154,7 +154,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settin
     file = _with_text(config_file)
     java = {} if java_file is None else from_java(java_file, _text(java_file))
     if clusters_file is None:
-        loaded = load(file=file, java=java, environment=environment, flags=flags)
+        loaded = load(file=file, java=java, java_file=java_file, environment=environment, flags=flags)
         if given.get("cluster"):
             raise ConfigurationError([f"--cluster {given['cluster']} needs --clusters, the file that has this name"])
     else:

@@ -180,7 +180,10 @@ def _held_back(matchers: str, select: Selection) -> str:
 
 def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
     runbook = {"title": "Open the runbook", "url": "${runbooks:raw}/${__data.fields.runbook}.md", "targetBlank": True}
-    incidents = {"title": "Open the incidents", "url": "${__data.fields.url:raw}/incidents", "targetBlank": True}
+    fields = ("topic", "partition", "start_offset")
+    place = "&".join(f"{field}=${{__data.fields.{field}}}" for field in fields)
+    url = f"${{__data.fields.url:raw}}/incidents?{place}"
+    incident = {"title": "Open the incident", "url": url, "targetBlank": True}
     return (
         column("verdict", "Verdict", {"mappings": [_verdicts()], **COLOURED_CELL, "custom.width": 215}),
         column("certainty", "How sure", {"custom.width": 140}),
@@ -191,7 +194,7 @@ def _columns(links: Sequence[Json], *, has_starts: bool) -> Sequence[Json]:
         column("Value #B", "Held back", {"unit": "locale", "custom.width": 80}),
         column("command", "Next command", {**WRAPPED, "custom.inspect": True, "custom.minWidth": 300}),
         column("runbook_link", "Runbook", {"links": [runbook], "custom.width": 70}),
-        column("incident_link", "Incident", {"links": [incidents], "custom.width": 70}),
+        column("incident_link", "Incident", {"links": [incident], "custom.width": 70}),
         column("transactional_id", "Transactional id", {"custom.width": 120}),
         column("producer_id", "Producer id", {"custom.width": 90}),
         column("start_offset", "Start offset", {"custom.width": 90}),

@@ -21,14 +21,16 @@ from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_names, printable
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.held_back import HeldBack, held_back
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.lookups import KafkaRequestError
+from exporter.kafka.lookups import KafkaRequestError, leader_of
+from exporter.kafka.markers import lacks_right_to_write_markers
 from exporter.publication.page.humanize import humanize_group
 from exporter.recovery.audit import AuditLog
-from exporter.recovery.carry_out import RecoveryOutcome, RecoveryResult, carry_out
+from exporter.recovery.carry_out import MARKERS_NEED_A_RIGHT, RecoveryOutcome, RecoveryResult, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
 from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal, what_changed, which
 
@@ -43,6 +45,8 @@ class ClusterAccess:
     """The visible ones, to find out which one was meant."""
     records: Callable[[TransactionRow], HeldBack | None] = lambda _: None
     """Counts what a transaction holds back; None where that is not done."""
+    lacks_right: Callable[[TransactionRow], bool] = lambda _: False
+    """True only if the brokers are sure to refuse a marker of this login."""
 
 
 def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | None = 0) -> ClusterAccess:
@@ -52,7 +56,15 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
         topics=partial(visible_topics, collector),
         records=partial(counted, collector),
+        lacks_right=lambda row: collector.query(partial(_lacks_right, row)),
     )
+
+
+async def _lacks_right(row: TransactionRow, client: ClusterClient) -> bool:
+    try:
+        return await lacks_right_to_write_markers(client, await leader_of(client, row.topic, row.partition))
+    except (KafkaRequestError, ClusterUnavailableError):
+        return False
 
 
 def counted(collector: Collector, row: TransactionRow) -> HeldBack:
@@ -88,6 +100,8 @@ def recover(context: Context, means: ClusterAccess, action: Action, *, forced: V
     against = refusal(plan, forced)
     if action is Action.ABORT or against is None:  # a refused completion has decided nothing that a plan could show
         say(describe_plan(plan, means, evaluation))
+    if against is None and means.lacks_right(row):
+        against = MARKERS_NEED_A_RIGHT
     if options.dry_run:
         return dry_run(against)
     audit = audit_log(context)

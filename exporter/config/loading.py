@@ -79,12 +79,14 @@ def load(
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     java: Mapping[str, SettingSource] = MappingProxyType({}),
+    java_file: str | None = None,
     cluster: Mapping[str, SettingSource] = MappingProxyType({}),
     read: ReadText = read_text,
 ) -> SettingsWithSources:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
 
-    The later of them override the earlier; `cluster` is for one cluster, and overrides all others.
+    The later of them override the earlier; `cluster` is for one cluster, and overrides all others. `java_file` is the path
+    of what `java` was read from.
 
     Raises ConfigurationError with every problem found.
     """
@@ -94,9 +96,8 @@ def load(
     written = _resolve_references(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
     if parsed.get("kafka.bootstrap.servers", "") is None:
-        problems.append(
-            "kafka.bootstrap.servers is not set: name a broker, for example --bootstrap-server localhost:9092"
-        )
+        where = ", for example" if java_file is None else f" in {java_file} as bootstrap.servers, or"
+        problems.append(f"kafka.bootstrap.servers is not set: name a broker{where} --bootstrap-server localhost:9092")
     if not problems:
         parsed = complete_values(parsed)
         problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]

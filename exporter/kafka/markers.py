@@ -10,7 +10,7 @@ from enum import Enum
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
-from exporter.kafka.messages import init_producer_id, write_txn_markers
+from exporter.kafka.messages import describe_cluster, init_producer_id, write_txn_markers
 from exporter.kafka.messages.write_txn_markers import Marker
 from exporter.snapshot import CoordinatorTransaction
 
@@ -69,6 +69,16 @@ async def write_marker(client: ClusterClient, leader: int, marker: Marker) -> Ma
     return MarkerResponse(MarkerOutcome.REFUSED if code in REFUSALS else MarkerOutcome.UNCLEAR, error_name(code))
 
 
+async def lacks_right_to_write_markers(client: ClusterClient, leader: int) -> bool:
+    """True only if this broker is sure to refuse a marker of this login. Sends nothing that writes."""
+    try:
+        return await client.request(
+            leader, "DescribeCluster", describe_cluster.request(), describe_cluster.lacks_right_to_write_markers
+        )
+    except BrokerFault:
+        return False
+
+
 FENCE_TIMEOUT_MS = 1
 """Coordinators refuse one above transaction.max.timeout.ms, which may have been lowered since the transaction began. The
 next producer of the id sets its own."""
@@ -84,3 +94,19 @@ async def fence(client: ClusterClient, transaction: CoordinatorTransaction) -> s
     request = init_producer_id.request(transaction, timeout_ms=FENCE_TIMEOUT_MS)
     code = await client.request(transaction.coordinator, "InitProducerId", request, init_producer_id.decode, once=True)
     return None if code == ErrorCode.NONE else error_name(code)
+
+
+async def lacks_right_to_fence(client: ClusterClient, transaction: CoordinatorTransaction) -> bool:
+    """True only if the coordinator is sure to refuse a fence of this login.
+
+    Kafka has no request that lists the rights on a transactional id. Brokers check WRITE before the content of an
+    InitProducerId, so an invalid one has another error if the right exists, and changes nothing.
+    """
+    request = init_producer_id.invalid_request(transaction)
+    try:
+        code = await client.request(
+            transaction.coordinator, "InitProducerId", request, init_producer_id.decode, once=True
+        )
+    except BrokerFault:
+        return False
+    return code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.lookups import KafkaRequestError
@@ -25,6 +26,10 @@ CHECK_SECONDS = 10.0
 POLL_SECONDS = 0.2
 LOOK_FAULTS = (BrokerFault, KafkaRequestError, ClusterUnavailableError)
 
+MARKERS_NEED_A_RIGHT: Final = (
+    "not authorized to write markers: log in as yourself (--command-config FILE), not as the exporter, and grant "
+    "ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to that principal"
+)
 EXPLANATIONS = {
     ErrorCode.INVALID_PRODUCER_EPOCH.name: (
         "the partition has seen a newer epoch of this producer, so the producer is alive; run find-hanging again"
@@ -33,10 +38,7 @@ EXPLANATIONS = {
         "the partition remembers a newer coordinator epoch, so the coordinator has written to it since; run "
         "find-hanging again"
     ),
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name: (
-        "not authorized to write markers: log in as yourself (--command-config FILE), not as the exporter, and grant "
-        "ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to that principal"
-    ),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED.name: MARKERS_NEED_A_RIGHT,
     ErrorCode.NOT_ENOUGH_REPLICAS.name: "the partition has fewer replicas in sync than min.insync.replicas: restore them",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name: "the partition does not exist any more",
 }

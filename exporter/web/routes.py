@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from exporter.publication.exposition import Exposition
 from exporter.publication.page.page import Page
 from exporter.publication.page.script import SCRIPT_SOURCE
+from exporter.publication.paths import places_in
 from exporter.web.negotiation import choose_representation
 
 RELOAD_PATH = "/-/reload"
@@ -39,6 +40,8 @@ class Request:
     method: str
     path: str
     headers: dict[str, str]
+    query: str = ""
+    """The part of the address after its question mark."""
     header_bytes: int = 0
     address: str = ""
     """Address of the peer; "" without one."""
@@ -128,9 +131,12 @@ class Routes:
         published = self._published
         if published is None:
             return plain(503, "Nothing is published yet.") if request.path == "/" else plain(404, "Not found.")
-        page = published.pages.get(request.path)
+        paths = [*(request.path + place for place in places_in(request.query)), request.path]
+        page = next(filter(None, map(published.pages.get, paths)), None)
         if page is None:
             return plain(404, "Not found.")
+        if page.moved_to:
+            return plain(302, f"It is at {page.moved_to}.", ("Location", page.moved_to))
         body = page.with_alarm(self._liveness())
         return Response(status=200, content_type=page.content_type, chunks=(body,), headers=_PAGE_HEADERS)
 

@@ -186,6 +186,7 @@ def _request(scope: Scope, address: str) -> Request:
     return Request(
         method=scope["method"],
         path=scope["path"],
+        query=scope["query_string"].decode("latin-1"),
         headers=_joined((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
         header_bytes=sum(len(name) + len(value) for name, value in headers),
         address=address,

@@ -29,6 +29,7 @@ from tests.real_brokers.exporting import Exporter, ended, serving
 from tests.runbooks.desk import Desk
 from tests.waiting import until
 
+EXTERNAL_URL: Final = "https://proxy.example.org/kafka"
 HOUR_MS: Final = 3_600_000
 GOAL_S: Final = 90
 RESOLVE_GOAL_S: Final = 120
@@ -38,7 +39,7 @@ GROUP_INTERVAL_S: Final = 30
 
 @pytest.fixture
 def exporter(kafka_4_3_1: KafkaCluster, tmp_path: Path) -> Iterator[Exporter]:
-    with serving(kafka_4_3_1.bootstrap, tmp_path) as running:
+    with serving(kafka_4_3_1.bootstrap, tmp_path, publish__external_url=EXTERNAL_URL) as running:
         yield running
 
 
@@ -86,9 +87,14 @@ def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
 
 
 def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
-    kafka_4_3_1: KafkaCluster, hurried: Monitoring, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+    kafka_4_3_1: KafkaCluster,
+    exporter: Exporter,
+    hurried: Monitoring,
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
+    tmp_path: Path,
 ) -> None:
-    """The page has exactly its labels; with its variables the runbook's commands run unchanged; then it is resolved."""
+    """The page has exactly its labels and leads to its incident; the runbook's commands run with its variables."""
     topic, transactional_id = make_topic(kafka_4_3_1), fresh_name("billing")
     hang = plant_hang(kafka_4_3_1.bootstrap, topic, 0, transactional_id)
 
@@ -120,6 +126,11 @@ def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(
     )
     assert "verdict hanging_not_in_transaction." in description
     assert not any(pages("KafkaTransactionHanging", topic, "resolved")(each) for each in hurried.receiver.notifications)
+
+    offset = f"start_offset={hang.start_offset}"
+    assert alert["annotations"]["page_url"] == f"{EXTERNAL_URL}/incidents?topic={topic}&partition=0&{offset}"
+    status, incident = exporter.get(alert["annotations"]["page_url"].removeprefix(EXTERNAL_URL))
+    assert (status, "<title>Incident " in incident, transactional_id in incident) == (200, True, True)
 
     desk = Desk(tmp_path, {"BOOTSTRAP": kafka_4_3_1.bootstrap, **variables_in(alert)})
     desk.has_tools_of(kafka_4_3_1)

@@ -167,6 +167,18 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
         assert optional == set()
 
 
+@every_step
+def test_the_link_of_an_alert_about_a_partition_names_its_place_escaped(rule: dict[str, dict[str, str]]) -> None:
+    """Prometheus escapes nothing in an annotation. A live transaction has no incident: its link is the status page."""
+    _, _, query = rule["annotations"].get("page_url", "").partition("/incidents")
+    fields = re.findall(r"[?&](\w+)=\{\{ (\S+) (.*?) \}\}", query)
+
+    assert query.count("=") == len(fields)
+    if "$labels.partition" in rule["annotations"]["description"] and rule["labels"]["reason"] != "OwnerSilent":
+        of_labels = [("topic", "."), ("partition", "$labels.partition"), ("start_offset", ".")]
+        assert fields == [(*each, "| urlquery") for each in of_labels]
+
+
 @every_page
 def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
     """`variables` of each page, pasted unchanged, sets names of the runbooks' table to the alert's values."""

@@ -19,11 +19,11 @@ from exporter.commands.recover import ClusterAccess, recover
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.evaluate import all_rows
-from exporter.evaluation.verdicts import Evaluation
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.recovery.plan import Action
-from tests.commands.scenes import SETTINGS, Completing, Terminal, World, context_of, hang, live, nothing
+from tests.commands.scenes import SETTINGS, Completing, Terminal, World, context_of, hang, live, nothing, stuck
 from tests.recovery.stand_in import PartitionStandIn
 
 ABORT = ("abort", "--topic", "orders", "--partition", "0", "--start-offset", "100")
@@ -109,6 +109,32 @@ def test_a_question_is_not_asked_where_standard_error_is_a_file(
     monkeypatch.setattr("sys.stderr", io.StringIO())
 
     assert abort(tmp_path, hang()) == (5, [])
+
+
+@pytest.mark.parametrize("action", list(Action))
+def test_a_missing_right_is_said_in_place_of_the_question(
+    action: Action, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After the plan, which the operator can hand to somebody who has the right."""
+    terminal = at_terminal(monkeypatch, Terminal("yes\n"))
+    look = hang() if action is Action.ABORT else stuck()
+    asked: list[int] = []
+    means, opened = World.of(look)
+
+    def lacks_right(row: TransactionRow) -> bool:
+        asked.append(row.start_offset)
+        return True
+
+    means = replace(means, lacks_right=lacks_right)
+    command = ("--topic", "orders", "--partition", "0", "--start-offset", str(look.suspects[0].start_offset))
+
+    status = recover(context_of(tmp_path, [action.value, *command]), means, action)
+
+    assert (status, opened, asked) == (5, [], [look.suspects[0].start_offset])
+    assert f"{action.value} on orders-0: write one" in capsys.readouterr().out
+    assert "refused, nothing is written: not authorized to write markers" in terminal.getvalue()
+    assert QUESTION not in terminal.getvalue()
+    assert steps(tmp_path) == [("planned", None), ("refused", None)]
 
 
 def test_what_changed_while_the_operator_decided_is_judged_again(

@@ -30,6 +30,21 @@ def test_an_option_wins_over_the_environment(tmp_path: Path, options: tuple[str,
     assert ("own:9092" if options else "pod:9092") in line
 
 
+@pytest.mark.parametrize("content", ["", "security.protocol=PLAINTEXT\n"])
+def test_a_client_s_file_without_brokers_is_named_with_its_property(content: str, tmp_path: Path) -> None:
+    """Its reader knows Kafka's name of the setting, and not this program's."""
+    file = tmp_path / "client.properties"
+    file.write_text(content)
+
+    run = called(tmp_path, "find-hanging", "--command-config", str(file))
+
+    assert run.returncode == 1
+    assert run.stderr.rstrip().endswith(
+        f"kafka.bootstrap.servers is not set: name a broker in {file} as bootstrap.servers, or --bootstrap-server "
+        "localhost:9092"
+    )
+
+
 def test_the_environment_may_name_a_fleet(tmp_path: Path) -> None:
     """As in the chart's pod: a command takes one cluster of it by its name."""
     settings = tmp_path / "config.yaml"

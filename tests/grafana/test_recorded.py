@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shlex
@@ -13,6 +14,7 @@ import pytest
 
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
+from exporter.publication.paths import place_of, places_in
 from grafana.coverage import EVERYTHING, NO_GAP
 from grafana.fields import NOT_READ, PARTLY_READ, State
 from grafana.firing import NO_RULES, WATCHDOG
@@ -207,6 +209,19 @@ def test_a_suspect_of_an_exporter_without_an_address_has_its_row_too(prometheus:
 
     assert "hanging_no_transactional_id" in {row["verdict"] for row in rows}
     assert not any("url" in row for row in rows)
+
+
+def test_the_row_of_a_suspect_links_to_its_incident(prometheus: Prometheus) -> None:
+    """Each field of the link is in the row, and the exporter leads from this address to the incident."""
+    target = the("overview", "Suspect transactions")
+    (link,) = re.findall(r'"(\$\{__data\.fields\.url:raw\}/incidents[^"]*)"', json.dumps(target.panel))
+    for sample in ask(prometheus, target, "hanging"):
+        row = sample["metric"]
+        address = re.sub(r"\$\{__data\.fields\.(\w+)(?::raw)?\}", r"{\1}", link).format(**row)
+        place = place_of(row["topic"], row["partition"], row["start_offset"])
+
+        assert address == f"{ADDRESS}/incidents{place}"
+        assert next(places_in(place.removeprefix("?"))) == place
 
 
 def test_the_worst_comes_first(prometheus: Prometheus) -> None:

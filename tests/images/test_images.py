@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import os
 import re
+import shlex
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -154,6 +156,23 @@ def test_the_exporter_serves_without_any_right(exporter_image: str, hanging: Kaf
     assert re.findall(r"Uid:\s+(\d+)", status) == ["65532"]
     assert re.findall(r"CapBnd:\s+(\w+)", status) == ["0" * 16]
     assert re.findall(r"NoNewPrivs:\s+(\d)", status) == ["1"]
+
+
+def test_commands_in_the_container_of_the_document_find_its_brokers(exporter_image: str, hanging: KafkaCluster) -> None:
+    """`docker exec` has the variables of the container, and not the flags that an operator gave `serve`."""
+    text = (ROOT / "docs" / "install.md").read_text()
+    (fence,) = re.findall(r"^```sh\n(docker run .*?)\n```$", text, re.DOTALL | re.MULTILINE)
+    (command,) = re.findall(r"`docker exec ktx kafka-transaction-exporter (.+?)`", text)
+    _, _, *words = shlex.split(fence.replace("kafka:9092", hanging.bootstrap))
+    assert words[-1].startswith("kafka-transaction-exporter:")
+    options = [f"{name}={value}" for name, value in itertools.pairwise(words) if name == "--env"]
+    (port,) = free_ports(1)
+    options.append(f"--env=KAFKA_TRANSACTION_EXPORTER__PUBLISH__LISTEN_ADDRESS=127.0.0.1:{port}")
+    with running(exporter_image, name=f"documented-{os.getpid()}", options=options) as container:
+        fetched(f"http://127.0.0.1:{port}/-/ready")
+        assert "hanging_not_in_transaction" in container.execute("kafka-transaction-exporter", command)
+        assert " open " in container.execute("kafka-transaction-exporter", "incident")
+        assert container.execute("kafka-transaction-exporter", "get", "/-/ready") == "Ready.\n"
 
 
 def test_the_pipeline_s_image_makes_tables_and_reads_the_log(

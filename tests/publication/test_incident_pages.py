@@ -79,7 +79,8 @@ def test_names_from_brokers_are_escaped() -> None:
     evil = replace(incidents, all=(replace(incident, suspects=(suspect,), events=events),))
     own = {"text/html; charset=utf-8": 1, "text/markdown; charset=utf-8": 0}
     for page in IncidentPages().render(evil, nobody, INTERVAL_MS).values():
-        if page.content_type in own:  # JSON escapes nothing of HTML, and no browser takes it for that
+        # JSON escapes nothing of HTML, and no browser takes it for that.
+        if page.content_type in own and not page.moved_to:
             assert shown(page).count("<script>") == own[page.content_type]
 
 
@@ -163,6 +164,24 @@ def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -
     assert 'href="https://wiki/x/KafkaTransactionHanging.md"' in bytes(pages[path].head).decode()
     over = cycles.cycle(120)
     assert "--topic" not in shown(IncidentPages().render(over, nobody, INTERVAL_MS, bootstrap="kafka:9092")[path])
+
+
+def test_the_labels_of_an_alert_lead_to_its_incident() -> None:
+    """By the partition to the newest incident with an open suspect, by the start offset to that of this transaction."""
+    cycles, incidents = Cycles(), NO_INCIDENTS
+    for at_s, offsets in ((0, [100]), (3600, [100, 200]), (7200, [100, 200, 300]), (7230, [100, 200])):
+        incidents = cycles.cycle(at_s, [hang(start_offset=offset, producer_id=offset) for offset in offsets])
+    pages = IncidentPages().render(incidents, nobody, INTERVAL_MS)
+
+    first, second, third = (f"incidents/{one.id}" for one in sorted(incidents.all, key=lambda one: one.started_ms))
+    assert pages["/incidents?topic=orders&partition=0"].moved_to == second
+    by_offset = {
+        offset: pages[f"/incidents?topic=orders&partition=0&start_offset={offset}"] for offset in (100, 200, 300)
+    }
+    assert [page.moved_to for page in by_offset.values()] == [first, second, third]
+    assert f"/{third}" in pages
+    over = IncidentPages().render(cycles.cycle(7260), nobody, INTERVAL_MS)
+    assert over["/incidents?topic=orders&partition=0"].moved_to == third
 
 
 def test_an_incident_is_also_there_for_a_post_mortem() -> None:

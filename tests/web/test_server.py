@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from exporter.publication.exposition import OPENMETRICS, TEXT, Renderer
-from exporter.publication.page.page import render_page
+from exporter.publication.page.page import Page, render_page
 from exporter.publication.publication import Publication
 from exporter.web.connections import ConnectionLimits
 from exporter.web.listener import WebServerError
@@ -40,6 +40,40 @@ def _site(publication: Publication, liveness: Callable[[], str | None] = lambda:
     routes = Routes(liveness)
     routes.publish(render(publication), {"/": render_page(publication)}, is_ready=True)
     return routes
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("/incidents?topic=orders&partition=0", "incidents/newest"),
+        ("/incidents?partition=0&topic=%6frders&start_offset=7", "incidents/of-7"),
+        ("/incidents?topic=orders&partition=0&start_offset=8&more=x", "incidents/newest"),
+        ("/clusters/a%20b/incidents?topic=orders&partition=0", "incidents/of-cluster"),
+        ("/incidents?topic=other&partition=0", None),
+        ("/incidents?topic=orders", None),
+        ("/incidents?topic=orders&partition=0" + "&x=1" * 20, None),
+        ("/incidents", None),
+    ],
+)
+def test_a_place_leads_to_its_incident_and_else_to_the_list(path: str, location: str | None) -> None:
+    """The address is relative, so that it holds below the path of a proxy too."""
+    moved = {
+        "/incidents?topic=orders&partition=0": "incidents/newest",
+        "/incidents?topic=orders&partition=0&start_offset=7": "incidents/of-7",
+        "/clusters/a b/incidents?topic=orders&partition=0": "incidents/of-cluster",
+    }
+    pages = {place: Page(head=b"", moved_to=to) for place, to in moved.items()}
+    routes = Routes(lambda: None)
+    routes.publish(render(healthy()), {**pages, "/incidents": Page(head=b"the list")}, is_ready=True)
+    with WebServer("127.0.0.1:0", routes) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+
+    assert (response.status, response.headers["Location"]) == ((200 if location is None else 302), location)
+    assert location is not None or body == b"the list"
 
 
 def _large_site() -> Routes:

@@ -17,7 +17,7 @@ from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot,
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import all_at_once, what_to_paste
-from exporter.publication.paths import INCIDENTS, below, path_of, url_of
+from exporter.publication.paths import INCIDENTS, below, path_of, place_of, url_of
 
 _NAMES_SHOWN_MAX: Final = 5
 
@@ -60,7 +60,21 @@ class IncidentPages:
             made[incident.id] = content, pages
         self._made = made
         found = {f"{INCIDENTS}/{name}{form}": page for name, (_, pages) in made.items() for form, page in pages.items()}
-        return {INCIDENTS: render_list([(self._cluster, incidents)], interval_ms), **found}
+        return {INCIDENTS: render_list([(self._cluster, incidents)], interval_ms), **found, **_by_place(incidents)}
+
+
+def _by_place(incidents: Incidents) -> Mapping[str, Page]:
+    """Leads from the labels of an alert to its incident: the newest with an open suspect there, or the newest of all."""
+    suspects = ((incident, suspect) for incident in incidents.all for suspect in incident.suspects)
+    best_last = sorted(suspects, key=lambda each: (each[1].ended_at_ms is None, each[0].started_ms))
+    return {
+        INCIDENTS + place: Page(head=b"", moved_to=f"{INCIDENTS[1:]}/{incident.id}")
+        for incident, suspect in best_last
+        for place in (
+            place_of(suspect.topic, suspect.partition),
+            place_of(suspect.topic, suspect.partition, suspect.start_offset),
+        )
+    }
 
 
 class _Content(NamedTuple):

@@ -47,6 +47,8 @@ class Page:
     head: bytes
     rest: bytes = b""
     content_type: str = HTML
+    moved_to: str = ""
+    """The address of the page, relative to this path, if it has no content here."""
 
     def with_alarm(self, sentence: str | None) -> bytes:
         """The whole page; `sentence` is the reason why the loop has stopped, None while it runs."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from tests.verification.pictures.__main__ import KEPT, screenshot
 
-WIDTH, HEIGHT, SCALE = 1240, 625, 0.8
+WIDTH, HEIGHT, SCALE = 1240, 706, 0.8
 VIRTUAL_MS: Final = 5_000
 """Less than the page's own refresh, which would begin the drawing again and again."""
 

@@ -1,0 +1,147 @@
+"""Rights that a login lacks are in the plan, before the question, on brokers with ACLs; where they cannot be known, not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from examples.workload.coordinator import described
+from examples.workload.planting import plant_hang
+from examples.workload.producers import OpenTransaction
+from tests.brokers.acls import acls_until_the_end
+from tests.brokers.second_door import GuardedCluster, java_login
+from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName
+from tests.marks import starts
+from tests.real_brokers.exporting import ended
+from tests.waiting import until
+
+READER = "reader"
+"""Who sees everything and may write nothing, as the exporter."""
+WRITER = "writer"
+"""Who may also write markers, and fence."""
+UNLISTED = "unlisted"
+"""Who may not DESCRIBE the cluster, so that brokers do not list the rights on it."""
+CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
+NEEDS_A_RIGHT = (
+    "not authorized to write markers: log in as yourself (--command-config FILE), not as the exporter, and grant ALTER "
+    "(Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to that principal"
+)
+
+
+def binding(user: str, resource: ResourceType, operation: AclOperation) -> AclBinding:
+    name = "kafka-cluster" if resource is CLUSTER else "*"
+    return AclBinding(
+        resource, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW
+    )
+
+
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
+def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
+    users = (READER, WRITER, UNLISTED)
+    cluster = GuardedCluster(request.param, users=users, properties=HANGS_CAN_BE_PLANTED)
+    with cluster, acls_until_the_end(cluster.bootstrap) as create:
+        create(
+            [
+                *(binding(user, ResourceType.TOPIC, AclOperation.READ) for user in users),
+                *(binding(user, ResourceType.TRANSACTIONAL_ID, AclOperation.DESCRIBE) for user in users),
+                *(binding(user, CLUSTER, AclOperation.DESCRIBE) for user in (READER, WRITER)),
+                binding(WRITER, CLUSTER, AclOperation.ALTER),
+                binding(WRITER, ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE),
+            ]
+        )
+        yield cluster
+
+
+def as_user(cluster: GuardedCluster, user: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    properties = folder / f"{user}.properties"
+    properties.write_text(java_login(user))
+    home = folder / user
+    home.mkdir(exist_ok=True)
+    return ended(home, *arguments, "--bootstrap-server", cluster.door, "--command-config", str(properties))
+
+
+def steps(folder: Path, user: str) -> list[str]:
+    """The steps of the user's audit log."""
+    log = next((folder / user).rglob("audit.jsonl"))
+    return [json.loads(line)["step"] for line in log.read_text().splitlines()]
+
+
+def test_an_abort_without_the_right_ends_before_the_question(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """The plan is shown and the right is named: as a dry run, with --yes and without, and by a plan file."""
+    topic = guarded.topics.create(fresh_name("topic"))
+    plant_hang(guarded.bootstrap, topic, 0, fresh_name("hang"))
+    abort = ("abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+    plan = tmp_path / "plan.json"
+    # Brokers take ACLs over within moments.
+    allowed = until(lambda: as_user(guarded, WRITER, tmp_path, *abort, "--dry-run"), lambda run: run.returncode == 0)
+    planned = as_user(guarded, READER, tmp_path, "find-hanging", "--topic", topic, "--plan-file", str(plan))
+
+    dry = as_user(guarded, READER, tmp_path, *abort, "--dry-run")
+    asked = as_user(guarded, READER, tmp_path, *abort)
+    insisting = as_user(guarded, READER, tmp_path, *abort, "--yes")
+    by_plan = as_user(guarded, READER, tmp_path, "abort", "--plan-file", str(plan), "--yes")
+
+    assert allowed.stdout.splitlines()[-1] == "dry run: nothing is written"
+    assert planned.returncode == 0, planned.stderr
+    assert {run.returncode for run in (dry, asked, insisting, by_plan)} == {5}, by_plan
+    assert " ".join(dry.stdout.split()).endswith(f"dry run: nothing is written; it would be refused: {NEEDS_A_RIGHT}")
+    for run in (asked, insisting, by_plan):
+        assert "write one ABORT marker for producer" in run.stdout
+        assert f"refused, nothing is written: {NEEDS_A_RIGHT}" in run.stderr
+        assert "no confirmation is possible" not in run.stderr
+    assert not {"confirmed", "declined", "sending"} & set(steps(tmp_path, READER))
+    assert as_user(guarded, WRITER, tmp_path, *abort, "--yes").returncode == 0
+
+
+def test_a_right_that_brokers_do_not_list_is_not_denied_in_the_plan(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Without DESCRIBE on the cluster the plan says nothing of the right, and the broker refuses the marker."""
+    topic = guarded.topics.create(fresh_name("topic"))
+    plant_hang(guarded.bootstrap, topic, 0, fresh_name("hang"))
+    forced = ("--force", "hanging_not_in_transaction", "--accept-data-loss", "--start-offset", "0")
+    abort = ("abort", "--topic", topic, "--partition", "0", *forced)
+
+    dry = until(lambda: as_user(guarded, UNLISTED, tmp_path, *abort, "--dry-run"), lambda run: run.returncode == 0)
+    refused = as_user(guarded, UNLISTED, tmp_path, *abort, "--yes")
+
+    assert dry.stdout.splitlines()[-1] == "dry run: nothing is written"
+    assert refused.returncode == 1
+    assert f"the broker refused the marker (CLUSTER_AUTHORIZATION_FAILED): {NEEDS_A_RIGHT}" in refused.stderr
+    assert steps(tmp_path, UNLISTED)[-1] == "ended"
+    assert "sending" in steps(tmp_path, UNLISTED)
+
+
+def test_a_fence_without_the_right_ends_before_the_question_and_changes_nothing(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """WRITE on the transactional id is asked of its coordinator by a request that it must refuse in any case."""
+    topic, name = guarded.topics.create(fresh_name("topic")), fresh_name("ongoing")
+    OpenTransaction(guarded.bootstrap, name, [(topic, 0)]).__enter__()
+    before = described(guarded.bootstrap, name)
+    terminate = ("force-terminate", "--transactional-id", name)
+
+    allowed = until(
+        lambda: as_user(guarded, WRITER, tmp_path, *terminate, "--dry-run"), lambda run: run.returncode == 0
+    )
+    dry = as_user(guarded, READER, tmp_path, *terminate, "--dry-run")
+    refused = as_user(guarded, READER, tmp_path, *terminate)
+    after = described(guarded.bootstrap, name)
+    done = as_user(guarded, WRITER, tmp_path, *terminate, "--yes")
+
+    assert allowed.stdout.splitlines()[-1] == "dry run: nothing is written"
+    assert (dry.returncode, refused.returncode) == (5, 5)
+    assert f"it would be refused: not authorized to fence '{name}'" in " ".join(dry.stdout.split())
+    assert "fence its producer and abort the ongoing transaction" in " ".join(refused.stdout.split())
+    assert f"refused, nothing is written: not authorized to fence '{name}': log in as yourself" in refused.stderr
+    assert "grant WRITE on the transactional id to that principal" in refused.stderr
+    assert after == before
+    assert done.returncode == 0, done.stderr
