@@ -170,12 +170,12 @@ def _files(tables: Tables) -> list[Path]:
     return [tables.transactions.folder / file["path"] for file in tables.transactions.files()]
 
 
-def _own_cost(work: Callable[[], None]) -> Cost:
+def _own_cost(work: Callable[[], object]) -> Cost:
     """Of what this process does."""
     return _cost(work, lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
 
 
-def _cost(work: Callable[[], None], processors_s: Callable[[], float]) -> Cost:
+def _cost(work: Callable[[], object], processors_s: Callable[[], float]) -> Cost:
     begun, before_s = time.monotonic(), processors_s()
     work()
     return Cost(time.monotonic() - begun, processors_s() - before_s)
