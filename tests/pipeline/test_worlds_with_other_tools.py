@@ -24,7 +24,7 @@ from exporter.pipeline.hours import update_hours
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases, oracle
-from tests.pipeline.test_random_histories import differing, hours, incidents, transactions, whole_history
+from tests.pipeline.compared import differing, hours, incidents, transactions, whole_history
 
 ROUNDS: Final = 5
 FOREIGN: Final = "foreign"
