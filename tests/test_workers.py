@@ -34,11 +34,11 @@ def scheduler_of(worker: Worker, tests: list[str]) -> ByRoom:
 
 
 def test_the_longest_pieces_begin_first() -> None:
-    """Spark's room before all, as one piece; a version's broker has one; short files come in their own order."""
+    """Spark's two sessions before all, a piece each; a version's broker has one; short files come in their own order."""
     tests = [
         "tests/config/test_loading.py::test_a",
         "tests/config/test_shown.py::test_b",
-        f"{LONGEST[3]}::test_c",
+        f"{LONGEST[4]}::test_c",
         "tests/pipeline/test_jobs.py::test_d",
         "tests/fleet/test_engine.py::test_e",
         "tests/real_brokers/test_security.py::test_f",
@@ -49,10 +49,10 @@ def test_the_longest_pieces_begin_first() -> None:
     ]
     worker = Worker()
     scheduler = scheduler_of(worker, tests)
-    for _ in range(7):
+    for _ in range(8):
         scheduler._assign_work_unit(worker)
 
-    assert worker.given == [[3, 4], [7, 9], [5, 6], [2], [8], [0], [1]]
+    assert worker.given == [[4], [3], [7, 9], [5, 6], [2], [8], [0], [1]]
 
 
 def test_the_longest_pieces_exist() -> None:

@@ -10,7 +10,8 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.brokers.maven import SUPPORTED
 
 _TOGETHER = re.compile(
-    r"(?P<spark>tests/(?:pipeline|fleet)/)"
+    r"(?P<jobs>tests/pipeline/test_(?:jobs|other_writers|random_histories|worlds_with_other_tools)\.py)"
+    r"|(?P<spark>tests/(?:pipeline|fleet)/)"
     r"|(?P<broker>tests/(?:alerts/test_paging|helm/test_as_a_node_would|kafka/test_(?:coordinators|fake_broker)"
     r"|real_brokers/test_(?:attacks|busy|command_line|impact|marker_refused|once|oracle|outcome|raw_answers|reload|serve|why"
     r"|verdicts)|test_(?:brokers|planting)|verification/situations/test_scoring)\.py)"
@@ -22,11 +23,12 @@ _TOGETHER = re.compile(
 )
 
 
-ROOMS: Final = ("spark", "broker", "login", "hasty")
-"""Tests that share a Spark session, the session's broker of a version, the broker with every login, or the one that soon
-hands out time-outs."""
+ROOMS: Final = ("spark", "jobs", "broker", "login", "hasty")
+"""Tests that share one of two Spark sessions, the session's broker of a version, the broker with every login, or the one
+that soon hands out time-outs."""
 LONGEST: Final = (
     "spark",
+    "jobs",
     "broker",
     "login",
     "hasty",

@@ -259,7 +259,7 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
     opened = f"open from offset {row.start_offset} on for {_age(row)}"
     whose = f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer,"
-    since = "" if row.is_older_than_seen else f"{START_IN_WORDS[row.start_source]}; "
+    since = "" if row.age_by_last_write_ms is not None else f"{START_IN_WORDS[row.start_source]}; "
     behind = f"behind a transaction of {whose} {opened} ({since}verdict {row.verdict.label})"
     lines = [
         f"{_who(answer, hold)} {behind}. {row.reason}",
@@ -274,8 +274,8 @@ _YOUNG: Final = "It is young, which is normal. If it is still open in a minute, 
 
 def _age(row: TransactionRow) -> str:
     """A command has just seen it first, where its start is not visible."""
-    if row.is_older_than_seen:
-        return f"at least {humanize_duration(row.idle_ms)}, by its last write"
+    if row.age_by_last_write_ms is not None:
+        return f"at least {humanize_duration(row.age_by_last_write_ms)}, by its last write"
     return humanize_duration(row.duration_ms)
 
 

@@ -102,8 +102,8 @@ def _behind_live(evaluation: Evaluation, rows: Sequence[TransactionRow]) -> str:
 
 def _open_for(row: TransactionRow) -> str:
     """Returns its duration, or the time since its last write where a command has just seen it first."""
-    if row.is_older_than_seen:
-        return f"idle {humanize_duration(row.idle_ms)}"
+    if row.age_by_last_write_ms is not None:
+        return f"idle {humanize_duration(row.age_by_last_write_ms)}"
     return humanize_duration(row.duration_ms)
 
 

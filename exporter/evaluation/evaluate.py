@@ -32,7 +32,7 @@ from exporter.evaluation.verdicts import (
     TransactionRow,
     Verdict,
 )
-from exporter.snapshot import UNKNOWN_OFFSET, Int32Column, Int64Column, Snapshot
+from exporter.snapshot import NULL, UNKNOWN_OFFSET, Int32Column, Int64Column, Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 _BEHIND_SUSPECT, _BEHIND_SILENT, _BEHIND_LIVE = range(3)
@@ -130,7 +130,7 @@ def _transaction_columns(
         start_source=np.concatenate((np.array([source for _, source in starts], dtype=np.int8), others_source)),
         duration_ms=duration_ms,
         # A timestamp of -1 (or 0) is no timestamp: brokers accept it.
-        idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), 0),
+        idle_ms=np.where(last_write > 0, np.maximum(now - last_write, 0), NULL),
         silent_ms=silent_ms(open_.producer_id, evidence),
         is_late=duration_ms > late_after_ms,
         is_unusually_long=is_unusually_long,
@@ -142,8 +142,7 @@ def partition_columns(snapshot: Snapshot, transactions: TransactionColumns) -> P
     row = open_.partition_row
     duration, idle = np.zeros(count, dtype=np.int64), np.full(count, -1, dtype=np.int64)
     np.maximum.at(duration, row, transactions.duration_ms)
-    written = np.flatnonzero(open_.last_timestamp > 0)
-    np.maximum.at(idle, row[written], transactions.idle_ms[written])
+    np.maximum.at(idle, row, transactions.idle_ms)
     is_prepared = transactions.verdict == int(Verdict.PREPARED_TWO_PHASE_COMMIT)
     lag = np.full(count, -1, dtype=np.int64)
     known = np.flatnonzero((open_.high_watermark != UNKNOWN_OFFSET) & (open_.last_stable_offset != UNKNOWN_OFFSET))

@@ -134,6 +134,7 @@ FIELDS: Final = (
         name="idle_ms",
         kind=ColumnType.LONG,
         meaning="time since the producer's last write here, by the client's clock",
+        null="where the producer is unknown, or wrote no timestamp",
         left_out=_BY_EVALUATION,
         greatest=Greatest.OF_TRANSACTION,
     ),

@@ -175,7 +175,9 @@ def _when(instant_ms: int, last_write_ms: int) -> str:
 
 def until_in_words(row: TransactionRow) -> str:
     """Says since when the producer of a live transaction writes nothing, and when its coordinator ends it."""
-    idle = f"The last write of its producer is {humanize_duration(row.idle_ms)} old, by the producer's clock."
+    idle = "When its producer wrote last is not known."
+    if row.idle_ms is not None:
+        idle = f"The last write of its producer is {humanize_duration(row.idle_ms)} old, by the producer's clock."
     if not row.has_producer:
         idle = "Its producer is unknown, and a transaction that may own it is within its time-out."
     if row.ends_at_ms is None:

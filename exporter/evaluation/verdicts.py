@@ -186,7 +186,7 @@ class TransactionColumns:
     duration_ms: Int64Column
     """(N,) snapshot instant - start, never negative."""
     idle_ms: Int64Column
-    """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock."""
+    """(N,) snapshot instant - timestamp of the producer's last write, never negative: a client's clock. NULL if unknown."""
     silent_ms: Int64Column
     """(N,) time for which this process has seen no write of its producer; NULL if unknown."""
     is_late: BoolColumn
@@ -254,7 +254,8 @@ class TransactionRow:
     start_ms: int
     start_source: StartSource
     duration_ms: int
-    idle_ms: int
+    idle_ms: int | None
+    """None where its producer is unknown, or wrote no timestamp."""
     silent_ms: int | None = None
     """Time for which this process has seen no write of its producer; None without a monotonic clock, or not examined."""
     usual_silence_ms: int | None = None
@@ -298,9 +299,10 @@ class TransactionRow:
         return self.producer_id != NO_PRODUCER_ID
 
     @property
-    def is_older_than_seen(self) -> bool:
-        """True if its last write is before the exporter has seen it first, and nothing names an earlier start."""
-        return self.start_source is StartSource.FIRST_SEEN and self.idle_ms > self.duration_ms
+    def age_by_last_write_ms(self) -> int | None:
+        """The time since its last write, if that is before the exporter has seen it first, and nothing names its start."""
+        is_older = self.start_source is StartSource.FIRST_SEEN and (self.idle_ms or 0) > self.duration_ms
+        return self.idle_ms if is_older else None
 
     @property
     def key(self) -> TransactionKey:

@@ -18,7 +18,7 @@ TRANSACTIONS: Final = {
     "first_seen": "first cycle with it",
     "last_seen": "last cycle with it",
     "duration_ms": "longest observed duration; null if unknown: a single cycle has seen it, without its start",
-    "idle_ms": "longest observed time since the last write, by the client's clock",
+    "idle_ms": "longest observed time since the last write, by the client's clock; null if unknown",
     "is_late": "it was longer open than `transaction.max.timeout.ms` and padding",
     "verdicts": "all verdicts, in the order of their first appearance; one of a newer exporter keeps its name",
     "end": "`closed`, `still_open` or `lost_from_view`",

@@ -11,6 +11,7 @@ import pytest
 from exporter.evaluation.evaluate import LONGEST_OTHERS_MAX, all_rows, evaluate
 from exporter.evaluation.memory import Memory, RememberedTransaction, RememberedTransactions
 from exporter.evaluation.remembering import FORGET_UNREAD_AFTER_MS
+from exporter.evaluation.table import column
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
 from exporter.snapshot import (
     NO_PRODUCER_ID,
@@ -183,6 +184,9 @@ def test_a_last_write_without_a_timestamp_gives_no_idle_time() -> None:
 
     assert result.partitions.open_transactions.tolist() == [0, 1, 2]
     assert result.partitions.idle_ms_max.tolist() == [-1, -1, 900]
+    rows = {row.producer_id: row.idle_ms for row in all_rows(result)}
+    assert rows == {NO_PRODUCER_ID: None, 8: 900, 9: None}
+    assert dict(zip(column(result, "producer_id"), column(result, "idle_ms"), strict=True)) == rows, "as recorded"
 
 
 def test_unread_offsets_give_no_lag() -> None:

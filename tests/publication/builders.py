@@ -148,7 +148,7 @@ def evaluation(
         start_ms=np.array([row.start_ms for row in transactions], np.int64),
         start_source=np.array([row.start_source for row in transactions], np.int8),
         duration_ms=np.array([row.duration_ms for row in transactions], np.int64),
-        idle_ms=np.array([row.idle_ms for row in transactions], np.int64),
+        idle_ms=np.array([NULL if row.idle_ms is None else row.idle_ms for row in transactions], np.int64),
         silent_ms=np.array([NULL if row.silent_ms is None else row.silent_ms for row in transactions], np.int64),
         is_late=np.array([row.is_late for row in transactions], np.bool_),
         is_unusually_long=np.array([row.unusual is not None for row in transactions], np.bool_),

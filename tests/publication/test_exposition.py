@@ -93,7 +93,7 @@ def test_a_partition_behind_which_nothing_waits_has_a_lag_of_0() -> None:
 
 def test_an_idle_time_that_nobody_knows_has_no_series() -> None:
     """Where offsets alone are known there is no producer, and so no last write: a 0 would say that it writes now."""
-    unknown = transaction(partition=0, producer_id=NO_PRODUCER_ID, last_timestamp_ms=-1, idle_ms=0)
+    unknown = transaction(partition=0, producer_id=NO_PRODUCER_ID, last_timestamp_ms=-1, idle_ms=None)
     partitions = [Partition(partition=0, answer=PartitionResult.BY_OFFSETS), Partition(partition=1)]
     exposition = render(published(evaluation(partitions, [unknown, transaction(partition=1)])))
 

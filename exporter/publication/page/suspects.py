@@ -72,7 +72,7 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     groups = [humanize_group(group, now_ms) for group in row.groups]
     first.append(("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX) or "none seen"))
     evidence = (
-        ("idle", f"{humanize_duration(row.idle_ms)} ({_LAST_WRITE})" if row.has_producer else "unknown"),
+        ("idle", "unknown" if row.idle_ms is None else f"{humanize_duration(row.idle_ms)} ({_LAST_WRITE})"),
         *held_back(row, publication),
         ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}" if row.has_producer else "unknown"),
