@@ -27,16 +27,9 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, describe_id
-from exporter.kafka.markers import lacks_right_to_fence
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.plan import records_in_words
-from exporter.recovery.termination import (
-    CoordinatorOnBrokers,
-    Ending,
-    fence_needs_a_right,
-    refusal_to_terminate,
-    terminate,
-)
+from exporter.recovery.termination import CoordinatorOnBrokers, Ending, refusal_to_terminate, terminate
 from exporter.snapshot import CoordinatorTransaction, TransactionState
 
 PARTITIONS_MAX: Final = 10
@@ -58,8 +51,6 @@ def _on(context: Context, collector: Collector, transaction: CoordinatorTransact
     why = refusal_to_terminate(transaction)
     cost = () if why is not None else tuple(_cost(collector, transaction))
     say("\n  ".join((in_words(transaction, int(time.time() * 1000)), *cost)))
-    if why is None and collector.query(lambda client: lacks_right_to_fence(client, transaction)):
-        why = fence_needs_a_right(transaction.transactional_id)
     if options.dry_run:
         return dry_run(why)
     if why is not None:

@@ -94,19 +94,3 @@ async def fence(client: ClusterClient, transaction: CoordinatorTransaction) -> s
     request = init_producer_id.request(transaction, timeout_ms=FENCE_TIMEOUT_MS)
     code = await client.request(transaction.coordinator, "InitProducerId", request, init_producer_id.decode, once=True)
     return None if code == ErrorCode.NONE else error_name(code)
-
-
-async def lacks_right_to_fence(client: ClusterClient, transaction: CoordinatorTransaction) -> bool:
-    """True only if the coordinator is sure to refuse a fence of this login.
-
-    Kafka has no request that lists the rights on a transactional id. Brokers check WRITE before the content of an
-    InitProducerId, so an invalid one has another error if the right exists, and changes nothing.
-    """
-    request = init_producer_id.invalid_request(transaction)
-    try:
-        code = await client.request(
-            transaction.coordinator, "InitProducerId", request, init_producer_id.decode, once=True
-        )
-    except BrokerFault:
-        return False
-    return code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -137,13 +137,6 @@ def terminate(
     )
 
 
-def fence_needs_a_right(transactional_id: str) -> str:
-    return (
-        f"not authorized to fence {transactional_id!r}: log in as yourself (--command-config FILE), not as the exporter, "
-        "and grant WRITE on the transactional id to that principal"
-    )
-
-
 def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Termination | None:
     """Fences the producer once; None if the coordinator is aborting it."""
     name = repr(shown.transactional_id)
@@ -160,7 +153,11 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
     if answer in _NEWER_PRODUCER:
         return Termination(Ending.REFUSED, f"nothing was fenced: a newer producer has taken {name} over ({answer})")
     if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
-        return Termination(Ending.FAILED, fence_needs_a_right(shown.transactional_id))
+        why = (
+            f"not authorized to fence {name}: log in as yourself (--command-config FILE), not as the exporter, and grant "
+            "WRITE on the transactional id to that principal"
+        )
+        return Termination(Ending.FAILED, why)
     return Termination(Ending.FAILED, f"the coordinator refused with {answer}")
 
 

@@ -253,25 +253,18 @@ class Answers:
         return SimpleNamespace(markers=markers)
 
     def init_producer_id(self, broker: Broker, request: Any) -> Any:
-        """The fence of `force-terminate`; one of an invalid form ends before its coordinator (kafka.server.KafkaApis)."""
+        """The fence of `force-terminate`."""
         name = request.transactional_id
         error = ErrorCode.NONE
         now = coordinator.coordinator(self.cluster, name)
         if not rights.allows(broker.view.rights, rights.WRITE, rights.TRANSACTIONAL_ID, name):
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        elif is_invalid(request):
-            error = ErrorCode.INVALID_REQUEST
         elif now is None or now[0] is not broker:
             error = ErrorCode.NOT_COORDINATOR
         else:
             timeout_ms = request.transaction_timeout_ms
             error = coordinator.init(self.cluster, name, timeout_ms=timeout_ms, healthy=False)
         return SimpleNamespace(throttle_time_ms=0, error_code=error, producer_id=-1, producer_epoch=-1)
-
-
-def is_invalid(request: Any) -> bool:
-    """An InitProducerId with one of producer id and epoch only: every broker refuses it by its form."""
-    return bool((request.producer_id < 0) is not (request.producer_epoch < 0))
 
 
 _HANDLERS: dict[int, Callable[[Answers, Broker, Any], Any]] = {

@@ -11,7 +11,6 @@ from typing import Any
 
 from exporter.evaluation.verdicts import TransactionRow
 from tests.verification.model import coordinator
-from tests.verification.model.answers import is_invalid
 from tests.verification.model.checks import Violation
 from tests.verification.model.truth import Fate, OpenKey, Standing
 from tests.verification.model.world import World
@@ -103,8 +102,6 @@ class Watch:
 
     def fence(self, request: Any) -> list[Violation]:
         """InitProducerId is about to arrive."""
-        if is_invalid(request):
-            return []
         world, name = self._world, request.transactional_id
         txn = coordinator.truth_of(world.cluster, name)
         described = world.described.get(name, [])
