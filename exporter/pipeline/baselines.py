@@ -197,7 +197,7 @@ def _entry(row: Any) -> dict[str, Any]:
         "p95_ms": p95,
         "p99_ms": p99,
         "max_ms": row["max_ms"],
-        "idle_p99_ms": _off_grid(row["idle_grid"]),
+        "idle_p99_ms": None if row["idle_grid"] is None else _off_grid(row["idle_grid"]),
         "threshold_ms": threshold_ms,
         "reason": reason,
     }

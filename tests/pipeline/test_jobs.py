@@ -322,6 +322,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
     assert incident["worst_verdict"] == "hanging_not_in_transaction"
     document = json.loads(tables.baselines.read_text())
     assert (document["made_at_ms"], document["thresholds"]["topics"][0]["samples"]) == (cases.NOW_MS + DAY_MS, 1)
+    assert document["thresholds"]["topics"][0]["idle_p99_ms"] is None, "nothing says when its producer wrote last"
     runs = tables.runs.read(spark).orderBy("started_at", "files").collect()
     assert [(to_ms(run["started_at"]) - cases.NOW_MS, run["files"], run["failures"]) for run in runs] == [
         *((0, 0, []), (0, 4, [])),
