@@ -95,20 +95,21 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
     """
     producer_ids = frozenset(suspect.entry.producer_id for suspect in suspects)
     search = _Search(client, deadline=client.clock() + client.remaining_s() / 2)
-    scans = [await _search_all(search, await scan_leaders(client, topology, producer_ids=producer_ids), suspects)]
-    # A command is a fresh process: a topic that it has never seen may have the COMMIT marker, so it is always asked for.
-    hidden = await what_hides_topics(client, sorted(scans[0].topology.brokers))
-    now, late, unknown = await _became_visible(client, scans)
-    while late and len(scans) < SCANS_MAX:
-        wanted = np.isin(now.topic, [now.topics.index(topic) for topic in late])
+    scans: list[LeaderScan] = []
+    now, wanted = topology, None
+    while True:
         scan = await scan_leaders(client, now, wanted=wanted, producer_ids=producer_ids)
-        scans.append(await _search_all(search, scan, suspects))
-        hidden = await what_hides_topics(client, sorted(now.brokers))
+        await _look_at_places(search, scan, suspects)
+        scans.append(scan)
+        # A command is a fresh process: a topic that it has never seen may have the COMMIT marker, so it always asks.
+        hidden = await what_hides_topics(client, sorted(scan.topology.brokers))
         now, late, unknown = await _became_visible(client, scans)
+        if not late or len(scans) == SCANS_MAX:
+            break
+        wanted = np.isin(now.topic, [now.topics.index(topic) for topic in late])
     unread = [*map(_unread_partitions, scans), hidden, unknown]
     if late:
-        more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-        unread.append(f"topic {late[0]}{more} became visible during the search, and was not searched")
+        unread.append(f"topic {late[0]}{_and_more(len(late))} became visible during the search, and was not searched")
     if producer_ids - search.committed:
         unread += [await _unconfirmed_leaders(client, scan) for scan in scans]
     search.unread += [(producer_id, why) for producer_id in sorted(producer_ids) for why in unread if why]
@@ -122,13 +123,16 @@ async def end_markers(client: ClusterClient, topology: Topology, suspects: Colle
     )
 
 
-async def _search_all(search: _Search, scan: LeaderScan, suspects: Collection[OpenAtLeader]) -> LeaderScan:
-    """Looks at every place that `scan` shows; returns it."""
+async def _look_at_places(search: _Search, scan: LeaderScan, suspects: Collection[OpenAtLeader]) -> None:
     by_leader: dict[int, list[MarkerPlace]] = defaultdict(list)
     for place in _places(scan.topology, scan.entries(), suspects):
         by_leader[place.leader].append(place)
     await search.client.gather(_look_at_all(search, places) for places in by_leader.values())
-    return scan
+
+
+def _and_more(count: int) -> str:
+    """Returns what follows the name of the first of `count`."""
+    return f" and {count - 1} more" if count > 1 else ""
 
 
 def _unread_partitions(scan: LeaderScan) -> str:
@@ -138,10 +142,9 @@ def _unread_partitions(scan: LeaderScan) -> str:
         return ""
     first = int(rows[0])
     topic, partition = scan.topology.name(first)
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     return (
-        f"{topic}-{partition}{more} could not be read ({scan.reason[first]}), so their logs were not searched for the "
-        "transaction's marker"
+        f"{topic}-{partition}{_and_more(len(rows))} could not be read ({scan.reason[first]}), so their logs were not "
+        "searched for the transaction's marker"
     )
 
 
@@ -165,8 +168,7 @@ async def _unconfirmed_leaders(client: ClusterClient, scan: LeaderScan) -> str:
     if not against:
         return ""
     (topic, partition), why = next(iter(against.items()))
-    more = f" and {len(against) - 1} more" if len(against) > 1 else ""
-    return f"{topic}-{partition}{more} may have been searched at a former leader: {why}"
+    return f"{topic}-{partition}{_and_more(len(against))} may have been searched at a former leader: {why}"
 
 
 def _places(topology: Topology, entries: Entries, suspects: Collection[OpenAtLeader]) -> Iterator[MarkerPlace]:
