@@ -17,7 +17,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.audit import AuditLog
-from exporter.recovery.carry_out import MARKERS_NEED_A_RIGHT, RecoveryOutcome, carry_out
+from exporter.recovery.carry_out import RecoveryOutcome, carry_out
 from exporter.recovery.plan import Action, Plan, plan_for, refusal, what_changed, which
 from exporter.recovery.plan_file import PlanFile, PlanFileError, PlannedAbort, load
 
@@ -105,9 +105,7 @@ def judge(planned: PlannedAbort, means: ClusterAccess) -> AbortReview:
             f"the transaction has changed since the plan was made, {changed}: another client writes to the partition"
         )
         return AbortReview(Standing.REFUSED, evaluation, plan, sentence)
-    against = refusal(plan, None, may_force=False)
-    if against is None and means.lacks_right(rows[0]):
-        against = MARKERS_NEED_A_RIGHT
+    against = refusal(plan, None, may_force=False) or means.missing_right(rows[0])
     return AbortReview(Standing.HANGS if against is None else Standing.REFUSED, evaluation, plan, against or "")
 
 

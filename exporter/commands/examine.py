@@ -114,11 +114,13 @@ class Examiner:
         return evaluation
 
 
-def with_proof_level(evaluation: Evaluation, collector: Collector) -> Evaluation:
-    """`evaluation`, with the level of proof in its snapshot: it takes the requests of `doctor`.
+def for_output(evaluation: Evaluation, collector: Collector, output: str | None) -> Evaluation:
+    """`evaluation`, for JSON with the level of proof in its snapshot: it takes the requests of `doctor`.
 
     An address of a broker that has left the cluster is not waited for.
     """
+    if output != "json":
+        return evaluation
     try:
         read = collector.query(partial(preconditions, bootstrap=False))
     except ClusterUnavailableError:

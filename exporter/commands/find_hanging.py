@@ -10,7 +10,7 @@ from pathlib import Path
 from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import MINUTE_MS, Results, render_evaluations, status_of_evaluations
-from exporter.commands.examine import Examiner, completing, policy, with_proof_level
+from exporter.commands.examine import Examiner, completing, for_output, policy
 from exporter.commands.names import suggestion
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
 from exporter.commands.report import complain, visible_topics, with_collector
@@ -52,13 +52,9 @@ def _watch(context: Context, settings: Settings, collector: Collector) -> int:
     (cluster,) = settings.watched
     return watch(
         context.options,
-        lambda: _for_output(context.options, judge.look(_scope(context.options)), collector),
+        lambda: for_output(judge.look(_scope(context.options)), collector, context.options.format),
         lambda evaluation: _printed(context, (ClusterResult(cluster, evaluation),)),
     )
-
-
-def _for_output(options: argparse.Namespace, evaluation: Evaluation, collector: Collector) -> Evaluation:
-    return with_proof_level(evaluation, collector) if options.format == "json" else evaluation
 
 
 def _printed(context: Context, results: Results) -> str:
@@ -99,7 +95,7 @@ def _find(context: Context, settings: Settings) -> int:
                 "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
                 f"visible (needs DESCRIBE on it){hint}",
             )
-        return _for_output(options, evaluation, collector)
+        return for_output(evaluation, collector, options.format)
 
     results = on_each(settings, look)
     found = [result.value for result in results if result.value is not None]

@@ -10,7 +10,7 @@ from exporter import __version__
 from exporter.commands.clusters import on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import Results, render_evaluations, status_of_evaluations
-from exporter.commands.examine import Examiner, with_proof_level
+from exporter.commands.examine import Examiner, for_output
 from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, paint_for
 from exporter.commands.transactions_table import summary
@@ -29,7 +29,7 @@ def run(context: Context, settings: Settings) -> int:
     def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
         policy = policy_of(cluster.settings)
         evaluation = Examiner(collector, policy, search_logs=False, shows_progress=not settings.clusters).look()
-        return with_proof_level(evaluation, collector) if context.options.format == "json" else evaluation
+        return for_output(evaluation, collector, context.options.format)
 
     results = on_each(settings, look)
     if settings.clusters or results[0].value is not None:

@@ -45,8 +45,8 @@ class ClusterAccess:
     """The visible ones, to find out which one was meant."""
     records: Callable[[TransactionRow], HeldBack | None] = lambda _: None
     """Counts what a transaction holds back; None where that is not done."""
-    lacks_right: Callable[[TransactionRow], bool] = lambda _: False
-    """True only if the brokers are sure to refuse a marker of this login."""
+    missing_right: Callable[[TransactionRow], str | None] = lambda _: None
+    """Says which right to write a marker this login lacks; None where it has it, or brokers do not show it."""
 
 
 def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | None = 0) -> ClusterAccess:
@@ -56,15 +56,16 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
         topics=partial(visible_topics, collector),
         records=partial(counted, collector),
-        lacks_right=lambda row: collector.query(partial(_lacks_right, row)),
+        missing_right=lambda row: collector.query(partial(_missing_right, row)),
     )
 
 
-async def _lacks_right(row: TransactionRow, client: ClusterClient) -> bool:
+async def _missing_right(row: TransactionRow, client: ClusterClient) -> str | None:
     try:
-        return await lacks_right_to_write_markers(client, await leader_of(client, row.topic, row.partition))
+        lacks_it = await lacks_right_to_write_markers(client, await leader_of(client, row.topic, row.partition))
     except (KafkaRequestError, ClusterUnavailableError):
-        return False
+        return None
+    return MARKERS_NEED_A_RIGHT if lacks_it else None
 
 
 def counted(collector: Collector, row: TransactionRow) -> HeldBack:
@@ -100,8 +101,7 @@ def recover(context: Context, means: ClusterAccess, action: Action, *, forced: V
     against = refusal(plan, forced)
     if action is Action.ABORT or against is None:  # a refused completion has decided nothing that a plan could show
         say(describe_plan(plan, means, evaluation))
-    if against is None and means.lacks_right(row):
-        against = MARKERS_NEED_A_RIGHT
+    against = against or means.missing_right(row)
     if options.dry_run:
         return dry_run(against)
     audit = audit_log(context)

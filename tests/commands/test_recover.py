@@ -22,6 +22,7 @@ from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.recovery.carry_out import MARKERS_NEED_A_RIGHT
 from exporter.recovery.plan import Action
 from tests.commands.scenes import SETTINGS, Completing, Terminal, World, context_of, hang, live, nothing, stuck
 from tests.recovery.stand_in import PartitionStandIn
@@ -121,11 +122,11 @@ def test_a_missing_right_is_said_in_place_of_the_question(
     asked: list[int] = []
     means, opened = World.of(look)
 
-    def lacks_right(row: TransactionRow) -> bool:
+    def missing_right(row: TransactionRow) -> str:
         asked.append(row.start_offset)
-        return True
+        return MARKERS_NEED_A_RIGHT
 
-    means = replace(means, lacks_right=lacks_right)
+    means = replace(means, missing_right=missing_right)
     command = ("--topic", "orders", "--partition", "0", "--start-offset", str(look.suspects[0].start_offset))
 
     status = recover(context_of(tmp_path, [action.value, *command]), means, action)
