@@ -30,7 +30,7 @@ from exporter.pipeline.report_page import render
 from exporter.pipeline.report_weeks import weeks_as_csv
 from exporter.pipeline.runs import record
 from exporter.pipeline.spark_output import failure_of
-from exporter.pipeline.tables import Tables, write_whole
+from exporter.pipeline.tables import Tables, read_whole, write_whole
 from exporter.pipeline.thresholds import RARE_WINDOW_MS, WINDOW_MS
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.faults import StoreError
@@ -196,9 +196,4 @@ class Jobs:
 
     def _baselines_made_at_ms(self) -> int:
         """Zero if there are none that can be read."""
-        try:
-            return int(json.loads(self.tables.baselines.read_text(encoding="utf-8"))["made_at_ms"])
-        except StoreError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError):
-            return 0
+        return read_whole(self.tables.baselines, lambda text: int(json.loads(text)["made_at_ms"])) or 0

@@ -10,8 +10,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 
 from exporter import __version__
-from exporter.pipeline.tables import Tables, write_whole
-from exporter.storage.faults import StoreError
+from exporter.pipeline.tables import Tables, read_whole, write_whole
 from exporter.storage.last_run import FILE_NAME, JobFailure, LastRun, document, parse
 
 
@@ -27,23 +26,17 @@ def record(tables: Tables, span_ms: tuple[int, int], failures: Sequence[JobFailu
             "failures": [asdict(failure) for failure in failures],
         }
     )
+    succeeded_at_ms: int | None = ended_ms
+    if failures:
+        last = read_whole(tables.root / FILE_NAME, parse)
+        succeeded_at_ms = None if last is None else last.succeeded_at_ms
     run = LastRun(
         started_at_ms=started_ms,
         ended_at_ms=ended_ms,
-        succeeded_at_ms=_last_success_ms(tables) if failures else ended_ms,
+        succeeded_at_ms=succeeded_at_ms,
         failures=tuple(failures),
     )
     write_whole(tables.root / FILE_NAME, document(run))
-
-
-def _last_success_ms(tables: Tables) -> int | None:
-    """End of the newest run without a failure; None if no file says it."""
-    try:
-        return parse((tables.root / FILE_NAME).read_text(encoding="utf-8")).succeeded_at_ms
-    except StoreError:
-        raise
-    except (OSError, ValueError):
-        return None
 
 
 def _instant(at_ms: int) -> datetime:

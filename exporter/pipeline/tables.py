@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -25,6 +25,8 @@ from exporter.pipeline.delta import Table, TableError, TableVersion
 from exporter.storage import places
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place, remove_folder
+
+Parsed = TypeVar("Parsed")
 
 STATE: Final = "state"
 """Key in the note of a commit: the name of the state whose files the table has."""
@@ -189,12 +191,8 @@ class Tables:
 
     def damaged(self) -> tuple[DamagedFile, ...]:
         """Damaged files that runs have found. Nothing is lost with this file: they are found again."""
-        try:
-            return tuple(DamagedFile(**file) for file in json.loads(self._damaged.read_text(encoding="utf-8")))
-        except StoreError:
-            raise
-        except (OSError, *_MALFORMED):
-            return ()
+        found = read_whole(self._damaged, lambda text: tuple(DamagedFile(**file) for file in json.loads(text)))
+        return found or ()
 
     def remember_damaged(self, files: Iterable[DamagedFile]) -> None:
         """Saves damaged files for the next runs, and for the report."""
@@ -243,6 +241,16 @@ def by_cluster(choose: Callable[[int, int], int], instants: Iterable[tuple[str, 
     for cluster_id, instant_ms in instants:
         chosen[cluster_id] = choose(instant_ms, chosen.get(cluster_id, instant_ms))
     return chosen
+
+
+def read_whole(path: Place, parse: Callable[[str], Parsed]) -> Parsed | None:
+    """Returns what `parse` makes of the file; None if it is missing or malformed. Raises StoreError."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except StoreError:
+        raise
+    except (OSError, *_MALFORMED):
+        return None
 
 
 def write_whole(path: Place, text: str) -> None:

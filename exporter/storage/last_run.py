@@ -13,6 +13,7 @@ from typing import Final
 FILE_NAME: Final = "last_run.json"
 FORMAT: Final = "kafka-transaction-exporter run"
 BYTES_MAX: Final = 1_000_000
+_OTHER: Final = "it is not the file of a pipeline's run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,15 @@ def parse(text: str) -> LastRun:
     """Raises ValueError, with a sentence, if the text is not such a file."""
     try:
         content = json.loads(text)
-        succeeded_at_ms = {FORMAT: content["succeeded_at_ms"]}[content["format"]]
-        return LastRun(
+        succeeded_at_ms = content["succeeded_at_ms"]
+        run = LastRun(
             started_at_ms=int(content["started_at_ms"]),
             ended_at_ms=int(content["ended_at_ms"]),
             succeeded_at_ms=None if succeeded_at_ms is None else int(succeeded_at_ms),
             failures=tuple(JobFailure(str(each["job"]), str(each["reason"])) for each in content["failures"]),
         )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        raise ValueError("it is not the file of a pipeline's run") from None
+        raise ValueError(_OTHER) from None
+    if content.get("format") != FORMAT:
+        raise ValueError(_OTHER)
+    return run
