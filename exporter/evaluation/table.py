@@ -181,7 +181,7 @@ _COLUMNS: Final[Mapping[str, Callable[[Evaluation], Any]]] = {
     "start_ms": _evaluated_column("start_ms"),
     "start_source": lambda of: [_SOURCES[source] for source in _evaluated_column("start_source")(of).tolist()],
     "duration_ms": _evaluated_column("duration_ms"),
-    "idle_ms": lambda of: [None if idle == NULL else idle for idle in _evaluated_column("idle_ms")(of).tolist()],
+    "idle_ms": lambda of: list(map(_known, _evaluated_column("idle_ms")(of).tolist())),
     "is_late": _evaluated_column("is_late"),
     "verdict": lambda of: [Verdict.ranked(rank) for rank in _evaluated_column("verdict")(of).tolist()],
     "last_stable_offset_lag": _lags,

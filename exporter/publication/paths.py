@@ -33,14 +33,14 @@ def url_of(external_url: str | None, cluster: str | None, incident: str) -> str 
     return None if external_url is None else f"{external_url}{path_of(incident, cluster)}"
 
 
-def place_of(topic: str, partition: int | str, start_offset: int | str | None = None) -> str:
+def query_of(topic: str, partition: int | str, start_offset: int | str | None = None) -> str:
     """Returns the query with which the list of incidents leads to that of a partition, or of its open transaction."""
     fields = {"topic": topic, "partition": partition, "start_offset": start_offset}
     return f"?{urllib.parse.urlencode({name: value for name, value in fields.items() if value is not None})}"
 
 
-def places_in(query: str) -> Iterator[str]:
-    """The places that the query of a request names, as `place_of` writes them, the narrowest first."""
+def queries_in(query: str) -> Iterator[str]:
+    """Returns what `query_of` makes of the places that the query of a request names, the narrowest first."""
     try:
         fields = dict(urllib.parse.parse_qsl(query, max_num_fields=_FIELDS_MAX))
     except ValueError:
@@ -48,5 +48,5 @@ def places_in(query: str) -> Iterator[str]:
     topic, partition, start_offset = map(fields.get, ("topic", "partition", "start_offset"))
     if topic is not None and partition is not None:
         if start_offset is not None:
-            yield place_of(topic, partition, start_offset)
-        yield place_of(topic, partition)
+            yield query_of(topic, partition, start_offset)
+        yield query_of(topic, partition)

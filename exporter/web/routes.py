@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from exporter.publication.exposition import Exposition
 from exporter.publication.page.page import Page
 from exporter.publication.page.script import SCRIPT_SOURCE
-from exporter.publication.paths import places_in
+from exporter.publication.paths import queries_in
 from exporter.web.negotiation import choose_representation
 
 RELOAD_PATH = "/-/reload"
@@ -131,7 +131,7 @@ class Routes:
         published = self._published
         if published is None:
             return plain(503, "Nothing is published yet.") if request.path == "/" else plain(404, "Not found.")
-        paths = [*(request.path + place for place in places_in(request.query)), request.path]
+        paths = [*(request.path + query for query in queries_in(request.query)), request.path]
         page = next(filter(None, map(published.pages.get, paths)), None)
         if page is None:
             return plain(404, "Not found.")

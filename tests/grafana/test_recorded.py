@@ -14,7 +14,7 @@ import pytest
 
 from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.evaluation.verdicts import Verdict
-from exporter.publication.paths import place_of, places_in
+from exporter.publication.paths import queries_in, query_of
 from grafana.coverage import EVERYTHING, NO_GAP
 from grafana.fields import NOT_READ, PARTLY_READ, State
 from grafana.firing import NO_RULES, WATCHDOG
@@ -218,10 +218,10 @@ def test_the_row_of_a_suspect_links_to_its_incident(prometheus: Prometheus) -> N
     for sample in ask(prometheus, target, "hanging"):
         row = sample["metric"]
         address = re.sub(r"\$\{__data\.fields\.(\w+)(?::raw)?\}", r"{\1}", link).format(**row)
-        place = place_of(row["topic"], row["partition"], row["start_offset"])
+        place = query_of(row["topic"], row["partition"], row["start_offset"])
 
         assert address == f"{ADDRESS}/incidents{place}"
-        assert next(places_in(place.removeprefix("?"))) == place
+        assert next(queries_in(place.removeprefix("?"))) == place
 
 
 def test_the_worst_comes_first(prometheus: Prometheus) -> None:

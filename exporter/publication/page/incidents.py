@@ -17,7 +17,7 @@ from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot,
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import all_at_once, what_to_paste
-from exporter.publication.paths import INCIDENTS, below, path_of, place_of, url_of
+from exporter.publication.paths import INCIDENTS, below, path_of, query_of, url_of
 
 _NAMES_SHOWN_MAX: Final = 5
 
@@ -71,8 +71,8 @@ def _by_place(incidents: Incidents) -> Mapping[str, Page]:
         INCIDENTS + place: Page(head=b"", moved_to=f"{INCIDENTS[1:]}/{incident.id}")
         for incident, suspect in best_last
         for place in (
-            place_of(suspect.topic, suspect.partition),
-            place_of(suspect.topic, suspect.partition, suspect.start_offset),
+            query_of(suspect.topic, suspect.partition),
+            query_of(suspect.topic, suspect.partition, suspect.start_offset),
         )
     }
 
