@@ -36,15 +36,17 @@ def brokers(folder: Path, *behaviour: str) -> Iterator[str]:
         pytest.skip(str(missing))
     ports = free_ports(BROKERS)
     process = started([program, *behaviour, *map(str, ports)], ports[-1], folder / "log.txt")
-    addresses = ",".join(f"{HOST}:{port}" for port in ports)
-    Topics(addresses, replication_factor=1).create(TOPIC, partitions=3)
-    run_transaction(addresses, "billing-2", [(TOPIC, partition) for partition in range(3)])
-    live = [OpenTransaction(addresses, name, [(TOPIC, at)], timeout_ms=600_000) for at, name in LIVE.items()]
-    for transaction in live:
-        transaction.__enter__()
-    yield addresses
-    process.terminate()
-    process.wait()
+    try:
+        addresses = ",".join(f"{HOST}:{port}" for port in ports)
+        Topics(addresses, replication_factor=1).create(TOPIC, partitions=3)
+        run_transaction(addresses, "billing-2", [(TOPIC, partition) for partition in range(3)])
+        live = [OpenTransaction(addresses, name, [(TOPIC, at)], timeout_ms=600_000) for at, name in LIVE.items()]
+        for transaction in live:
+            transaction.__enter__()
+        yield addresses
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @pytest.fixture(scope="module")

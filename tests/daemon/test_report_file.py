@@ -62,7 +62,7 @@ def test_a_page_says_why_the_report_cannot_be_shown(
 
 
 def test_a_gauge_says_when_a_run_succeeded_last(tmp_path: Path) -> None:
-    """Of the file beside the report; without the setting, the file or a success there are no series."""
+    """The file beside the report says it; without the setting, the file or a success there are no series."""
     settings = settings_with(**{"publish.report": str(tmp_path / "report.html")})
     daemon = Daemon(settings, lambda _: Script(healthy()), report=ReportFile(tmp_path / "report.html"))
     failed = LastRun(started_at_ms=1000, ended_at_ms=2500, succeeded_at_ms=None, failures=(JobFailure("report", "no"),))

@@ -27,7 +27,7 @@ def whole_history(seeds: Iterable[int], folder: Path) -> Path:
 
 
 def rows_of(table: Table) -> list[dict[str, Any]]:
-    """As a reader without Spark has them, with instants in milliseconds."""
+    """Reads the rows without Spark, with instants in milliseconds."""
     found: list[dict[str, Any]] = in_milliseconds(pa.table(DeltaTable(str(table.folder)).scan().read_all()).to_pylist())
     return found
 
@@ -41,7 +41,7 @@ def in_milliseconds(value: Any) -> Any:
 
 
 def transactions(made: Tables) -> Rows:
-    """By cluster, as the oracle has them."""
+    """Returns the transactions of each cluster, as the oracle has them."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows_of(made.transactions):
         placed = {"was_suspect": row.pop("was_suspect"), "closed_in": row.pop("closed_in")}
@@ -64,7 +64,7 @@ def differing(found: Rows, expected: Rows) -> list[str]:
 
 
 def _pairs(found: Sequence[Any], expected: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """What differs in the rows that do."""
+    """Yields the producer id and the columns that differ, for each pair of rows that differ."""
     for one, other in zip(found, expected, strict=False):
         if one != other:
             yield one["producer_id"], *((key, one[key], other[key]) for key in other if one.get(key) != other[key])

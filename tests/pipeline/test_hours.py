@@ -164,7 +164,7 @@ def test_a_run_that_ends_between_both_commits_is_repeated(pipeline: Pipeline, mo
 
 @pytest.mark.parametrize("restored", ["stalls", "coverage"])
 def test_hours_that_a_restore_takes_back_are_counted_again(pipeline: Pipeline, restored: str) -> None:
-    """Of one table, also where compaction has joined the files since."""
+    """RESTORE has taken back one of both tables, and compaction has joined the files since."""
     for number in range(2):
         pipeline.write([*standing(7_200 * number, 7_200 * number + 300), {"at": 7_200 * number + 330}], f"w{number}")
         pipeline.run()

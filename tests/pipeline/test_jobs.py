@@ -333,7 +333,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
 
 
 def test_runs_beyond_the_retention_go(spark: SparkSession, tmp_path: Path) -> None:
-    """By the clock: a run belongs to no cluster. Those that stay are in one file."""
+    """Their age is that of the clock, since a run belongs to no cluster. Those that stay are in one file."""
     tables = Tables(tmp_path)
     for day in range(5):
         record(tables, (day * DAY_MS, day * DAY_MS + 1), (), files=day)

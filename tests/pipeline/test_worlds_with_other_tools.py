@@ -3,7 +3,7 @@
 - OPTIMIZE, VACUUM, properties, deletion vectors, column mapping, a new column: no row changes.
 - RESTORE of any table to any version: the runs after it make what it took back again, so in the end no row differs.
 - DELETE: the rows stay deleted, whatever comes later for other transactions; no other row changes, none is there twice.
-- Rows that another writer appends stay as they are, and are in no count of ours.
+- Rows that another writer appends stay as they are, and change no other row.
 """
 
 from __future__ import annotations
