@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from examples.workload.producers import OpenTransaction, run_transaction
 from tests.brokers.cluster import KafkaCluster
+from tests.verification.situations.ground import until_closed
 from tests.verification.standstill.child import OwnerProcess
 from tests.verification.standstill.words import NOBODY, Cause, Place, Situation, Standstill, Standstills
 from tests.waiting import until
@@ -98,7 +99,10 @@ class Scene:
         assert self.plain.flush(30) == 0
 
     def transaction(self, topic: str, partition: int = 0, *, commit: bool = True, records: int = 1) -> None:
-        """Runs a complete transaction of another producer."""
+        """Runs a complete transaction of another producer, until its marker is there and nothing is open on the partition.
+
+        The client gets its response before: the next record would be before the marker.
+        """
         run_transaction(
             self.bootstrap,
             self.name("other"),
@@ -106,6 +110,7 @@ class Scene:
             records=records,
             outcome="commit" if commit else "abort",
         )
+        until_closed(self.bootstrap, topic, partition)
 
     # Owners of open transactions
 
