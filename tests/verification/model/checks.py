@@ -111,8 +111,21 @@ def _shows_progress(cluster: Cluster) -> bool:
 def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
     """The moments of the reads after the coordinators responded; the last read if there are none."""
     reads = cycle.world.reads.get((key.topic, key.partition), [])
-    last = [read for read in reads if read.request > cycle.world.last_asked_coordinator] or reads[-1:]
+    last = [read for read in reads if read.request > _last_asked(cycle)] or reads[-1:]
     return [read.moment for read in last]
+
+
+def _last_asked(cycle: Cycle) -> int:
+    """The last request to a coordinator about producers: the proof by offsets comes after it, and asks again."""
+    ends = [
+        read.request
+        for row in cycle.rows
+        if not row.has_producer
+        for read in cycle.world.reads_of_end.get((row.topic, row.partition), ())
+    ]
+    asked = cycle.world.asked_coordinators
+    before = [request for request in asked if request < min(ends, default=asked[-1] + 1)]
+    return (before or asked)[-1]
 
 
 def _of_hanging(cycle: Cycle, row: TransactionRow, key: OpenKey) -> Iterable[Violation]:

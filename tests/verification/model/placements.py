@@ -144,6 +144,6 @@ def _response(world: World) -> tuple[Any, ...]:
         {name: (moments[one.read.moment], one.offset, one.log_start) for name, one in world.stable_reads.items()},
         world.described,
         None if world.metadata_at < 0 else moments[world.metadata_at],
-        world.last_asked_coordinator,
+        world.asked_coordinators[-1],
         (world.cluster.now_ms, world.wall_skew_ms, world.running_s, world.is_restart_due),
     )

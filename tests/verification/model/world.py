@@ -100,8 +100,8 @@ class World:
         """Transactional id -> the transactions in its descriptions, by serial."""
         self.last_listed_at = 0
         """The moment of the last list of transactions."""
-        self.last_asked_coordinator = 0
-        """How many requests were sent before its response."""
+        self.asked_coordinators: list[int] = [0]
+        """For each request to a coordinator, how many requests were sent before its response."""
         self.is_reading = False
         """Some broker has been queried for producers in this cycle."""
         self.metadata_at = 0
@@ -178,7 +178,7 @@ class World:
         self.stable_reads.clear()
         self.reads_of_end.clear()
         self.described.clear()
-        self.last_asked_coordinator = len(self.requests)
+        self.asked_coordinators = [len(self.requests)]
         self.cycles += 1
         return len(self.moments) - 1
 
@@ -231,7 +231,7 @@ class World:
             self.metadata_from = broker
         elif key in {LIST, DESCRIBE}:
             self.last_listed_at = read.moment if key == LIST else self.last_listed_at
-            self.last_asked_coordinator = read.request
+            self.asked_coordinators.append(read.request)
             if key == DESCRIBE:
                 self._remember_descriptions(node, request)
         elif key == OFFSETS:
