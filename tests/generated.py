@@ -22,7 +22,7 @@ from docs.generators.example_file import example_file
 from docs.generators.metrics_document import metrics_document
 from docs.generators.settings_document import settings_document
 from docs.generators.settings_schema import settings_schema
-from docs.generators.tables_document import column_tables
+from docs.generators.tables_document import audit_tables, column_tables
 from exporter.artifacts.rules import ALERTS, RECORDING, load
 from grafana.dashboards import DASHBOARDS, text_of
 from helm.made import CHART, made_files
@@ -68,11 +68,13 @@ def _of_runbooks() -> dict[str, str]:
 
 
 def _columns() -> dict[str, str]:
-    path = "docs/tables.md"
-    text = (ROOT / path).read_text(encoding="utf-8")
-    for name, table in column_tables().items():
-        text = _between_marks(path, text, name, table)
-    return {path: text}
+    made = {}
+    for path, tables in (("docs/tables.md", column_tables()), ("docs/audit.md", audit_tables())):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        for name, table in tables.items():
+            text = _between_marks(path, text, name, table)
+        made[path] = text
+    return made
 
 
 def _with_table(document: str, name: str, table: str) -> str:

@@ -1,4 +1,4 @@
-"""Makes the tables of docs/tables.md from the schemas of the pipeline: each column with its type and meaning."""
+"""Makes the tables of docs/tables.md and docs/audit.md from the schemas of the pipeline: each column with its meaning."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pyspark.sql.types import StructType
 
+from exporter.audit.tables import AuditTables
 from exporter.pipeline.tables import Tables
 
 PARTITIONS: Final = "partitions"
@@ -18,6 +19,12 @@ def column_tables() -> Mapping[str, str]:
     columns = {table.folder.name: table.columns for table in Tables(Path("tables")).every}
     columns[PARTITIONS] = columns["transactions"][PARTITIONS].dataType.elementType
     return {name: _table(fields) for name, fields in columns.items()}
+
+
+def audit_tables() -> Mapping[str, str]:
+    """Returns Markdown by the name of a table of the audit."""
+    tables = AuditTables(Tables(Path("tables")), "cluster")
+    return {table.folder.name: _table(table.columns) for table in (tables.findings, tables.coverage)}
 
 
 def _table(columns: Any) -> str:

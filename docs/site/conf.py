@@ -44,6 +44,7 @@ NAVIGATION: Final = {
         "docs/pipeline",
         "docs/tables",
         "docs/queries",
+        "docs/audit",
         "docs/fleet",
         "examples/workload/README",
         "docs/security",

@@ -344,9 +344,13 @@ _COMMANDS: Final = {
         Group.OFFLINE,
         "make tables, incidents, baselines and a report from the history, with Spark",
         offline_options.add_pipeline,
-        needs_settings=lambda given: bool(given.job == "transaction-log"),
+        needs_settings=lambda given: given.job in offline_options.JOBS_WITH_BROKERS,
         usage="JOB --tables DIRECTORY [options]",
-        examples=("pipeline run --history history --tables tables",),
+        examples=(
+            "pipeline run --history history --tables tables",
+            "pipeline audit --tables tables --bootstrap-server localhost:9092",
+        ),
+        statuses="0 done, 1 failed, 2 wrong usage; of audit 3 a log contradicts a decision, 4 partitions are unread.",
     ),
 }
 COMMANDS: Final = {name: command for main, command in _COMMANDS.items() for name in (main, *command.aliases)}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
 from exporter.artifacts import DASHBOARDS
-from exporter.commands.option_types import duration, interval, label, threshold, web_address
+from exporter.commands.option_types import duration, interval, label, rate, threshold, web_address
 from exporter.commands.options import DIRECTORY, FILE, add_spark
+
+JOBS_WITH_BROKERS: Final = ("transaction-log", "audit")
+"""Jobs of the pipeline that read from Kafka; the others have a history."""
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
@@ -25,15 +29,15 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
             "report",
             "compact",
             "run",
-            "transaction-log",
+            *JOBS_WITH_BROKERS,
         ),
-        help="run: all jobs but transaction-log. transaction-log: reads the transaction log; only it uses the settings",
+        help="run: all jobs but the last two. transaction-log: reads the transaction log. audit: compares it with "
+        "partitions' logs. Only these two use the settings",
     )
     parser.add_argument(
         "--history",
         metavar=DIRECTORY,
-        help="history.directory of the exporter, a path or a URI such as s3://BUCKET/KEY; required except for "
-        "transaction-log",
+        help="history.directory of the exporter, a path or a URI such as s3://BUCKET/KEY; required but for these two",
     )
     parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, a path or a URI")
     parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
@@ -49,6 +53,12 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         default="90d",
         metavar="DURATION",
         help="age at which rows of the tables are removed. Default: 90d",
+    )
+    parser.add_argument(
+        "--max-rate",
+        type=rate,
+        metavar="BYTES",
+        help="audit: read at most so much in a second, such as 20MB",
     )
     add_spark(parser)
 

@@ -39,6 +39,8 @@ def number(minimum: int, maximum: int) -> Callable[[str], Any]:
 
 duration = argument(values.duration_ms)
 """Parses a duration to milliseconds."""
+rate = argument(values.size_bytes)
+"""Parses a number of bytes, here those of a second."""
 web_address = argument(values.page_url)
 """A URL of http or https, without user and password: other users see the command line."""
 

@@ -24,7 +24,10 @@ NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-e
 
 
 def run(context: Context, settings: Settings | None) -> int:
-    """Runs until the job is done, or with `--every` until Ctrl-C; returns the exit status. Only the log needs settings."""
+    """Runs until the job is done, or with `--every` until Ctrl-C; returns the exit status.
+
+    Only jobs that read from Kafka have settings.
+    """
     options = context.options
     try:
         groups: GroupRules = () if settings is not None else _checked(options)
@@ -55,7 +58,7 @@ def run(context: Context, settings: Settings | None) -> int:
         require_conditional_writes(tables.root)
         if history is None:
             assert settings is not None
-            return _read_log(context, settings, tables)
+            return (_audit if options.job == "audit" else _read_log)(context, settings, tables)
         return _work(context, groups, history, tables)
     except (TableError, JarsError, OSError) as error:
         return complain(str(error))
@@ -70,7 +73,7 @@ def _checked(options: argparse.Namespace) -> GroupRules:
     useless = [name.removeprefix("setting:") for name in vars(options) if name.startswith("setting:")]
     useless += [name for name in ("config_file", "command_config") if name in vars(options)]
     if useless:
-        raise _UsageError(f"{useless[0]} applies to `pipeline transaction-log` only")
+        raise _UsageError(f"{useless[0]} applies to `pipeline transaction-log` and `audit` only")
     if options.history is None:
         raise _UsageError("--history is missing: the directory that the daemon writes (history.directory)")
     try:
@@ -166,6 +169,41 @@ def _read_log(context: Context, settings: Settings, tables: Any) -> int:
     return ExitStatus.ANSWERED
 
 
+def _audit(context: Context, settings: Settings, tables: Any) -> int:
+    from exporter.audit.job import AuditJob  # noqa: PLC0415
+    from exporter.audit.reading import LogReadError  # noqa: PLC0415
+    from exporter.audit.sentence import sentence_of  # noqa: PLC0415
+    from exporter.kafka.collect.topic_filter import TopicFilter  # noqa: PLC0415
+    from exporter.pipeline.delta import TableError  # noqa: PLC0415
+
+    options = context.options
+
+    class Work:
+        """The audit, as `repeat` runs it."""
+
+        def audit(self) -> int:
+            result = job.run()
+            for line in sentence_of(result):
+                print(line, flush=True)
+            if result.findings:
+                return ExitStatus.HANGING
+            return ExitStatus.INCOMPLETE if result.unread else ExitStatus.ANSWERED
+
+    try:
+        with _spark(context, (tables.root,)) as open_spark:
+            job = AuditJob(
+                open_spark=open_spark,
+                kafka=settings.kafka,
+                topics=TopicFilter(settings.scan.topics_include, settings.scan.topics_exclude),
+                tables=tables,
+                say=lambda line: print(line, flush=True),
+                bytes_per_second=float("inf") if options.max_rate is None else options.max_rate,
+            )
+            return repeat(Work(), options)
+    except (LogReadError, TableError) as error:
+        return complain(str(error))
+
+
 def repeat(work: Any, options: argparse.Namespace) -> int:
     """Runs once, or at each beginning of an interval; after a run that takes longer the next one begins at once.
 
@@ -187,13 +225,14 @@ def repeat(work: Any, options: argparse.Namespace) -> int:
 
 
 def _once(work: Any, job: str) -> int:
-    from exporter.pipeline.jobs import FAULTS  # noqa: PLC0415 - with Spark
+    from exporter.audit.reading import LogReadError  # noqa: PLC0415 - with Spark
+    from exporter.pipeline.jobs import FAULTS  # noqa: PLC0415
     from exporter.pipeline.spark_output import failure_of  # noqa: PLC0415
 
     try:
-        getattr(work, job)()
+        status = getattr(work, job)()
     except BrokenPipeError:  # nobody reads what is printed
         raise
-    except FAULTS as error:
+    except (*FAULTS, LogReadError) as error:
         return complain(f"{job} failed: {failure_of(error)}")
-    return ExitStatus.ANSWERED
+    return status if isinstance(status, ExitStatus) else ExitStatus.ANSWERED

@@ -161,7 +161,7 @@ def _outcomes_of_id(records: pa.Table) -> pa.Table:
     found: list[dict[str, Any]] = []
     for offset in sorted(by_offset):
         row = by_offset[offset]
-        for event in machine.take(_decoded(row), int(row["written_at"].timestamp() * 1000)):
+        for event in machine.take(decoded(row), int(row["written_at"].timestamp() * 1000)):
             _add_outcome(found, row["cluster_id"], event)
     return pa.Table.from_pylist(found, schema=_arrow(schemas.OUTCOMES))
 
@@ -198,7 +198,7 @@ def _known(value: int) -> int | None:
     return None if value < 0 else value
 
 
-def _decoded(row: Mapping[str, Any]) -> Decoded:
+def decoded(row: Mapping[str, Any]) -> Decoded:
     if row["kind"] == "tombstone":
         return Tombstone(row["transactional_id"])
     names = (partition.rpartition("-") for partition in row["partitions"])

@@ -26,12 +26,20 @@ class Position(NamedTuple):
     """The epoch of the record before it; -1 if it is unknown."""
 
 
-def request(topic: str, positions: Mapping[int, Position], *, wait_ms: int = 0, is_committed: bool = False) -> Any:
+def request(
+    topic: str,
+    positions: Mapping[int, Position],
+    *,
+    wait_ms: int = 0,
+    is_committed: bool = False,
+    bytes_max: int | None = None,
+) -> Any:
     """Requests the pieces of a topic that begin at these positions, by partition; the leader may wait for records.
 
-    `is_committed`: as a reader of committed records, whose smaller pieces end at the last stable offset.
+    `is_committed`: as a reader of committed records, whose smaller pieces end at the last stable offset. `bytes_max` is
+    another size of a piece.
     """
-    bytes_max = COMMITTED_PIECE_BYTES if is_committed else PIECE_BYTES
+    bytes_max = bytes_max or (COMMITTED_PIECE_BYTES if is_committed else PIECE_BYTES)
     topic_type = FetchRequest.FetchTopic
     wanted = [
         topic_type.FetchPartition(

@@ -1,0 +1,175 @@
+"""The Spark table source `kafka_transaction_markers`: the transactions and markers in the logs of partitions, as a batch.
+
+    spark.dataSource.register(KafkaTransactionMarkers)
+    spark.read.format("kafka_transaction_markers").option("kafka.bootstrap.servers", "broker:9092").load()
+
+Options are the settings' names (`kafka.*`, `scan.topics.include`, ...), `config.file` the path of their file.
+`startingOffsets` and `endingOffsets` are JSON, as of Spark's Kafka source: {"orders": {"0": 12}}; by default whole logs are
+read. `range.bytes` is the size of a task's part of the log. A row without a producer id is about a range of the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from exporter.audit.log_transactions import LogTransaction
+from exporter.audit.reading import RANGE_BYTES, LogRange, LogReadError, list_partitions, ranges_of, read_range
+from exporter.config.kafka_section import KafkaSettings
+from exporter.config.settings import ClusterSettings
+from exporter.fleet.data_source import settings_of_options
+from exporter.kafka.collect.topic_filter import TopicFilter
+
+NAME: Final = "kafka_transaction_markers"
+STARTING_OFFSETS: Final = "startingOffsets"
+ENDING_OFFSETS: Final = "endingOffsets"
+RANGE_BYTES_OPTION: Final = "range.bytes"
+_ROWS: Final = 10_000
+"""Rows of an Arrow batch."""
+_LONG, _INTEGER, _TEXT = pa.int64(), pa.int32(), pa.string()
+_TYPES: Final = {
+    "topic": _TEXT,
+    "topic_id": _TEXT,
+    "partition": _INTEGER,
+    "first_epoch": _INTEGER,
+    "last_epoch": _INTEGER,
+    "first_leader_epoch": _INTEGER,
+    "last_leader_epoch": _INTEGER,
+    "marker": _TEXT,
+    "marker_epoch": _INTEGER,
+    "coordinator_epoch": _INTEGER,
+    "marker_leader_epoch": _INTEGER,
+}
+TRANSACTION: Final = pa.schema([(each.name, _TYPES.get(each.name, _LONG)) for each in fields(LogTransaction)])
+"""The columns of a `LogTransaction`."""
+RANGE: Final = pa.schema(
+    [
+        ("range_first", _LONG),
+        ("range_end", _LONG),
+        ("read_to", _LONG),
+        ("read_bytes", _LONG),
+        ("batches", _LONG),
+        ("first_gap", _LONG),
+        ("last_gap", _LONG),
+        ("leader_epoch", _INTEGER),
+        ("diverges_at", _LONG),
+        ("failure", _TEXT),
+    ]
+)
+MARKERS: Final = pa.schema([*TRANSACTION, *RANGE])
+
+
+class KafkaTransactionMarkers(DataSource):
+    """The transactions in the logs, one task for each range."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(MARKERS)
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
+        return _Reader(self.options)
+
+
+class _Partition(InputPartition):
+    def __init__(self, kafka: KafkaSettings, wanted: LogRange) -> None:
+        super().__init__(f"{wanted.topic}-{wanted.partition} from {wanted.first}")
+        self.kafka = kafka
+        self.wanted = wanted
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        own = {STARTING_OFFSETS, ENDING_OFFSETS, RANGE_BYTES_OPTION}
+        by_name = {name.lower(): value for name, value in options.items()}
+        self._starting = _offsets(STARTING_OFFSETS, by_name.get(STARTING_OFFSETS.lower()))
+        self._ending = _offsets(ENDING_OFFSETS, by_name.get(ENDING_OFFSETS.lower()))
+        self._range_bytes = int(by_name.get(RANGE_BYTES_OPTION, RANGE_BYTES))
+        lowered = {name.lower() for name in own}
+        given = {name: value for name, value in options.items() if name.lower() not in lowered}
+        self._cluster: ClusterSettings = settings_of_options(given).watched[0]
+
+    def partitions(self) -> list[InputPartition]:
+        kafka, scan = self._cluster.settings.kafka, self._cluster.settings.scan
+        listing = list_partitions(kafka, TopicFilter(scan.topics_include, scan.topics_exclude))
+        if listing.failures:
+            (topic, number), why = min(listing.failures.items())
+            raise LogReadError(f"{topic}-{number}: {why}")
+        ranges: list[InputPartition] = []
+        for partition, ends in sorted(listing.ends.items()):
+            end = min(self._ending.get(partition, ends.high_watermark), ends.high_watermark)
+            first = max(self._starting.get(partition, ends.log_start), ends.log_start)
+            wanted = ranges_of(partition, ends, first, end=end, range_bytes=self._range_bytes)
+            ranges += [_Partition(kafka, each) for each in wanted]
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Partition)
+        for rows in read_rows(partition.kafka, partition.wanted):
+            if (failure := rows[-1].get("failure")) is not None:
+                wanted = partition.wanted
+                raise LogReadError(f"{wanted.topic}-{wanted.partition}: {failure}")
+            yield pa.RecordBatch.from_pylist(rows, schema=MARKERS)
+
+
+def _offsets(option: str, text: str | None) -> dict[tuple[str, int], int]:
+    if text is None:
+        return {}
+    try:
+        return {
+            (topic, int(number)): int(offset)
+            for topic, offsets in json.loads(text).items()
+            for number, offset in offsets.items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f'{option}: {error}; it looks like {{"orders": {{"0": 12}}}}') from error
+
+
+def read_rows(
+    kafka: KafkaSettings, wanted: LogRange, *, bytes_per_second: float = float("inf")
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a range in lists of some thousand; the last row is about the range itself."""
+    names = TRANSACTION.names
+    rows: list[dict[str, Any]] = []
+    for found in read_range(kafka, wanted, bytes_per_second=bytes_per_second):
+        if isinstance(found, LogTransaction):
+            rows.append({name: getattr(found, name) for name in names})
+        else:
+            log = found.log
+            rows.append(
+                {
+                    "topic": wanted.topic,
+                    "topic_id": wanted.topic_id,
+                    "partition": wanted.partition,
+                    "range_first": wanted.first,
+                    "range_end": wanted.end,
+                    "read_to": log.next_offset,
+                    "read_bytes": log.size_bytes,
+                    "batches": log.batches,
+                    "first_gap": log.first_gap,
+                    "last_gap": log.last_gap,
+                    "leader_epoch": log.leader_epoch,
+                    "diverges_at": found.diverges_at,
+                    "failure": found.failure,
+                }
+            )
+        if len(rows) >= _ROWS:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
+
+
+def transactions_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[LogTransaction]:
+    """The transactions in rows of the source."""
+    for row in rows:
+        yield LogTransaction(**{name: row[name] for name in TRANSACTION.names})

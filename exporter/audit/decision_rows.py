@@ -1,0 +1,211 @@
+"""Compares the rows of `transaction_log` with those of the logs on Spark's workers, one producer id after the other."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from exporter.audit.data_source import TRANSACTION, transactions_of
+from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
+from exporter.audit.judge import judge
+from exporter.audit.log_transactions import LogTransaction
+from exporter.audit.tables import FINDING, AuditState
+from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, PartitionRead
+from exporter.pipeline.transaction_log import decoded
+from exporter.snapshot import TopicPartition
+from exporter.transaction_log.records import UnknownVersion
+
+LOOKBACK_MS: Final = 3_600_000
+"""Decisions are read again from so long before the oldest one that is not settled."""
+DECISION: Final = pa.schema(
+    [
+        ("producer_id", pa.int64()),
+        ("transactional_id", pa.string()),
+        ("open_epoch", pa.int32()),
+        ("has_own_epoch", pa.bool_()),
+        ("is_epoch_sure", pa.bool_()),
+        ("marker_epoch", pa.int32()),
+        ("commit", pa.bool_()),
+        ("partitions", pa.list_(pa.string())),
+        ("start_ms", pa.int64()),
+        ("decided_ms", pa.int64()),
+        ("completed_ms", pa.int64()),
+        ("log_partition", pa.int32()),
+        ("completed_offset", pa.int64()),
+    ]
+)
+_KIND, _COUNT = pa.field("kind", pa.string()), pa.field("count", pa.int64())
+FINDING_KIND, PENDING, _UNSETTLED, _ON_PARTITION, _IN_ALL = "finding", "pending", "unsettled", "partition", "all"
+JUDGED: Final = pa.schema([_KIND, _COUNT, *FINDING, *TRANSACTION])
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """Facts about the transaction log as a run finds it."""
+
+    offsets: Mapping[int, int]
+    settled: Mapping[int, int]
+    read_to_ms: int
+    complete_from_ms: int
+
+
+def log_facts(records: DataFrame, state: AuditState, *, settled_by_ms: int) -> LogFacts:
+    """A record whose offset does not follow on that of the one before is after a gap."""
+    written_ms = f.unix_millis("written_at")
+    in_order = Window.partitionBy("log_partition").orderBy("offset")
+    known = (
+        f.create_map(*[f.lit(each) for pair in state.log_offsets.items() for each in pair])
+        if state.log_offsets
+        else None
+    )
+    before = f.lag("offset").over(in_order)
+    first: Column = f.lit(-1).cast("long") if known is None else f.coalesce(known[f.col("log_partition")], f.lit(-1))
+    is_seen = f.col("offset") <= first
+    follows = (f.col("offset") - f.coalesce(before, first) <= 1) | is_seen
+    marked = records.select("log_partition", "offset", written_ms.alias("ms"), follows.alias("follows"))
+    found = (
+        marked.groupBy("log_partition")
+        .agg(
+            f.max("offset").alias("newest"),
+            f.max(f.when(f.col("ms") <= settled_by_ms, f.col("offset"))).alias("settled"),
+            f.max("ms").alias("read_to_ms"),
+            f.max(f.when(~f.col("follows"), f.col("ms"))).alias("after_gap_ms"),
+        )
+        .collect()
+    )
+    before_run = state.settled.get(state.run, {})
+    return LogFacts(
+        offsets={**state.log_offsets, **{row.log_partition: row.newest for row in found}},
+        settled={**before_run, **{row.log_partition: row.settled for row in found if row.settled is not None}},
+        read_to_ms=max((row.read_to_ms for row in found), default=0),
+        complete_from_ms=max(
+            [state.log_complete_from_ms, *(row.after_gap_ms for row in found if row.after_gap_ms is not None)]
+        ),
+    )
+
+
+def decisions_in(records: DataFrame) -> DataFrame:
+    def decide(rows: pa.Table) -> pa.Table:
+        by_offset = {row["offset"]: row for row in rows.to_pylist()}
+        log = (
+            DecisionRecord(row["log_partition"], offset, int(row["written_at"].timestamp() * 1000), content)
+            for offset, row in sorted(by_offset.items())
+            if not isinstance(content := decoded(row), UnknownVersion)
+        )
+        return pa.Table.from_pylist([_decision_row(each) for each in decisions_of(log)], schema=DECISION)
+
+    known = records.where(f.col("kind").isin("state", "tombstone"))
+    return known.groupBy("log_partition", "transactional_id").applyInArrow(decide, from_arrow_schema(DECISION))
+
+
+def _decision_row(decision: Decision) -> dict[str, Any]:
+    row = {name: getattr(decision, name) for name in DECISION.names}
+    if decision.partitions is not None:
+        row["partitions"] = sorted(f"{topic}-{number}" for topic, number in decision.partitions)
+    return row
+
+
+def _decision_of(row: Mapping[str, Any]) -> Decision:
+    names = None if row["partitions"] is None else (each.rpartition("-") for each in row["partitions"])
+    partitions = None if names is None else frozenset((topic, int(number)) for topic, _, number in names)
+    return Decision(**{**row, "partitions": partitions})
+
+
+def judged_rows(
+    decisions: DataFrame,
+    parts: DataFrame,
+    partitions: Mapping[TopicPartition, PartitionRead | None],
+    horizon: Horizon,
+) -> DataFrame:
+    def judge_one(left: pa.Table, right: pa.Table) -> pa.Table:
+        order = [("log_partition", "ascending"), ("completed_offset", "ascending")]
+        known = [_decision_of(row) for row in left.sort_by(order).to_pylist()]
+        judgement = judge(known, transactions_of(right.to_pylist()), partitions, horizon)
+        on_partition = Counter((each.topic, each.partition, each.verdict) for each in judgement.findings)
+        on_partition.update((each.topic, each.partition, AuditVerdict.OPEN) for each in judgement.pending)
+        rows: list[dict[str, Any]] = [
+            {"kind": _IN_ALL, "verdict": verdict.value, "count": count}
+            for verdict, count in judgement.transactions.items()
+        ]
+        rows += [
+            {"kind": _ON_PARTITION, "topic": topic, "partition": number, "verdict": verdict.value, "count": count}
+            for (topic, number, verdict), count in on_partition.items()
+        ]
+        rows += [_finding_row(each) for each in judgement.findings if each.verdict is not AuditVerdict.AS_DECIDED]
+        rows += [{"kind": PENDING, **_transaction_row(each)} for each in judgement.pending]
+        begun = [each.start_ms for each in known if each.start_ms is not None and not horizon.is_settled(each)]
+        rows += [{"kind": _UNSETTLED, "start_ms": start_ms} for start_ms in begun]
+        return pa.Table.from_pylist(rows, schema=JUDGED)
+
+    grouped = decisions.groupBy("producer_id").cogroup(parts.groupBy("producer_id"))
+    return grouped.applyInArrow(judge_one, from_arrow_schema(JUDGED))
+
+
+def _transaction_row(each: LogTransaction) -> dict[str, Any]:
+    return {name: getattr(each, name) for name in TRANSACTION.names}
+
+
+def _finding_row(finding: AuditFinding) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "kind": FINDING_KIND,
+        "verdict": finding.verdict.value,
+        "reason": None if finding.reason is None else finding.reason.value,
+    }
+    if finding.in_log is not None:
+        row |= _transaction_row(finding.in_log)
+    if (decision := finding.decision) is not None:
+        row |= {
+            "producer_id": decision.producer_id,
+            "transactional_id": decision.transactional_id,
+            "decision": "commit" if decision.commit else "abort",
+            "decision_epoch": decision.open_epoch,
+            "decision_marker_epoch": decision.marker_epoch,
+            "start_ms": decision.start_ms,
+            "decided_ms": decision.decided_ms,
+            "completed_ms": decision.completed_ms,
+            "log_partition": decision.log_partition,
+            "log_offset": decision.completed_offset,
+        }
+    return {**row, "topic": finding.topic, "partition": finding.partition}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictCounts:
+    transactions: Counter[AuditVerdict]
+    on_partitions: Mapping[TopicPartition, Mapping[str, int]]
+    accusations: int
+
+
+def counts_of(judged: DataFrame) -> VerdictCounts:
+    rows = (
+        judged.where(f.col("kind").isin(_IN_ALL, _ON_PARTITION))
+        .groupBy("kind", "topic", "partition", "verdict")
+        .agg(f.sum("count").alias("count"))
+        .collect()
+    )
+    on_partitions: dict[TopicPartition, dict[str, int]] = defaultdict(dict)
+    for row in rows:
+        if row["kind"] == _ON_PARTITION:
+            on_partitions[row["topic"], row["partition"]][row["verdict"]] = row["count"]
+    accusing = {verdict.value for verdict in ACCUSATIONS}
+    return VerdictCounts(
+        transactions=Counter({AuditVerdict(row["verdict"]): row["count"] for row in rows if row["kind"] == _IN_ALL}),
+        on_partitions=on_partitions,
+        accusations=sum(
+            count for found in on_partitions.values() for verdict, count in found.items() if verdict in accusing
+        ),
+    )
+
+
+def needed_from(judged: DataFrame, facts: LogFacts) -> int:
+    """Decisions that are not settled yet, and those about what is pending, begin later."""
+    instant = f.coalesce("first_timestamp_ms", "marker_timestamp_ms", "start_ms")
+    oldest = judged.where(f.col("kind").isin(PENDING, _UNSETTLED)).agg(f.min(instant).alias("ms")).collect()[0].ms
+    return int(max(min(facts.read_to_ms, facts.read_to_ms if oldest is None else oldest) - LOOKBACK_MS, 0))

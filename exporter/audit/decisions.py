@@ -1,0 +1,117 @@
+"""Derives what coordinators have decided from the records of one transactional id, in the order of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from exporter.snapshot import TopicPartition, TransactionState
+from exporter.transaction_log.events import TRANSACTION_VERSION_2, Happening, Outcome, StateMachine
+from exporter.transaction_log.records import Tombstone, TransactionRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decision:
+    """A transaction as its coordinator has it; equal to itself alone. Instants in ms since 1970 UTC, by their clocks."""
+
+    transactional_id: str
+    producer_id: int
+    open_epoch: int
+    """Epoch of its records."""
+    has_own_epoch: bool
+    """True if no other transaction has had this epoch (KIP-890: TransactionVersion 2)."""
+    is_epoch_sure: bool
+    """False where the log does not show the transaction open: its records may have the epoch before."""
+    marker_epoch: int
+    """Epoch with which the coordinator sends its markers: with TransactionVersion 2, and for a time-out or a fence, the
+    one after that of its records."""
+    commit: bool | None
+    """None while nothing is decided."""
+    partitions: frozenset[TopicPartition] | None
+    """None where the log does not show the decision, only that it is done."""
+    start_ms: int | None
+    decided_ms: int | None
+    completed_ms: int | None
+    """Instant at which every marker was written; None before."""
+    log_partition: int
+    completed_offset: int | None
+    """Offset of the record that says so in that partition of `__transaction_state`."""
+
+    def includes(self, partition: TopicPartition) -> bool:
+        return self.partitions is not None and partition in self.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """A record of `__transaction_state`."""
+
+    log_partition: int
+    offset: int
+    written_at_ms: int
+    content: TransactionRecord | Tombstone
+
+
+def decisions_of(records: Iterable[DecisionRecord]) -> list[Decision]:
+    """The transactions of one transactional id, from its records in the order of their offsets."""
+    machine = StateMachine()
+    found: list[Decision] = []
+    for record in records:
+        content = record.content
+        if found and found[-1].completed_ms is None and _is_next(found[-1], content):
+            # A coordinator completes a transaction before it begins the next one, or forgets the id.
+            lost = found.pop()
+            if lost.commit is not None:
+                found.append(replace(lost, completed_ms=record.written_at_ms, completed_offset=record.offset))
+        for event in machine.take(content, record.written_at_ms):
+            if event.happening in (Happening.INITIALIZED, Happening.EXPIRED):
+                continue
+            assert isinstance(content, TransactionRecord)
+            same = found.pop() if found and _is_same(found[-1], content) else None
+            is_decided = event.outcome is not None
+            is_completed = event.happening is Happening.COMPLETED
+            known = None if same is None else same.partitions
+            is_sure = content.status is TransactionState.ONGOING or (same is not None and same.is_epoch_sure)
+            found.append(
+                Decision(
+                    transactional_id=content.transactional_id,
+                    producer_id=event.producer_id,
+                    open_epoch=event.producer_epoch,
+                    has_own_epoch=(same is not None and same.has_own_epoch)
+                    or _has_own_epoch(content, event.producer_epoch, is_sure=is_sure),
+                    is_epoch_sure=is_sure,
+                    marker_epoch=content.producer_epoch if same is None or not is_completed else same.marker_epoch,
+                    commit=event.outcome is Outcome.COMMITTED if is_decided else None,
+                    partitions=known if is_completed else content.partitions,
+                    start_ms=_known(content.start_ms),
+                    decided_ms=event.at_ms
+                    if is_decided and not is_completed
+                    else None
+                    if same is None
+                    else same.decided_ms,
+                    completed_ms=event.at_ms if is_completed else None,
+                    log_partition=record.log_partition,
+                    completed_offset=record.offset if is_completed else None,
+                )
+            )
+    return found
+
+
+def _is_next(decision: Decision, content: TransactionRecord | Tombstone) -> bool:
+    """True if the record is not about the transaction any more."""
+    return isinstance(content, Tombstone) or not _is_same(decision, content)
+
+
+def _is_same(decision: Decision, content: TransactionRecord) -> bool:
+    return decision.completed_ms is None and decision.start_ms is not None and decision.start_ms == content.start_ms
+
+
+def _has_own_epoch(content: TransactionRecord, open_epoch: int, *, is_sure: bool) -> bool:
+    """Returns what the client's version says; only a client of version 2 commits with the next epoch."""
+    if content.status is TransactionState.ONGOING:
+        return content.client_transaction_version >= TRANSACTION_VERSION_2
+    is_commit = content.status is TransactionState.PREPARE_COMMIT
+    return is_commit and is_sure and content.producer_epoch == open_epoch + 1
+
+
+def _known(instant_ms: int) -> int | None:
+    return None if instant_ms < 0 else instant_ms

@@ -1,0 +1,172 @@
+"""Runs the audit: reads what is new in the logs, compares it with the decisions in `transaction_log`, and adds findings.
+
+The transaction log is looked at first, and then the partitions' ends: a marker that a decision claims to be written is
+before such an end. Each offset of a partition is read once. docs/audit.md has the rules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from exporter.audit.data_source import MARKERS, TRANSACTION, read_rows
+from exporter.audit.decision_rows import (
+    FINDING_KIND,
+    PENDING,
+    counts_of,
+    decisions_in,
+    judged_rows,
+    log_facts,
+    needed_from,
+)
+from exporter.audit.positions import new_ranges, partition_reads, plan_of, ranges_read, state_after
+from exporter.audit.reading import LogListing, LogRange, list_partitions
+from exporter.audit.tables import FINDINGS, AuditTables
+from exporter.audit.verdicts import SETTLED_MS, AuditVerdict, Horizon
+from exporter.config.kafka_section import KafkaSettings
+from exporter.kafka.collect.topic_filter import TopicFilter
+from exporter.pipeline.connectors import spark_path
+from exporter.pipeline.delta import TableError
+from exporter.pipeline.tables import Tables, write_whole
+from exporter.snapshot import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """Result of a run."""
+
+    cluster_id: str
+    transactions: Counter[AuditVerdict]
+    """Decided transactions that are new to it, by their worst verdict."""
+    partitions: int
+    unread: Mapping[TopicPartition, str]
+    findings: int
+    """Accusations, on single partitions, also those about older decisions."""
+    read_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditJob:
+    """One cluster's audit. A run may be killed at any instant."""
+
+    open_spark: Callable[[], SparkSession]
+    kafka: KafkaSettings
+    topics: TopicFilter
+    tables: Tables
+    say: Callable[[str], None]
+    settled_ms: int = SETTLED_MS
+    bytes_per_second: float = float("inf")
+    """Limit for each broker; it is shared evenly by the tasks that run at the same time."""
+
+    def run(self) -> AuditResult:
+        """Raises TableError, LogReadError and what Spark raises."""
+        spark = self.open_spark()
+        log_version = self.tables.transaction_log.snapshot()
+        if log_version.number < 0:
+            raise TableError(f"{self.tables.transaction_log.folder}: is missing: `pipeline transaction-log` makes it")
+        listing = list_partitions(self.kafka, self.topics)  # after the version of the log
+        tables = AuditTables(self.tables, listing.cluster_id)
+        version, state, pending_folder = tables.current(spark)
+        tables.add_coverage(spark, state, listing.cluster_id)
+        records = self.tables.transaction_log.read(spark, log_version).where(
+            (f.col("cluster_id") == listing.cluster_id)
+            & (f.col("written_at") >= f.timestamp_millis(f.lit(state.records_from_ms)))
+        )
+        facts = log_facts(records, state, settled_by_ms=listing.at_ms - self.settled_ms)
+        if not facts.offsets:
+            raise TableError(
+                f"{self.tables.transaction_log.folder}: has no record of cluster {listing.cluster_id}: "
+                "`pipeline transaction-log` adds them"
+            )
+        ranges = new_ranges(listing, state)
+        self.say(plan_of(listing, ranges))
+        rows = self._read(spark, ranges).persist(StorageLevel.DISK_ONLY)
+        read = ranges_read(rows.where(f.col("producer_id").isNull()).collect())
+        horizon = Horizon(
+            settled=facts.settled,
+            log_read_to_ms=facts.read_to_ms - self.settled_ms,
+            log_complete_from_ms=facts.complete_from_ms,
+            first_judged=state.settled.get(state.run, {}),
+        )
+        partitions = partition_reads(listing, state, read)
+        failed = [partition for partition, known in partitions.items() if known is None]
+        parts = without(rows.where(f.col("producer_id").isNotNull()), failed).select(*TRANSACTION.names)
+        parts = parts.unionByName(tables.pending(spark, pending_folder))
+        judged = judged_rows(decisions_in(records), parts, partitions, horizon).persist(StorageLevel.DISK_ONLY)
+        counts = counts_of(judged)
+        folder = tables.new_state()
+        pending = judged.where(f.col("kind") == PENDING).select(*TRANSACTION.names)
+        pending.coalesce(1).write.parquet(spark_path(folder / "pending"))
+        new = state_after(state, listing, read, partitions, facts, counts, needed_from(judged, facts))
+        findings = findings_of(judged, new.run, listing)
+        number = counts.accusations
+        tables.commit(version, new, folder, findings)
+        tables.add_coverage(spark, new, listing.cluster_id)
+        result = AuditResult(
+            cluster_id=listing.cluster_id,
+            transactions=counts.transactions,
+            partitions=sum(known is not None for known in partitions.values()),
+            unread={
+                **listing.failures,
+                **{partition: each.failure or "" for partition, each in read.items() if each.failure},
+            },
+            findings=number,
+            read_bytes=sum(each.read_bytes for each in read.values()),
+        )
+        write_whole(tables.summary, json.dumps(_summary(result, listing)))
+        tables.remove_others(folder)
+        rows.unpersist()
+        judged.unpersist()
+        return result
+
+    def _read(self, spark: SparkSession, ranges: Sequence[LogRange]) -> DataFrame:
+        schema = from_arrow_schema(MARKERS)
+        if not ranges:
+            return spark.createDataFrame([], schema)
+        kafka = self.kafka
+        share = self.bytes_per_second / min(len(ranges), spark.sparkContext.defaultParallelism)
+
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    for rows in read_rows(kafka, ranges[number], bytes_per_second=share):
+                        yield pa.RecordBatch.from_pylist(rows, schema=MARKERS)
+
+        return spark.range(0, len(ranges), 1, len(ranges)).mapInArrow(read, schema)
+
+
+def without(rows: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:
+    if not partitions:
+        return rows
+    left_out = rows.sparkSession.createDataFrame(list(partitions), "topic string, partition int")
+    return rows.join(f.broadcast(left_out), on=["topic", "partition"], how="left_anti")
+
+
+def findings_of(judged: DataFrame, run: int, listing: LogListing) -> DataFrame:
+    rows = judged.where(f.col("kind") == FINDING_KIND)
+    head = {
+        "cluster_id": f.lit(listing.cluster_id),
+        "run": f.lit(run).cast("long"),
+        "audited_at": f.timestamp_millis(f.lit(listing.at_ms)),
+    }
+    return rows.withColumns(head).select(*FINDINGS.names).coalesce(1)
+
+
+def _summary(result: AuditResult, listing: LogListing) -> dict[str, Any]:
+    return {
+        "cluster_id": result.cluster_id,
+        "audited_at_ms": listing.at_ms,
+        "transactions": {verdict.value: count for verdict, count in result.transactions.items()},
+        "findings": result.findings,
+        "partitions": result.partitions,
+        "partitions_unread": len(result.unread),
+    }

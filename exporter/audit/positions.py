@@ -1,0 +1,194 @@
+"""Keeps how far the logs of partitions are read: what a run has to read, what it has read, and the state after it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from exporter.audit.decision_rows import LogFacts, VerdictCounts
+from exporter.audit.reading import LogExtent, LogListing, LogRange, ranges_of
+from exporter.audit.tables import AuditState, PartitionPosition
+from exporter.audit.verdicts import AuditVerdict, PartitionRead
+from exporter.snapshot import TopicPartition
+
+GAPS_MAX: Final = 8
+"""Stretches with missing records that are kept of a partition; the nearest ones are joined."""
+
+
+def new_ranges(listing: LogListing, state: AuditState) -> list[LogRange]:
+    ranges: list[LogRange] = []
+    for partition, ends in sorted(listing.ends.items()):
+        known = state.positions.get(partition)
+        if known is None or known.topic_id != ends.topic_id:
+            ranges += ranges_of(partition, ends, ends.log_start)
+        else:
+            ranges += ranges_of(partition, ends, known.next_offset, leader_epoch=known.leader_epoch)
+    return ranges
+
+
+def plan_of(listing: LogListing, ranges: Sequence[LogRange]) -> str:
+    partitions = {(each.topic, each.partition) for each in ranges}
+    offsets = sum(each.end - each.first for each in ranges)
+    return (
+        f"audit: {offsets:,} new offsets on {len(partitions):,} of {len(listing.ends):,} partitions are read, "
+        f"in {len(ranges):,} ranges"
+    )
+
+
+@dataclass(slots=True)
+class PartitionRange:
+    """Range of a partition's log that a run has read."""
+
+    first: int
+    next_offset: int
+    leader_epoch: int
+    read_bytes: int
+    batches: int
+    gaps: list[tuple[int, int]]
+    failure: str | None
+    diverges_at: int | None
+
+
+def ranges_read(rows: Iterable[Any]) -> dict[TopicPartition, PartitionRange]:
+    by_partition: dict[TopicPartition, list[Any]] = defaultdict(list)
+    for row in rows:
+        by_partition[row.topic, row.partition].append(row)
+    found = {}
+    for partition, own in by_partition.items():
+        own.sort(key=lambda row: row.range_first)
+        found[partition] = PartitionRange(
+            first=own[0].range_first,
+            next_offset=max(row.read_to for row in own),
+            leader_epoch=next((row.leader_epoch for row in reversed(own) if row.leader_epoch >= 0), -1),
+            read_bytes=sum(row.read_bytes for row in own),
+            batches=sum(row.batches for row in own),
+            gaps=[(row.first_gap, row.last_gap) for row in own if row.first_gap is not None],
+            failure=next((row.failure for row in own if row.failure is not None), None),
+            diverges_at=next((row.diverges_at for row in own if row.diverges_at is not None), None),
+        )
+    return found
+
+
+def partition_reads(
+    listing: LogListing, state: AuditState, read: Mapping[TopicPartition, PartitionRange]
+) -> dict[TopicPartition, PartitionRead | None]:
+    """None for what this run could not read, and for what it was told to leave out."""
+    found: dict[TopicPartition, PartitionRead | None] = dict.fromkeys((*listing.failures, *listing.excluded))
+    for partition, ends in listing.ends.items():
+        known, now = state.positions.get(partition), read.get(partition)
+        if known is not None and known.topic_id != ends.topic_id:
+            known = None
+        if now is not None and now.failure is not None:
+            found[partition] = None
+            continue
+        found[partition] = PartitionRead(
+            topic_id=ends.topic_id,
+            judged=state.settled.get(state.run if known is None else known.judged_in, {}),
+            read_from_ms=None if known is None else known.read_from_ms,
+            read_from=0 if known is None else known.read_from,
+            gaps=_joined_gaps([*(() if known is None else known.gaps), *(() if now is None else now.gaps)]),
+        )
+    return found
+
+
+def _joined_gaps(gaps: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Returns at most `GAPS_MAX` stretches, with all of these in them."""
+    joined = sorted(gaps)
+    while len(joined) > GAPS_MAX:
+        nearest = min(range(len(joined) - 1), key=lambda number: joined[number + 1][0] - joined[number][1])
+        first, second = joined[nearest : nearest + 2]
+        joined[nearest : nearest + 2] = [(first[0], max(first[1], second[1]))]
+    return tuple(joined)
+
+
+def state_after(
+    state: AuditState,
+    listing: LogListing,
+    read: Mapping[TopicPartition, PartitionRange],
+    partitions: Mapping[TopicPartition, PartitionRead | None],
+    facts: LogFacts,
+    counts: VerdictCounts,
+    records_from_ms: int,
+) -> AuditState:
+    run = state.run + 1
+    positions = dict(state.positions)
+    coverage: list[dict[str, Any]] = []
+    for partition, known in partitions.items():
+        ends, now, before = listing.ends.get(partition), read.get(partition), positions.get(partition)
+        if partition in listing.failures or now is not None or partition in counts.on_partitions:
+            row = _coverage_row(partition, ends, now, listing.failures.get(partition))
+            verdicts = {
+                verdict.value: counts.on_partitions.get(partition, {}).get(verdict.value, 0) for verdict in AuditVerdict
+            }
+            coverage.append({"audited_at": listing.at_ms, **row, **verdicts})
+        if known is not None and ends is not None:
+            positions[partition] = _position_after(known, ends, now, before, at_ms=listing.at_ms, run=run)
+        elif now is not None and now.diverges_at is not None and before is not None:
+            # What an unclean election has cut off is read again from there, and nothing follows from its absence.
+            positions[partition] = replace(
+                before, next_offset=now.diverges_at, leader_epoch=-1, read_from_ms=None, read_from=0
+            )
+    named = {position.judged_in for position in positions.values()}
+    return AuditState(
+        run=run,
+        positions=positions,
+        settled={**{number: each for number, each in state.settled.items() if number in named}, run: facts.settled},
+        log_offsets=facts.offsets,
+        log_complete_from_ms=facts.complete_from_ms,
+        records_from_ms=records_from_ms,
+        coverage=tuple(coverage),
+    )
+
+
+def _position_after(
+    known: PartitionRead,
+    ends: LogExtent,
+    now: PartitionRange | None,
+    before: PartitionPosition | None,
+    *,
+    at_ms: int,
+    run: int,
+) -> PartitionPosition:
+    if now is not None:
+        next_offset, leader_epoch = now.next_offset, now.leader_epoch
+    elif before is not None and before.topic_id == known.topic_id:
+        next_offset, leader_epoch = before.next_offset, before.leader_epoch
+    else:
+        next_offset, leader_epoch = ends.log_start, -1
+    is_first = known.read_from_ms is None
+    return PartitionPosition(
+        topic_id=known.topic_id,
+        next_offset=next_offset,
+        leader_epoch=leader_epoch,
+        read_from_ms=at_ms if is_first else known.read_from_ms,
+        read_from=next_offset if is_first else known.read_from,
+        gaps=known.gaps,
+        judged_in=run,
+    )
+
+
+def _coverage_row(
+    partition: TopicPartition, ends: LogExtent | None, now: PartitionRange | None, failure: str | None
+) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "topic": partition[0],
+        "topic_id": None if ends is None else ends.topic_id,
+        "partition": partition[1],
+        "read_bytes": 0,
+        "batches": 0,
+        "failure": failure,
+    }
+    if now is None:
+        return row
+    return {
+        **row,
+        "from_offset": now.first,
+        "to_offset": now.next_offset,
+        "read_bytes": now.read_bytes,
+        "batches": now.batches,
+        "first_missing": min((gap[0] for gap in now.gaps), default=None),
+        "last_missing": max((gap[1] for gap in now.gaps), default=None),
+        "failure": failure or now.failure,
+    }

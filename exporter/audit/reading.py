@@ -1,0 +1,272 @@
+"""Reads ranges of partitions' logs at their leaders (Fetch, as a reader of uncommitted records), and plans them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Final
+
+from exporter.audit.log_transactions import LogTransaction, RangeOfLog
+from exporter.config.kafka_section import KafkaSettings
+from exporter.kafka.client.connections import Address, Connections
+from exporter.kafka.client.credentials import client_options
+from exporter.kafka.client.logins import logins_of
+from exporter.kafka.client.oauth import tokens_of
+from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.disk import disk_space
+from exporter.kafka.collect.topic_filter import TopicFilter
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, FaultReason, error_name
+from exporter.kafka.messages import fetch
+from exporter.kafka.messages.fetch import MEGABYTE, Fetched, Position, fetched_of_topic
+from exporter.kafka.messages.log_batches import batches_from
+from exporter.kafka.offsets import LATEST, LOG_START, offsets_at
+from exporter.snapshot import STATE_TOPIC, TopicPartition
+
+PIECE_BYTES: Final = 8 * MEGABYTE
+RANGE_BYTES: Final = 128 * MEGABYTE
+"""Estimated size of a range, so that one huge partition is many tasks."""
+RANGE_OFFSETS: Final = 1_000_000
+"""Offsets of a range where the size of its partition is unknown."""
+ATTEMPTS: Final = 8
+PAUSE_S: Final = 0.5
+"""Attempts to continue after a leader has moved, and the pause before each."""
+HOUR_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRange:
+    """Offsets of a partition, from `first` to before `end`."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int
+    end: int
+    leader_epoch: int = -1
+    """Epoch of the record before, -1 if it is unknown: a leader whose log has another one there refuses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogExtent:
+    """The log of a partition when the audit begins."""
+
+    topic_id: str
+    log_start: int
+    high_watermark: int
+    size_bytes: int | None
+    """Size at the leader; None if it does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogListing:
+    """All partitions that are to be audited."""
+
+    cluster_id: str
+    at_ms: int
+    """Instant of the request for their ends, by this machine's clock."""
+    ends: Mapping[TopicPartition, LogExtent]
+    failures: Mapping[TopicPartition, str]
+    excluded: frozenset[TopicPartition]
+
+
+class LogReadError(Exception):
+    """The brokers cannot be read at all; the message is the reason."""
+
+
+@contextmanager
+def connected(kafka: KafkaSettings) -> Iterator[Callable[..., Any]]:
+    """Gives a function that runs coroutines of a client of these settings. Raises LogReadError."""
+    try:
+        options = client_options(kafka)
+    except ClusterUnavailableError as error:
+        raise LogReadError(str(error)) from error
+    connections = Connections(options, client_id=kafka.client_id, logins=logins_of(kafka))
+    tokens = tokens_of(options)
+    timeout_s = kafka.request_timeout_ms / 1000
+    client = ClusterClient(
+        connections=connections,
+        bootstrap=tuple(Address(host, port) for host, port in kafka.bootstrap_servers),
+        request_timeout_s=timeout_s,
+        deadline=time.monotonic() + HOUR_S,
+    )
+
+    def run(coroutine: Callable[..., Any], *arguments: Any) -> Any:
+        if tokens is not None:
+            tokens.refresh(timeout_s)
+        client.deadline = time.monotonic() + HOUR_S
+        client.silent.clear()
+        return connections.run(coroutine, client, *arguments)
+
+    try:
+        yield run
+    finally:
+        connections.close()
+
+
+def list_partitions(kafka: KafkaSettings, topics: TopicFilter) -> LogListing:
+    """Lists the partitions whose topics are not excluded. Raises LogReadError."""
+    with connected(kafka) as run:
+        try:
+            listing: LogListing = run(_listed, topics)
+        except (BrokerFault, ClusterUnavailableError) as error:
+            raise LogReadError(str(error)) from error
+        return listing
+
+
+async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
+    topology = await client.topology()
+    there = [topology.name(row) for row in range(len(topology)) if row not in topology.rows_of(STATE_TOPIC)]
+    excluded = frozenset(partition for partition in there if topics.excludes(partition[0]))
+    leaders = {partition: topology.leader_of(*partition)[0] for partition in there if partition not in excluded}
+    at_ms = int(time.time() * 1000)
+    starts, failed = await offsets_at(client, leaders, LOG_START)
+    latest, failed_too = await offsets_at(client, leaders, LATEST)
+    space = await disk_space(client, topology, leaders.keys(), at_ms, None)
+    sizes = {} if space is None else space.sizes
+    return LogListing(
+        cluster_id=topology.cluster_id,
+        at_ms=at_ms,
+        ends={
+            partition: LogExtent(
+                topic_id=topology.topic_id_of(partition[0]),
+                log_start=start,
+                high_watermark=latest[partition],
+                size_bytes=sizes[partition].size_bytes if partition in sizes else None,
+            )
+            for partition, start in starts.items()
+            if partition in latest
+        },
+        failures={partition: str(fault) for partition, fault in {**failed, **failed_too}.items()},
+        excluded=excluded,
+    )
+
+
+def ranges_of(
+    partition: TopicPartition,
+    ends: LogExtent,
+    first: int,
+    *,
+    end: int | None = None,
+    leader_epoch: int = -1,
+    range_bytes: int = RANGE_BYTES,
+) -> list[LogRange]:
+    """Ranges from `first` to `end`, by default the high watermark, of about `range_bytes` each; none if nothing is new."""
+    offsets = (ends.high_watermark if end is None else end) - first
+    if offsets <= 0:
+        return []
+    of_log = max(ends.high_watermark - ends.log_start, 1)
+    if ends.size_bytes is None:
+        count = ceil(offsets / RANGE_OFFSETS)
+    else:
+        count = ceil(ends.size_bytes * min(offsets / of_log, 1.0) / range_bytes)
+    count = max(min(count, offsets), 1)
+    cuts = [first + offsets * number // count for number in range(count + 1)]
+    return [
+        LogRange(
+            topic=partition[0],
+            topic_id=ends.topic_id,
+            partition=partition[1],
+            first=cut,
+            end=cuts[number + 1],
+            leader_epoch=leader_epoch if number == 0 else -1,
+        )
+        for number, cut in enumerate(cuts[:-1])
+    ]
+
+
+@dataclass(slots=True)
+class RangeResult:
+    """Result of reading a range."""
+
+    log: RangeOfLog
+    failure: str | None = None
+    """Reason why it was not read to its end."""
+    diverges_at: int | None = None
+    """Offset at which the log was cut off since it was read before: an unclean election."""
+
+
+def read_range(
+    kafka: KafkaSettings,
+    wanted: LogRange,
+    *,
+    bytes_per_second: float = float("inf"),
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[LogTransaction | RangeResult]:
+    """Yields the transactions of a range, and at last what was read. Raises LogReadError without a broker."""
+    log = RangeOfLog(wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end)
+    result = RangeResult(log)
+    with connected(kafka) as run:
+        state = _Place(wanted, Position(wanted.first, wanted.leader_epoch))
+        began = clock()
+        while not log.is_read and result.failure is None:
+            try:
+                answer: Fetched | None = run(state.fetch, log.next_offset)
+            except (BrokerFault, ClusterUnavailableError) as error:
+                result.failure = str(error)
+                break
+            if answer is None:
+                log.skip_to(state.skips_to)
+                continue
+            if answer.diverges_at is not None:
+                result.diverges_at = answer.diverges_at
+                result.failure = f"its log was cut off at offset {answer.diverges_at}"
+                break
+            for batch in batches_from(answer.records, log.next_offset):
+                yield from log.take(batch, answer.records)
+            ahead_s = log.size_bytes / bytes_per_second - (clock() - began)
+            if ahead_s > 0:
+                time.sleep(ahead_s)
+    yield from log.rest()
+    yield result
+
+
+@dataclass(slots=True)
+class _Place:
+    """Place of a range, whose leader may move."""
+
+    wanted: LogRange
+    begin: Position
+    leader: int | None = None
+    skips_to: int = 0
+
+    async def fetch(self, client: ClusterClient, offset: int) -> Fetched | None:
+        """The piece at `offset`; None if the log begins later, at `skips_to`. Raises BrokerFault."""
+        topic, number = self.wanted.topic, self.wanted.partition
+        position = self.begin if offset == self.begin.offset else Position(offset)
+        request = fetch.request(topic, {number: position}, bytes_max=PIECE_BYTES)
+        why = BrokerFault(FaultReason.REFUSED, "it has no leader")
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                await client.pause(PAUSE_S)
+                client.silent.clear()
+                self.leader = None
+            try:
+                leader = await self._leader(client)
+                answer: Fetched = await client.request(
+                    leader, "Fetch", request, lambda body: fetched_of_topic(body, topic, [number])[number]
+                )
+                if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    starts, _ = await offsets_at(client, {(topic, number): leader}, LOG_START)
+                    start = starts.get((topic, number), -1)
+                    if start > offset:
+                        self.skips_to = start
+                        return None
+                if answer.error == ErrorCode.NONE and (answer.records or answer.diverges_at is not None):
+                    return answer
+                said = "no record" if answer.error == ErrorCode.NONE else error_name(answer.error)
+                why = BrokerFault(FaultReason.REFUSED, f"broker {leader} responded with {said} at offset {offset}")
+            except BrokerFault as fault:
+                why = fault
+        raise why
+
+    async def _leader(self, client: ClusterClient) -> int:
+        """The partition's leader. Raises BrokerFault if there is none, or if the topic was made again."""
+        if self.leader is None:
+            topology = await client.topology((self.wanted.topic,))
+            if topology.topic_id_of(self.wanted.topic) != self.wanted.topic_id:
+                raise BrokerFault(FaultReason.REFUSED, "its topic was deleted, or made again")
+            self.leader = topology.leader_of(self.wanted.topic, self.wanted.partition)[0]
+        return self.leader

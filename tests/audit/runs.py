@@ -1,0 +1,117 @@
+"""Audits a world without Spark, in several runs, with its logs read in any ranges."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
+from exporter.audit.judge import judge
+from exporter.audit.log_transactions import LogTransaction, RangeOfLog
+from exporter.audit.verdicts import AuditFinding, AuditVerdict, Horizon, PartitionRead
+from exporter.kafka.messages.log_batches import batches_from
+from exporter.snapshot import TopicPartition
+from exporter.transaction_log.records import decode
+from tests.audit.world import TOPIC_ID, Appended, StateRecord, World
+
+SETTLED_MS = 10_000
+
+
+@dataclass(slots=True)
+class Audit:
+    """What runs have found."""
+
+    findings: list[AuditFinding] = field(default_factory=list)
+    transactions: Counter[AuditVerdict] = field(default_factory=Counter)
+    pending: dict[int, list[LogTransaction]] = field(default_factory=dict)
+    """What the last run has left, by producer id."""
+
+
+def parts_of(
+    partition: TopicPartition, log: Sequence[Appended], first: int, end: int
+) -> tuple[list[LogTransaction], RangeOfLog]:
+    """What a range of the log has."""
+    reading = RangeOfLog(partition[0], TOPIC_ID, partition[1], first, end)
+    data = b"".join(each.data for each in log)
+    found: list[LogTransaction] = []
+    for batch in batches_from(data, first):
+        found += reading.take(batch, data)
+    reading.skip_to(end)
+    return [*found, *reading.rest()], reading
+
+
+def decisions_by_producer(state: Iterable[StateRecord]) -> dict[int, list[Decision]]:
+    by_id: dict[bytes, list[DecisionRecord]] = defaultdict(list)
+    for each in state:
+        content = decode(each.key, each.value)
+        by_id[each.key].append(DecisionRecord(each.log_partition, each.offset, each.at_ms, content))  # type: ignore[arg-type]
+    found: dict[int, list[Decision]] = defaultdict(list)
+    for records in by_id.values():
+        for decision in decisions_of(sorted(records, key=lambda record: record.offset)):
+            found[decision.producer_id].append(decision)
+    return found
+
+
+def audit(world: World, runs: Sequence[int], cut: random.Random, *, complete_from_ms: int = 0) -> Audit:
+    """Audits at these instants; each run has read the transaction log first, and then the partitions' ends."""
+    result = Audit()
+    judged: dict[int, int] = {}
+    offsets: dict[TopicPartition, int] = {}
+    first_ends: dict[TopicPartition, int] = {}
+    gaps: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
+    for number, now_ms in enumerate(runs):
+        state = [each for each in world.state if each.at_ms <= now_ms]
+        settled: dict[int, int] = {}
+        for each in state:
+            if each.at_ms <= now_ms - SETTLED_MS:
+                settled[each.log_partition] = each.offset
+        horizon = Horizon(
+            settled=settled,
+            log_read_to_ms=max((each.at_ms for each in state), default=0) - SETTLED_MS,
+            log_complete_from_ms=complete_from_ms,
+            first_judged=judged,
+        )
+        read: dict[TopicPartition, PartitionRead] = {}
+        parts: dict[int, list[LogTransaction]] = defaultdict(list, result.pending)
+        for partition, log in world.logs.items():
+            there = [each for each in log if each.at_ms <= now_ms]
+            begin, end = offsets.get(partition, 0), _end(there)
+            first_ends.setdefault(partition, end)
+            there = [each for each in there if (partition, each.offset) not in world.removed]
+            for first, last in _ranges(begin, max(end, begin), cut):
+                found, reading = parts_of(partition, there, first, last)
+                if reading.first_gap is not None and reading.last_gap is not None:
+                    gaps[partition].append((reading.first_gap, reading.last_gap))
+                for part in found:
+                    parts[part.producer_id].append(part)
+            offsets[partition] = max(end, begin)
+            read[partition] = PartitionRead(
+                topic_id=TOPIC_ID,
+                judged=judged,
+                read_from_ms=None if number == 0 else runs[0],
+                read_from=first_ends[partition],
+                gaps=tuple(gaps[partition]),
+            )
+        decisions = decisions_by_producer(state)
+        result.pending = {}
+        for producer_id in sorted(decisions.keys() | parts.keys()):
+            judgement = judge(decisions.get(producer_id, ()), parts.get(producer_id, ()), read, horizon)
+            result.findings += judgement.findings
+            result.transactions += judgement.transactions
+            if judgement.pending:
+                result.pending[producer_id] = list(judgement.pending)
+        judged = settled
+    return result
+
+
+def _end(log: Sequence[Appended]) -> int:
+    return next(batches_from(log[-1].data, 0)).next_offset if log else 0
+
+
+def _ranges(begin: int, end: int, cut: random.Random) -> list[tuple[int, int]]:
+    """Any ranges, also empty ones; a batch belongs to the range in which it begins."""
+    cuts = sorted({begin, end, *(cut.randint(begin, end) for _ in range(cut.randint(0, 4)))})
+    return list(pairwise(cuts))

@@ -1,0 +1,149 @@
+"""The audit of real brokers: nothing about what clients do, and each fault as the real thing makes it, by its name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from examples.workload.planting import plant_hang, write_marker
+from examples.workload.rhythm import Rhythm
+from exporter.audit.job import AuditJob, AuditResult
+from exporter.audit.verdicts import AuditVerdict
+from exporter.config.loading import load
+from exporter.kafka.collect.topic_filter import NO_FILTER
+from exporter.pipeline.log_job import java_client_options
+from exporter.pipeline.tables import Tables
+from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
+from tests.brokers.cluster import KafkaCluster
+from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName
+from tests.pipeline.log_records import PATIENCE_S, positions, worked
+from tests.verification.situations.steps import EPOCH_BUMPING_VERSION, Client
+from tests.workload.conftest import HASTY, PARTITIONS
+
+
+class Auditor:
+    """The tables of one cluster, and their audit."""
+
+    def __init__(self, spark: SparkSession, cluster: KafkaCluster, folder: Path) -> None:
+        self._spark = spark
+        self._cluster = cluster
+        self._folder = folder
+        self.tables = Tables(folder / "tables")
+        flags = {"kafka.bootstrap.servers": cluster.bootstrap}
+        self._kafka = load(file=None, environment={}, flags=flags).settings.kafka
+        self.said: list[str] = []
+
+    def read_log(self) -> None:
+        """What `pipeline transaction-log` does."""
+        cluster_id, offsets = positions(self._cluster)
+        rows = records_of(kafka_stream(self._spark, java_client_options(self._kafka), offsets), cluster_id)
+        table = self.tables.transaction_log
+        query = write_records(rows, table, cluster_id, self._folder / "checkpoint", every=None)
+        assert query.awaitTermination(PATIENCE_S)
+
+    def audit(self) -> AuditResult:
+        """Reads the log first. All that is decided counts as settled."""
+        self.read_log()
+        job = AuditJob(
+            open_spark=lambda: self._spark,
+            kafka=self._kafka,
+            topics=NO_FILTER,
+            tables=self.tables,
+            say=self.said.append,
+            settled_ms=0,
+        )
+        return job.run()
+
+    def found(self) -> list[Any]:
+        return self._spark.read.format("delta").load(str(self.tables.root / "audit_transactions")).collect()
+
+
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+def careless(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """A broker that lets records in without a transaction, and times transactions out within moments."""
+    with KafkaCluster(request.param, properties={**HANGS_CAN_BE_PLANTED, **HASTY}) as cluster:
+        yield cluster
+
+
+def test_all_is_as_decided(careless: KafkaCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path) -> None:
+    """Commits, aborts, time-outs and fences, audited in two runs, each of its own."""
+    auditor = Auditor(spark, careless, tmp_path)
+    topic = careless.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
+    rhythm = Rhythm(transactions=12, abort_share=0.2, stall_every=6, zombie_every=5, stall_timeout_ms=1000)
+    for turn in range(2):
+        decided = worked(careless, topic, fresh_name(f"turn-{turn}"), rhythm)
+
+        result = auditor.audit()
+
+        assert result.transactions == {AuditVerdict.AS_DECIDED: decided.total()}
+        assert (result.findings, result.unread) == (0, {})
+    assert auditor.found() == []
+
+
+def test_each_fault_has_its_name(
+    careless: KafkaCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
+) -> None:
+    auditor = Auditor(spark, careless, tmp_path)
+    bootstrap = careless.bootstrap
+    topic = careless.topics.create(fresh_name("topic"), partitions=8)
+    expected = set()
+
+    # An operator aborts on one partition what the application then commits.
+    torn = Client.begin(bootstrap, fresh_name("torn"))
+    torn.add(topic, [0, 1])
+    torn.write(topic, 0)
+    torn.write(topic, 1)
+    write_marker(bootstrap, topic, 0, torn.producer_id, torn.producer_epoch)
+    torn.end(commit=True)
+    expected.add(("torn", torn.producer_id, 0))
+
+    # The same where there is no other partition, by a client of TransactionVersion 2.
+    contradicted = Client.begin(bootstrap, fresh_name("contradicted"))
+    contradicted.open(topic, 2)
+    write_marker(bootstrap, topic, 2, contradicted.producer_id, contradicted.producer_epoch)
+    contradicted.end(commit=True, version_cap=EPOCH_BUMPING_VERSION)
+    expected.add(("contradicted", contradicted.producer_id, 2))
+
+    # A record of the application's former process is ended by the transaction of its successor.
+    name = fresh_name("adopted")
+    former = Client.begin(bootstrap, name)
+    former.write(topic, 3)
+    successor = Client.begin(bootstrap, name)
+    successor.open(topic, 3)
+    successor.end(commit=True)
+    expected.add(("closed_by_another", successor.producer_id, 3))
+
+    # A record without a transaction, that an operator aborts.
+    hang = plant_hang(bootstrap, topic, 4, fresh_name("late"))
+    write_marker(bootstrap, topic, 4, hang.producer_id, hang.producer_epoch)
+    expected.add(("marker_without_decision", hang.producer_id, 4))
+
+    # Records on a partition that the transaction does not include, and that nothing ends.
+    outside = Client.begin(bootstrap, fresh_name("outside"))
+    outside.open(topic, 5)
+    outside.write(topic, 6)
+    outside.end(commit=True, version_cap=EPOCH_BUMPING_VERSION)
+    expected.add(("records_outside", outside.producer_id, 6))
+
+    # And one that is only open.
+    still_open = Client.begin(bootstrap, fresh_name("open"))
+    still_open.open(topic, 7)
+
+    worked(careless, topic, fresh_name("others"), Rhythm(transactions=3))
+    result = auditor.audit()
+
+    found = auditor.found()
+    assert {(row.verdict, row.producer_id, row.partition) for row in found} == expected
+    assert len(found) == len(expected)
+    assert result.findings == len(expected)
+    assert result.transactions - Counter({AuditVerdict.AS_DECIDED: result.transactions[AuditVerdict.AS_DECIDED]}) == {
+        AuditVerdict.TORN: 1,
+        AuditVerdict.CONTRADICTED: 1,
+        AuditVerdict.CLOSED_BY_ANOTHER: 1,
+        AuditVerdict.RECORDS_OUTSIDE: 1,
+    }

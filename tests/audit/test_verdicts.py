@@ -1,0 +1,111 @@
+"""Verdicts of the audit, in worlds whose truth is known."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
+from tests.audit.runs import SETTLED_MS, Audit, audit
+from tests.audit.world import BEGIN_MS, Truth, World
+
+WORLDS = 100
+
+
+def accusations(result: Audit) -> Counter[Truth]:
+    return Counter(
+        Truth(
+            finding.verdict.value,
+            (finding.decision or finding.in_log).producer_id,  # type: ignore[union-attr]
+            (finding.topic, finding.partition),
+            None if finding.decision is None else finding.decision.start_ms,
+        )
+        for finding in result.findings
+        if finding.verdict in ACCUSATIONS
+    )
+
+
+def played(seed: int, **options: float) -> World:
+    world = World(seed, **options)  # type: ignore[arg-type]
+    world.play(transactions=25)
+    world.pass_time(10 * SETTLED_MS)
+    for producer in world.producers:
+        world.initialize(producer)  # records after all others: the log is read beyond them
+    world.pass_time(10 * SETTLED_MS)
+    return world
+
+
+def runs_of(world: World, chance: random.Random) -> list[int]:
+    """Up to four runs, the last one after everything."""
+    return [*sorted(chance.randint(BEGIN_MS, world.now_ms) for _ in range(chance.randint(0, 3))), world.now_ms]
+
+
+def said_of(result: Audit, truth: Truth) -> set[AuditVerdict]:
+    """The verdicts about that producer on that partition."""
+    return {
+        finding.verdict
+        for finding in result.findings
+        if (finding.topic, finding.partition) == truth.partition
+        and (finding.decision or finding.in_log).producer_id == truth.producer_id  # type: ignore[union-attr]
+    }
+
+
+def check(world: World, result: Audit) -> int:
+    """Nothing is said that is not so, and no fault is passed over; returns how many faults are unknown."""
+    found, expected = accusations(result), Counter(world.truths)
+    assert found - expected == {}
+    missing = expected - found
+    assert [truth for truth in missing if AuditVerdict.UNKNOWN not in said_of(result, truth)] == []
+    return missing.total()
+
+
+def test_every_fault_is_named_and_nothing_else() -> None:
+    """One in a hundred may be unknown: of transactions with one epoch the clocks alone tell which one has no marker."""
+    faults = unknown = 0
+    for seed in range(WORLDS):
+        world, chance = played(seed, faults=0.15), random.Random(seed)
+
+        result = audit(world, runs_of(world, chance), chance)
+
+        unknown += check(world, result)
+        faults += len(world.truths)
+        assert result.transactions.total() == world.decided
+    assert faults > 5 * WORLDS
+    assert unknown < 0.01 * faults
+
+
+@pytest.mark.parametrize("skew_ms", [0, 400, 5_000])
+def test_nothing_is_said_of_a_clean_world(skew_ms: int) -> None:
+    """Whatever the brokers' clocks are; within their limit everything is known."""
+    for seed in range(WORLDS // 4):
+        world, chance = played(seed, faults=0, skew_ms=skew_ms), random.Random(seed)
+
+        result = audit(world, runs_of(world, chance), chance)
+
+        assert not accusations(result)
+        assert not result.pending
+        assert result.transactions.total() == world.decided
+        if skew_ms < 1_000 // 2:
+            assert result.transactions == {AuditVerdict.AS_DECIDED: world.decided}
+
+
+@pytest.mark.parametrize("faults", [0, 0.15])
+@pytest.mark.parametrize("loss", ["decisions", "compaction", "retention"])
+def test_what_is_lost_accuses_nobody(loss: str, faults: float) -> None:
+    """Where half of a log is gone nothing is said of a producer and a partition that have no fault."""
+    for seed in range(WORLDS // 4):
+        world, chance = played(seed, faults=faults), random.Random(seed)
+        complete_from_ms = world.forget_decisions(0.5) if loss == "decisions" else 0
+        if loss == "compaction":
+            world.compact(0.5)
+        if loss == "retention":
+            world.trim(0.5)
+
+        result = audit(world, runs_of(world, chance), chance, complete_from_ms=complete_from_ms)
+
+        faulty = {(truth.producer_id, truth.partition) for truth in world.truths}
+        assert [found for found in accusations(result) if (found.producer_id, found.partition) not in faulty] == [], (
+            seed
+        )
