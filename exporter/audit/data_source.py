@@ -21,7 +21,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from exporter.audit.log_transactions import LogTransaction
-from exporter.audit.reading import RANGE_BYTES, LogRange, LogReadError, list_partitions, ranges_of, read_range
+from exporter.audit.reading import (
+    RANGE_BYTES,
+    LogRange,
+    LogReadError,
+    RangeResult,
+    list_partitions,
+    ranges_of,
+    read_ranges,
+)
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ClusterSettings
 from exporter.fleet.data_source import settings_of_options
@@ -114,7 +122,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Partition)
-        for rows in read_rows(partition.kafka, partition.wanted):
+        for rows in read_rows(partition.kafka, [partition.wanted]):
             if (failure := rows[-1].get("failure")) is not None:
                 wanted = partition.wanted
                 raise LogReadError(f"{wanted.topic}-{wanted.partition}: {failure}")
@@ -135,38 +143,40 @@ def _offsets(option: str, text: str | None) -> dict[tuple[str, int], int]:
 
 
 def read_rows(
-    kafka: KafkaSettings, wanted: LogRange, *, bytes_per_second: float = float("inf")
+    kafka: KafkaSettings, ranges: Iterable[LogRange], *, bytes_per_second: float = float("inf")
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a range in lists of some thousand; the last row is about the range itself."""
+    """The rows of ranges in lists of some thousand; the last row of a range is about the range itself."""
     names = TRANSACTION.names
     rows: list[dict[str, Any]] = []
-    for found in read_range(kafka, wanted, bytes_per_second=bytes_per_second):
+    for found in read_ranges(kafka, ranges, bytes_per_second=bytes_per_second):
         if isinstance(found, LogTransaction):
             rows.append({name: getattr(found, name) for name in names})
         else:
-            log = found.log
-            rows.append(
-                {
-                    "topic": wanted.topic,
-                    "topic_id": wanted.topic_id,
-                    "partition": wanted.partition,
-                    "range_first": wanted.first,
-                    "range_end": wanted.end,
-                    "read_to": log.next_offset,
-                    "read_bytes": log.size_bytes,
-                    "batches": log.batches,
-                    "first_gap": log.first_gap,
-                    "last_gap": log.last_gap,
-                    "leader_epoch": log.leader_epoch,
-                    "diverges_at": found.diverges_at,
-                    "failure": found.failure,
-                }
-            )
+            rows.append(range_row(found))
         if len(rows) >= _ROWS:
             yield rows
             rows = []
     if rows:
         yield rows
+
+
+def range_row(result: RangeResult) -> dict[str, Any]:
+    log = result.log
+    return {
+        "topic": log.topic,
+        "topic_id": log.topic_id,
+        "partition": log.partition,
+        "range_first": log.first_offset,
+        "range_end": log.end_offset,
+        "read_to": log.next_offset,
+        "read_bytes": log.size_bytes,
+        "batches": log.batches,
+        "first_gap": log.first_gap,
+        "last_gap": log.last_gap,
+        "leader_epoch": log.leader_epoch,
+        "diverges_at": result.diverges_at,
+        "failure": result.failure,
+    }
 
 
 def transactions_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[LogTransaction]:

@@ -7,10 +7,11 @@ before such an end. Each offset of a partition is read once. docs/audit.md has t
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -28,7 +29,7 @@ from exporter.audit.decision_rows import (
     log_facts,
     needed_from,
 )
-from exporter.audit.positions import new_ranges, partition_reads, plan_of, ranges_read, state_after
+from exporter.audit.positions import new_ranges, partition_reads, plan_of, ranges_read, shares_of, state_after
 from exporter.audit.reading import LogListing, LogRange, list_partitions
 from exporter.audit.tables import FINDINGS, AuditTables
 from exporter.audit.verdicts import SETTLED_MS, AuditVerdict, Horizon
@@ -38,6 +39,9 @@ from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.snapshot import TopicPartition
+
+TASKS_PER_CORE: Final = 8
+"""Small ranges share a task and its connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,9 @@ class AuditJob:
     topics: TopicFilter
     tables: Tables
     say: Callable[[str], None]
+    list_partitions: Callable[[KafkaSettings, TopicFilter], LogListing] = list_partitions
+    read_rows: Callable[..., Iterator[list[dict[str, Any]]]] = read_rows
+    """Reads a range on a worker."""
     settled_ms: int = SETTLED_MS
     bytes_per_second: float = float("inf")
     """Limit for each broker; it is shared evenly by the tasks that run at the same time."""
@@ -73,7 +80,7 @@ class AuditJob:
         log_version = self.tables.transaction_log.snapshot()
         if log_version.number < 0:
             raise TableError(f"{self.tables.transaction_log.folder}: is missing: `pipeline transaction-log` makes it")
-        listing = list_partitions(self.kafka, self.topics)  # after the version of the log
+        listing = self.list_partitions(self.kafka, self.topics)  # after the version of the log
         tables = AuditTables(self.tables, listing.cluster_id)
         version, state, pending_folder = tables.current(spark)
         tables.add_coverage(spark, state, listing.cluster_id)
@@ -123,7 +130,7 @@ class AuditJob:
             read_bytes=sum(each.read_bytes for each in read.values()),
         )
         write_whole(tables.summary, json.dumps(_summary(result, listing)))
-        tables.remove_others(folder)
+        tables.remove_others(folder, now_s=time.time())
         rows.unpersist()
         judged.unpersist()
         return result
@@ -132,16 +139,18 @@ class AuditJob:
         schema = from_arrow_schema(MARKERS)
         if not ranges:
             return spark.createDataFrame([], schema)
-        kafka = self.kafka
-        share = self.bytes_per_second / min(len(ranges), spark.sparkContext.defaultParallelism)
+        kafka, read_rows = self.kafka, self.read_rows
+        parallel = spark.sparkContext.defaultParallelism
+        shared = shares_of(ranges, TASKS_PER_CORE * parallel)
+        share = self.bytes_per_second / min(len(shared), parallel)
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column("id").to_pylist():
-                    for rows in read_rows(kafka, ranges[number], bytes_per_second=share):
+                    for rows in read_rows(kafka, shared[number], bytes_per_second=share):
                         yield pa.RecordBatch.from_pylist(rows, schema=MARKERS)
 
-        return spark.range(0, len(ranges), 1, len(ranges)).mapInArrow(read, schema)
+        return spark.range(0, len(shared), 1, len(shared)).mapInArrow(read, schema)
 
 
 def without(rows: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:

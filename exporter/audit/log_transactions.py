@@ -102,13 +102,14 @@ class _Records:
 
 @dataclass(slots=True)
 class RangeOfLog:
-    """A range of one partition's log, from `next_offset` to before `end_offset`, whose batches are taken in order."""
+    """A range of one partition's log, from `first_offset` to before `end_offset`, whose batches are taken in order."""
 
     topic: str
     topic_id: str
     partition: int
-    next_offset: int
+    first_offset: int
     end_offset: int
+    next_offset: int = field(init=False)
     first_gap: int | None = None
     """Offset of the first record that is missing with its whole batch: compaction removes them. None without one."""
     last_gap: int | None = None
@@ -118,6 +119,9 @@ class RangeOfLog:
     """That of the last batch."""
     _open: dict[int, _Records] = field(default_factory=dict)
     _others: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.next_offset = self.first_offset
 
     @property
     def is_read(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from exporter.audit.decision_rows import LogFacts, VerdictCounts
-from exporter.audit.reading import LogExtent, LogListing, LogRange, ranges_of
+from exporter.audit.reading import RANGE_OFFSETS, LogExtent, LogListing, LogRange, ranges_of
 from exporter.audit.tables import AuditState, PartitionPosition
 from exporter.audit.verdicts import AuditVerdict, PartitionRead
 from exporter.snapshot import TopicPartition
@@ -35,6 +35,21 @@ def plan_of(listing: LogListing, ranges: Sequence[LogRange]) -> str:
         f"audit: {offsets:,} new offsets on {len(partitions):,} of {len(listing.ends):,} partitions are read, "
         f"in {len(ranges):,} ranges"
     )
+
+
+def shares_of(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
+    """Shares the ranges among at most so many tasks, or one for each `RANGE_OFFSETS`, with about as many offsets each."""
+    offsets = sum(each.end - each.first for each in ranges)
+    limit = min(offsets / tasks, RANGE_OFFSETS)
+    shares: list[list[LogRange]] = []
+    size = limit
+    for each in ranges:
+        if size >= limit:
+            shares.append([])
+            size = 0
+        shares[-1].append(each)
+        size += each.end - each.first
+    return shares
 
 
 @dataclass(slots=True)

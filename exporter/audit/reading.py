@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -18,7 +18,14 @@ from exporter.kafka.client.oauth import tokens_of
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.disk import disk_space
 from exporter.kafka.collect.topic_filter import TopicFilter
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, FaultReason, error_name
+from exporter.kafka.errors import (
+    BrokerFault,
+    ClusterUnavailableError,
+    ErrorCode,
+    FaultReason,
+    MalformedResponseError,
+    error_name,
+)
 from exporter.kafka.messages import fetch
 from exporter.kafka.messages.fetch import MEGABYTE, Fetched, Position, fetched_of_topic
 from exporter.kafka.messages.log_batches import batches_from
@@ -188,39 +195,41 @@ class RangeResult:
     """Offset at which the log was cut off since it was read before: an unclean election."""
 
 
-def read_range(
+def read_ranges(
     kafka: KafkaSettings,
-    wanted: LogRange,
+    ranges: Iterable[LogRange],
     *,
     bytes_per_second: float = float("inf"),
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[LogTransaction | RangeResult]:
-    """Yields the transactions of a range, and at last what was read. Raises LogReadError without a broker."""
-    log = RangeOfLog(wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end)
-    result = RangeResult(log)
+    """Yields the transactions of each range, and then what was read of it. Raises LogReadError without a client."""
+    began, size = clock(), 0
     with connected(kafka) as run:
-        state = _Place(wanted, Position(wanted.first, wanted.leader_epoch))
-        began = clock()
-        while not log.is_read and result.failure is None:
-            try:
-                answer: Fetched | None = run(state.fetch, log.next_offset)
-            except (BrokerFault, ClusterUnavailableError) as error:
-                result.failure = str(error)
-                break
-            if answer is None:
-                log.skip_to(state.skips_to)
-                continue
-            if answer.diverges_at is not None:
-                result.diverges_at = answer.diverges_at
-                result.failure = f"its log was cut off at offset {answer.diverges_at}"
-                break
-            for batch in batches_from(answer.records, log.next_offset):
-                yield from log.take(batch, answer.records)
-            ahead_s = log.size_bytes / bytes_per_second - (clock() - began)
-            if ahead_s > 0:
-                time.sleep(ahead_s)
-    yield from log.rest()
-    yield result
+        for wanted in ranges:
+            log = RangeOfLog(wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end)
+            result = RangeResult(log)
+            place = _Place(wanted, Position(wanted.first, wanted.leader_epoch))
+            while not log.is_read and result.failure is None:
+                try:
+                    answer: Fetched | None = run(place.fetch, log.next_offset)
+                    if answer is None:
+                        log.skip_to(place.skips_to)
+                        continue
+                    if answer.diverges_at is not None:
+                        result.diverges_at = answer.diverges_at
+                        result.failure = f"its log was cut off at offset {answer.diverges_at}"
+                        break
+                    for batch in batches_from(answer.records, log.next_offset):
+                        yield from log.take(batch, answer.records)
+                except (BrokerFault, ClusterUnavailableError, MalformedResponseError) as error:
+                    result.failure = str(error)
+                    break
+                ahead_s = (size + log.size_bytes) / bytes_per_second - (clock() - began)
+                if ahead_s > 0:
+                    time.sleep(ahead_s)
+            size += log.size_bytes
+            yield from log.rest()
+            yield result
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from exporter.audit.verdicts import AuditVerdict
 from exporter.pipeline.column_comments import described
 from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.delta import APPLICATION, Table, TableError, TableVersion
-from exporter.pipeline.tables import Tables, write_whole
+from exporter.pipeline.tables import KEPT_S, Tables, write_whole
 from exporter.snapshot import TopicPartition
 from exporter.storage.places import Place, remove_folder
 
@@ -194,9 +194,9 @@ class AuditTables:
         self.findings.commit(findings, version, note={"version": __version__, STATE: folder.name})
 
     def add_coverage(self, spark: SparkSession, state: AuditState, cluster_id: str) -> None:
-        """Adds the rows of the state, unless they are there already."""
+        """Adds the rows of the state, unless they are there already: each run has one commit, if only an empty one."""
         version = self.coverage.begin(spark, self.coverage.snapshot(self._application))
-        if version.run >= state.run or not state.coverage:
+        if version.run >= state.run:
             return
         rows = [
             {
@@ -215,10 +215,11 @@ class AuditTables:
             note={"version": __version__},
         )
 
-    def remove_others(self, kept: Place) -> None:
-        """Removes the states of runs before, and those that killed runs have left."""
-        for folder in {each.parent for each in self._states.glob("audit-*/state.json")}:
-            if folder.name != kept.name:
+    def remove_others(self, kept: Place, *, now_s: float) -> None:
+        """Removes older states of runs before, and of killed runs: another run may be writing a new one."""
+        written_s = {each.parent.parent: each.stat().st_mtime for each in self._states.glob("audit-*/pending/*")}
+        for folder, at_s in written_s.items():
+            if folder.name != kept.name and at_s < now_s - KEPT_S:
                 remove_folder(folder)
 
     def pending(self, spark: SparkSession, folder: Place | None) -> DataFrame:

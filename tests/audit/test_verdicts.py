@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 
 from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
-from tests.audit.runs import SETTLED_MS, Audit, audit
+from tests.audit.runs import Audit, audit
 from tests.audit.world import BEGIN_MS, Truth, World
+from tests.audit.worlds import played
 
 WORLDS = 100
 
@@ -25,16 +26,6 @@ def accusations(result: Audit) -> Counter[Truth]:
         for finding in result.findings
         if finding.verdict in ACCUSATIONS
     )
-
-
-def played(seed: int, **options: float) -> World:
-    world = World(seed, **options)  # type: ignore[arg-type]
-    world.play(transactions=25)
-    world.pass_time(10 * SETTLED_MS)
-    for producer in world.producers:
-        world.initialize(producer)  # records after all others: the log is read beyond them
-    world.pass_time(10 * SETTLED_MS)
-    return world
 
 
 def runs_of(world: World, chance: random.Random) -> list[int]:

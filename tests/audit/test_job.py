@@ -1,0 +1,106 @@
+"""The job of the audit on Spark: the same rows as without it, in runs of its own, killed and repeated."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from exporter.audit.job import AuditResult
+from exporter.audit.tables import AuditTables
+from exporter.audit.verdicts import AuditVerdict
+from exporter.pipeline.delta import ConflictError
+from tests.audit.on_spark import JobOfWorld, Row, instants, of_table
+from tests.audit.runs import Audit, audit
+from tests.audit.worlds import played
+
+
+def of_findings(result: Audit) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for finding in result.findings:
+        if finding.verdict is AuditVerdict.AS_DECIDED:
+            continue
+        decision, in_log = finding.decision, finding.in_log
+        known = decision or in_log
+        assert known is not None
+        rows[
+            finding.verdict.value,
+            None if finding.reason is None else finding.reason.value,
+            known.producer_id,
+            finding.topic,
+            finding.partition,
+            None if decision is None else decision.start_ms,
+            None if in_log is None else in_log.first_offset,
+            None if in_log is None else in_log.marker_offset,
+        ] += 1
+    return rows
+
+
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 25))])
+def test_its_rows_are_those_of_the_judge_alone(seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    world, chance = played(seed, faults=0.2), random.Random(seed)
+    runs = instants(world, chance, 2 + seed % 3)
+    work = JobOfWorld(spark, world, tmp_path)
+
+    results = [work.run(now_ms) for now_ms in runs]
+
+    expected = audit(world, runs, random.Random(seed))
+    rows = work.rows("audit_transactions")
+    assert of_table(rows) == of_findings(expected)
+    assert sum((result.transactions for result in results), Counter()) == expected.transactions
+    coverage = work.rows("audit_coverage")
+    assert sum(row.as_decided for row in coverage) == sum(
+        finding.verdict is AuditVerdict.AS_DECIDED for finding in expected.findings
+    )
+    assert {row.run for row in coverage} <= set(range(1, len(runs) + 1))
+
+
+class KilledError(Exception):
+    """Stands for `kill -9`."""
+
+
+def test_a_killed_run_and_a_second_one_change_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before the commit, killed before its rows of coverage, and a run that ends while another one reads."""
+    world = played(5, faults=0.3)
+    first_ms, last_ms = world.state[len(world.state) // 2].at_ms, world.now_ms
+    undisturbed = JobOfWorld(spark, world, tmp_path / "undisturbed")
+    expected = [undisturbed.run(first_ms), undisturbed.run(last_ms)]
+    work = JobOfWorld(spark, world, tmp_path / "disturbed")
+    with monkeypatch.context() as patch:
+        patch.setattr(AuditTables, "commit", _killed)
+        with pytest.raises(KilledError):
+            work.run(first_ms)
+    assert work.rows("audit_transactions") == []
+    results: list[AuditResult] = []
+    beaten = replace(work.job(first_ms), say=lambda _: results.append(work.job(first_ms).run()))
+
+    with pytest.raises(ConflictError):
+        beaten.run()
+
+    add_coverage = AuditTables.add_coverage
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            AuditTables, "add_coverage", lambda *given: add_coverage(*given) if given[2].run == 1 else _killed()
+        )
+        with pytest.raises(KilledError):
+            work.run(last_ms)
+    last = work.job(last_ms).run()
+    assert results == expected[:1]
+    assert last.transactions == Counter()  # the killed run had committed them
+    for name in ("audit_transactions", "audit_coverage"):
+        assert _of_runs(work.rows(name)) == _of_runs(undisturbed.rows(name))
+
+
+def _killed(*_: object) -> None:
+    raise KilledError
+
+
+def _of_runs(rows: list[Any]) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row) for row in rows if row.run <= 2)
