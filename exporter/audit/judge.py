@@ -104,7 +104,7 @@ class _OnePartition:
         self._horizon = horizon
         self._matched: dict[int, Decision] = {}
         """The decision of a marker, by the marker's offset."""
-        self._unsure: set[int] = set()
+        self._unsure = {each.marker_epoch for each in decisions if each.partitions is None}
         """Marker epochs whose decisions and markers may belong together in another way."""
 
     def judge(self, in_log: Sequence[LogTransaction]) -> None:
@@ -144,8 +144,7 @@ class _OnePartition:
             self._matched.update((each.marker_offset or 0, decision) for decision, each in pairs)
             matched = {decision for decision, _ in pairs}
             unmatched.update((decision, None) for decision in by_epoch.get(epoch, ()) if decision not in matched)
-            is_part = any(other.partitions is None and other.marker_epoch == epoch for other in self._all)
-            if is_part or not is_sure:
+            if not is_sure:
                 self._unsure.add(epoch)
         return unmatched
 
