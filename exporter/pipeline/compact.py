@@ -1,4 +1,4 @@
-"""Joins the history's small files to large ones with Arrow, the tables' hours to days, and removes old rows.
+"""Joins the history's small files to large ones with Arrow, the tables' hours to days, and removes what is too old.
 
 History files are joined after their day is over and the tables have taken them. The state has the large file as taken
 before it appears, and the small ones are removed after that: in between rows are duplicated, which no step minds. The
@@ -22,7 +22,8 @@ from pyspark.sql import functions as f
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
 from exporter.pipeline.delta import Table, sql_text
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
-from exporter.pipeline.ingest import in_buckets, last_ms_of
+from exporter.pipeline.identities import identities_of_table, write_identities
+from exporter.pipeline.ingest import OPEN, in_buckets, last_ms_of
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
@@ -84,10 +85,14 @@ def is_joined(key: str) -> bool:
 
 
 def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) -> int:
-    """Removes rows beyond the retention, joins the hours of past days, and returns the number of joined hours."""
-    delete(spark, tables.transactions, "closed_at", tables.current().state.newest_ms, retention_ms)
+    """Removes rows beyond the retention, joins the hours of past days, and returns the number of joined hours.
+
+    With the hours of a day the state forgets the producers, partitions and clusters of which no row is left.
+    """
+    newest_ms = tables.current().state.newest_ms
+    for instant in ("closed_at", f"closed_in = '{OPEN}' AND last_seen"):
+        delete(spark, tables.transactions, instant, newest_ms, retention_ms)
     current = tables.current()
-    newest_ms = current.state.newest_ms
     if not newest_ms:
         return 0
     current = tables.begin(spark, current)
@@ -98,7 +103,11 @@ def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) ->
         return 0
     joined = {name for pair in hours for name in pair}
     whole = rows.where(in_buckets(joined)).withColumn("closed_in", day).repartition("closed_in", "was_suspect")
-    tables.commit(current, current.state, whole, replaced=in_buckets(joined))
+    identities = tables.new_identities()
+    write_identities(identities_of_table(rows), identities)
+    watched = {name: at_ms for name, at_ms in newest_ms.items() if name not in _gone(newest_ms, retention_ms)}
+    state = replace(current.state, newest_ms=watched, identities=identities.name)
+    tables.commit(current, state, whole, replaced=in_buckets(joined))
     return len(hours)
 
 
@@ -107,7 +116,7 @@ def compact_log(spark: SparkSession, table: Table, *, retention_ms: int) -> int:
     if not table.exists:
         return 0
     # How far a log was read is known by its newest record, which stays.
-    _delete(spark, table, _obsolete("written_at", logs_read_to_ms(table), retention_ms))
+    delete(spark, table, "written_at", logs_read_to_ms(table), retention_ms)
     return _optimize(spark, table)
 
 
@@ -132,11 +141,16 @@ def _optimize(spark: SparkSession, table: Table) -> int:
 
 
 def delete(spark: SparkSession, table: Table, column: str, newest_ms: Mapping[str, int], retention_ms: int) -> None:
-    """Deletes whole days before the retention, and all of a cluster that is gone: another one is ahead by the retention."""
-    gone_ms = max(newest_ms.values(), default=0) - retention_ms
-    gone = [sql_text(cluster_id) for cluster_id, at_ms in newest_ms.items() if at_ms < gone_ms]
-    chosen = [_obsolete(column, newest_ms, retention_ms), f"cluster_id IN ({', '.join(gone)})" if gone else ""]
+    """Deletes whole days before the retention, and all of a cluster that is gone."""
+    gone = ", ".join(map(sql_text, _gone(newest_ms, retention_ms)))
+    chosen = [_obsolete(column, newest_ms, retention_ms), f"cluster_id IN ({gone})" if gone else ""]
     _delete(spark, table, " OR ".join(filter(None, chosen)))
+
+
+def _gone(newest_ms: Mapping[str, int], retention_ms: int) -> list[str]:
+    """Returns the clusters that no exporter watches any more: another cluster is ahead by the retention."""
+    gone_ms = max(newest_ms.values(), default=0) - retention_ms
+    return [cluster_id for cluster_id, at_ms in newest_ms.items() if at_ms < gone_ms]
 
 
 def _delete(spark: SparkSession, table: Table, chosen: str) -> None:

@@ -160,8 +160,8 @@ class Jobs:
         """Joins small files to large ones, and removes old rows and replaced files."""
         spark = self.open_spark()
         files = compact_history(spark, self.history, self.tables, now_ms=self.now_ms())
-        hours = compact_tables(spark, self.tables, retention_ms=self.retention_ms)
         compact_hours(spark, self.tables, retention_ms=self.retention_ms)
+        hours = compact_tables(spark, self.tables, retention_ms=self.retention_ms)  # forgets clusters: after all others
         small = compact_log(spark, self.tables.transaction_log, retention_ms=self.retention_ms)
         compact_runs(spark, self.tables.runs, gone_ms=self.now_ms() - self.retention_ms)
         self.tables.clean(spark)
