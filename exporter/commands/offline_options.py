@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from exporter.artifacts import DASHBOARDS
-from exporter.commands.option_types import duration, interval, label, threshold, web_address
+from exporter.commands.option_types import duration, interval, label, percentage, threshold, web_address
 from exporter.commands.options import DIRECTORY, FILE, add_spark
 
 
@@ -49,6 +49,13 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         default="90d",
         metavar="DURATION",
         help="age at which rows of the tables are removed. Default: 90d",
+    )
+    parser.add_argument(
+        "--objective",
+        type=percentage,
+        default="99.9",
+        metavar="PERCENT",
+        help="share of a week in which no transaction blocks a group, for the budgets in the report. Default: 99.9",
     )
     add_spark(parser)
 

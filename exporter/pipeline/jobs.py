@@ -25,7 +25,7 @@ from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
 from exporter.pipeline.outcomes import join_outcomes
-from exporter.pipeline.report import collect
+from exporter.pipeline.report import OBJECTIVE_PERCENT, collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.report_weeks import weeks_as_csv
 from exporter.pipeline.runs import record
@@ -60,6 +60,7 @@ class Jobs:
     now_ms: Callable[[], int]
     say: Callable[[str], None]
     batch_rows: int = BATCH_ROWS
+    objective_percent: float = OBJECTIVE_PERCENT
 
     def transactions(self) -> int:
         """Takes all waiting files, batch by batch; returns their number."""
@@ -148,6 +149,7 @@ class Jobs:
             self.tables.coverage.read(spark),
             self.tables.stalls.read(spark),
             newest_ms=newest_ms,
+            objective_percent=self.objective_percent,
             has_outcomes=bool(logs_read_to_ms(self.tables.transaction_log)),
             made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
             left_out=self.left_out(),
