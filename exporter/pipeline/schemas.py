@@ -163,6 +163,7 @@ STALLS: Final = _columns(
     transactions=_LONG,
     producer_id=_LONG,
     start_offset=_LONG,
+    cause=_TEXT,
 )
 """One row for each hour, partition, application and verdict, and one more for each group that waited."""
 
