@@ -25,7 +25,6 @@ from exporter.pipeline.files import HistoryFile, damaged_among, history_files, p
 from exporter.pipeline.identities import identities_of_table, write_identities
 from exporter.pipeline.ingest import OPEN, in_buckets, last_ms_of
 from exporter.pipeline.tables import Tables
-from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
 
 SETTLED_MS: Final = 2 * 86_400_000
@@ -90,8 +89,8 @@ def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) ->
     With the hours of a day the state forgets the producers, partitions and clusters of which no row is left.
     """
     newest_ms = tables.current().state.newest_ms
-    for instant in ("closed_at", f"closed_in = '{OPEN}' AND last_seen"):
-        delete(spark, tables.transactions, instant, newest_ms, retention_ms)
+    too_old = obsolete(newest_ms, retention_ms, "closed_at", f"closed_in = '{OPEN}' AND last_seen")
+    _delete(spark, tables.transactions, too_old)
     current = tables.current()
     if not newest_ms:
         return 0
@@ -111,40 +110,21 @@ def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) ->
     return len(hours)
 
 
-def compact_log(spark: SparkSession, table: Table, *, retention_ms: int) -> int:
-    """Removes records beyond the retention, and joins small files; returns how many."""
+def compact(spark: SparkSession, table: Table, obsolete: str) -> int:
+    """Deletes the rows for which `obsolete` holds, in SQL, and joins small files; returns how many.
+
+    The files of deleted rows stay for readers until VACUUM.
+    """
     if not table.exists:
         return 0
-    # How far a log was read is known by its newest record, which stays.
-    delete(spark, table, "written_at", logs_read_to_ms(table), retention_ms)
-    return _optimize(spark, table)
-
-
-def compact_hours(spark: SparkSession, tables: Tables, *, retention_ms: int) -> None:
-    """Removes hours beyond the retention, and joins the small files of each date."""
-    for table in (tables.coverage, tables.stalls):
-        if table.exists:
-            delete(spark, table, "hour", tables.current().state.newest_ms, retention_ms)
-            _optimize(spark, table)
-
-
-def compact_runs(spark: SparkSession, table: Table, *, gone_ms: int) -> None:
-    """Removes the runs that ended before `gone_ms`, and joins the small files."""
-    if table.exists:
-        _delete(spark, table, f"ended_at < timestamp_millis({gone_ms})")
-        _optimize(spark, table)
-
-
-def _optimize(spark: SparkSession, table: Table) -> int:
+    _delete(spark, table, obsolete)
     (done,) = spark.sql(f"OPTIMIZE {table.sql_name}").collect()
     return int(done["metrics"]["numFilesRemoved"])
 
 
-def delete(spark: SparkSession, table: Table, column: str, newest_ms: Mapping[str, int], retention_ms: int) -> None:
-    """Deletes whole days before the retention, and all of a cluster that is gone."""
-    gone = ", ".join(map(sql_text, _gone(newest_ms, retention_ms)))
-    chosen = [_obsolete(column, newest_ms, retention_ms), f"cluster_id IN ({gone})" if gone else ""]
-    _delete(spark, table, " OR ".join(filter(None, chosen)))
+def _delete(spark: SparkSession, table: Table, obsolete: str) -> None:
+    if table.exists and obsolete:
+        spark.sql(f"DELETE FROM {table.sql_name} WHERE {obsolete}")  # noqa: S608 - names of clusters are quoted
 
 
 def _gone(newest_ms: Mapping[str, int], retention_ms: int) -> list[str]:
@@ -153,20 +133,21 @@ def _gone(newest_ms: Mapping[str, int], retention_ms: int) -> list[str]:
     return [cluster_id for cluster_id, at_ms in newest_ms.items() if at_ms < gone_ms]
 
 
-def _delete(spark: SparkSession, table: Table, chosen: str) -> None:
-    """Deletes rows; their files stay for readers until VACUUM."""
-    if table.exists and chosen:
-        spark.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")  # noqa: S608 - names of clusters are quoted
+def obsolete(newest_ms: Mapping[str, int], retention_ms: int, *columns: str) -> str:
+    """SQL that chooses whole days before the retention, and all of a cluster that is gone; empty without clusters.
 
-
-def _obsolete(column: str, newest_ms: Mapping[str, int], retention_ms: int) -> str:
-    """SQL that chooses whole days before the retention, counted from the newest instant of each cluster."""
+    The retention is counted from the newest instant of each cluster.
+    """
     clusters: dict[str, list[str]] = defaultdict(list)
     for cluster_id, at_ms in newest_ms.items():
         clusters[day_of(at_ms - retention_ms)].append(sql_text(cluster_id))
-    return " OR ".join(
-        f"({column} < '{day}T00:00:00Z' AND cluster_id IN ({', '.join(names)}))" for day, names in clusters.items()
-    )
+    chosen = [
+        f"({column} < '{day}T00:00:00Z' AND cluster_id IN ({', '.join(names)}))"
+        for column in columns
+        for day, names in clusters.items()
+    ]
+    gone = ", ".join(map(sql_text, _gone(newest_ms, retention_ms)))
+    return " OR ".join([*chosen, *([f"cluster_id IN ({gone})"] if gone else [])])
 
 
 def join(parts: Sequence[Place], whole: Place) -> None:

@@ -18,7 +18,7 @@ from exporter import __version__
 from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.clocks import with_sure_durations
-from exporter.pipeline.compact import compact_history, compact_hours, compact_log, compact_runs, compact_tables
+from exporter.pipeline.compact import compact, compact_history, compact_tables, obsolete
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.files import SoundFiles, history_files, left_out
 from exporter.pipeline.hours import update_hours
@@ -160,13 +160,17 @@ class Jobs:
 
     def compact(self) -> None:
         """Joins small files to large ones, and removes old rows and replaced files."""
-        spark = self.open_spark()
-        files = compact_history(spark, self.history, self.tables, now_ms=self.now_ms())
-        compact_hours(spark, self.tables, retention_ms=self.retention_ms)
-        hours = compact_tables(spark, self.tables, retention_ms=self.retention_ms)  # forgets clusters: after all others
-        small = compact_log(spark, self.tables.transaction_log, retention_ms=self.retention_ms)
-        compact_runs(spark, self.tables.runs, gone_ms=self.now_ms() - self.retention_ms)
-        self.tables.clean(spark)
+        spark, tables, retention_ms = self.open_spark(), self.tables, self.retention_ms
+        files = compact_history(spark, self.history, tables, now_ms=self.now_ms())
+        newest_ms = tables.current().state.newest_ms
+        for table in (tables.coverage, tables.stalls):
+            compact(spark, table, obsolete(newest_ms, retention_ms, "hour"))
+        hours = compact_tables(spark, tables, retention_ms=retention_ms)  # forgets clusters: after the two tables
+        # How far a log was read is known by its newest record, which stays.
+        records = obsolete(logs_read_to_ms(tables.transaction_log), retention_ms, "written_at")
+        small = compact(spark, tables.transaction_log, records)
+        compact(spark, tables.runs, f"ended_at < timestamp_millis({self.now_ms() - retention_ms})")
+        tables.clean(spark)
         self.say(f"compact: {files} files of the history, {hours} hours of the tables, {small} files of the log")
 
     def run(self) -> None:

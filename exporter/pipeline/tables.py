@@ -131,10 +131,8 @@ class Tables:
         """None before the first run, and if the state is missing: then the history is taken again, which changes no row."""
         if snapshot.note is not None:
             return self._path_in(snapshot.note)
-        # The commit of an older version of this program, or a commit whose note Delta has removed from the log.
-        found: list[Place] = [
-            each for pattern in ("{}.json", "{}-*.json") for each in self.states.glob(pattern.format(snapshot.run))
-        ]
+        # Delta has removed the commit with the note from the log.
+        found: list[Place] = list(self.states.glob(f"{snapshot.run}-*.json"))
         return found[0] if snapshot.run and len(found) == 1 else None
 
     def _path_in(self, note: Mapping[str, Any]) -> Place | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from exporter.pipeline.compact import compact_log
+from exporter.pipeline.compact import compact, obsolete
 from exporter.pipeline.identities import read_identities
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
@@ -85,6 +85,7 @@ def test_the_log_of_a_cluster_that_nobody_reads_goes(spark: SparkSession, tmp_pa
         at_ms = cases.milliseconds(day * DAY_S)
         record = ("app-1", value(COMMITTED, at_ms, updated_ms=at_ms, producer_id=1), float(day * DAY_S))
         write_log(spark, tables, [record], read_to_s=day * DAY_S, cluster_id=cluster_id)
-    compact_log(spark, tables.transaction_log, retention_ms=RETENTION_MS)
+    table = tables.transaction_log
+    compact(spark, table, obsolete(logs_read_to_ms(table), RETENTION_MS, "written_at"))
 
-    assert logs_read_to_ms(tables.transaction_log).keys() == {"live"}
+    assert logs_read_to_ms(table).keys() == {"live"}

@@ -24,7 +24,7 @@ from exporter.pipeline import column_comments
 from exporter.pipeline import compact as compact_module
 from exporter.pipeline import files as files_module
 from exporter.pipeline import jobs as jobs_module
-from exporter.pipeline.compact import compact_history, compact_runs, compact_tables
+from exporter.pipeline.compact import compact, compact_history, compact_tables
 from exporter.pipeline.delta import TableError, to_ms
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.ingest import ingest_batch
@@ -338,7 +338,7 @@ def test_runs_beyond_the_retention_go(spark: SparkSession, tmp_path: Path) -> No
     tables = Tables(tmp_path)
     for day in range(5):
         record(tables, (day * DAY_MS, day * DAY_MS + 1), (), files=day)
-    compact_runs(spark, tables.runs, gone_ms=2 * DAY_MS)
+    compact(spark, tables.runs, f"ended_at < timestamp_millis({2 * DAY_MS})")
 
     assert sorted(row["files"] for row in tables.runs.read(spark).collect()) == [2, 3, 4]
     assert len(tables.runs.files()) == 1
