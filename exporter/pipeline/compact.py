@@ -29,6 +29,8 @@ from exporter.storage.places import Place, atomic_write, in_parallel, parquet_so
 
 SETTLED_MS: Final = 2 * 86_400_000
 """Compact a day only once a cycle at least this much newer than its end exists: late files are taken by then."""
+FORGOTTEN_AFTER: Final = 0.1
+"""Share of the retention after which producers and partitions without a row are forgotten: it reads the whole table."""
 ROW_GROUP_ROWS: Final = 1_000_000
 WRITER: Final = "compacted"
 DAY_LENGTH: Final = len("2026-11-01")
@@ -86,7 +88,7 @@ def is_joined(key: str) -> bool:
 def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) -> int:
     """Removes rows beyond the retention, joins the hours of past days, and returns the number of joined hours.
 
-    With the hours of a day the state forgets the producers, partitions and clusters of which no row is left.
+    The state forgets the clusters that are gone, and now and then producers and partitions of which no row is left.
     """
     newest_ms = tables.current().state.newest_ms
     too_old = obsolete(newest_ms, retention_ms, "closed_at", f"closed_in = '{OPEN}' AND last_seen")
@@ -102,10 +104,12 @@ def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) ->
         return 0
     joined = {name for pair in hours for name in pair}
     whole = rows.where(in_buckets(joined)).withColumn("closed_in", day).repartition("closed_in", "was_suspect")
-    identities = tables.new_identities()
-    write_identities(identities_of_table(rows), identities)
-    watched = {name: at_ms for name, at_ms in newest_ms.items() if name not in _gone(newest_ms, retention_ms)}
-    state = replace(current.state, newest_ms=watched, identities=identities.name)
+    gone = _gone(newest_ms, retention_ms)
+    state = replace(current.state, newest_ms={name: at for name, at in newest_ms.items() if name not in gone})
+    if (now_ms := max(newest_ms.values())) - state.identities_from_ms >= FORGOTTEN_AFTER * retention_ms:
+        identities = tables.new_identities()
+        write_identities(identities_of_table(rows), identities)
+        state = replace(state, identities=identities.name, identities_from_ms=now_ms)
     tables.commit(current, state, whole, replaced=in_buckets(joined))
     return len(hours)
 

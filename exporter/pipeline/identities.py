@@ -3,7 +3,7 @@
 A producer id has one transactional id for ever, and offsets and starts grow. So two small tables, one row per producer and
 per partition, show that nearly all rows of a batch belong to no older transaction. For the others the keys of closed
 transactions are read: a file that comes late, a partition that was unread for long, a name that came late. Compaction
-makes both again from the rows that are left, once a day, so that they grow with the retention and not for ever.
+makes both again from the rows that are left, now and then, so that they grow with the retention and not for ever.
 """
 
 from __future__ import annotations

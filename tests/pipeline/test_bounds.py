@@ -53,7 +53,9 @@ def test_the_state_forgets_producers_partitions_and_clusters_without_a_row(spark
     jobs.compact()
 
     assert known_in_state(spark, jobs.tables) == ([108, 112], [8, 12])
-    assert jobs.tables.current().state.newest_ms.keys() == {"c"}
+    state = jobs.tables.current().state
+    assert state.newest_ms.keys() == {"c"}
+    assert state.identities_from_ms == state.newest_ms["c"], "the whole table is not read again in the next days"
     assert jobs.tables.coverage.read(spark).where("cluster_id = 'gone'").isEmpty()
     late = {"producer_id": 108, "partition": 8, "started": 8 * DAY_S, "start_offset": 0, "transactional_id": "late"}
     cases.write_file(tmp_path / "history", "c", "late", [{"at": 8 * DAY_S + 45, "open": [late]}])
