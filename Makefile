@@ -18,7 +18,7 @@ MAKEFLAGS += --no-builtin-rules
 # Some containers forbid bytecode: each of five pytest processes would then rewrite 257 files again, 3 s of processor each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install house check test test-all test-helm demo demo-pipeline docs bench bench-all bench-fleet bench-pipeline bench-baselines soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools packages engine release-tools java clean constraints
+.PHONY: help install house check test test-all test-helm demo demo-pipeline docs bench bench-all bench-fleet bench-pipeline bench-pipeline-ids bench-baselines soak hostile model fuzz release images kerberos generate dashboard-pictures lint types contracts tools packages engine release-tools java clean constraints
 
 help:
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ bench-pipeline: java install  ## Spark's tables of a generated history next to D
 	@$(BIN)/python -c 'import duckdb' 2>/dev/null \
 	  || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/bench.txt
 	$(BIN)/python -m benchmarks.pipeline
+
+bench-pipeline-ids: java install  ## baselines of 60 clusters with 5,000 ids each (PIPELINE_CLUSTERS, PIPELINE_IDS, PIPELINE_SAMPLES)
+	$(BIN)/python -m benchmarks.pipeline_ids
 
 bench-baselines: install  ## false alarms of the baselines' thresholds, and how soon they notice a hang, on many shapes of durations
 	$(BIN)/python -m benchmarks.baselines

@@ -81,11 +81,11 @@ def _measure_fleet() -> None:
     rows = write_fleet(history)
     files = sum(1 for _ in history.rglob("*.parquet"))
     begun = time.monotonic()
-    spark = _opened()
+    spark = opened()
     start_s = time.monotonic() - begun
     try:
         jobs = Jobs(lambda: spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
-        transactions, nothing = (_cost(jobs.transactions, lambda: _both_processors_s(spark)) for _ in range(2))
+        transactions, nothing = (cost(jobs.transactions, lambda: both_processors_s(spark)) for _ in range(2))
     finally:
         spark.stop()
         shutil.rmtree(FOLDER / "temporary", ignore_errors=True)
@@ -96,14 +96,14 @@ def _measure_fleet() -> None:
     )
 
 
-def _opened() -> Any:
+def opened(memory: str = MEMORY) -> Any:
     """A session with a temporary folder of its own."""
     (FOLDER / "temporary").mkdir()
     more = {**jars_of(spark_jars(), (DELTA,)), **DELTA_SETTINGS}
-    return open_session(f"local[{CORES}]", str(FOLDER / "temporary"), memory=MEMORY, more=more)
+    return open_session(f"local[{CORES}]", str(FOLDER / "temporary"), memory=memory, more=more)
 
 
-def _both_processors_s(spark: Any) -> float:
+def both_processors_s(spark: Any) -> float:
     """Of Spark's process and of this one, which reads small files."""
     return _processors_s(spark) + sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 
@@ -120,19 +120,19 @@ def _measured(size: int) -> dict[str, Any]:
     duckdb += _own_cost(lambda: pipeline_duckdb.ask_percentiles(peer, cores=CORES, memory=DUCKDB_MEMORY))
     expected = pipeline_duckdb.digest(peer.rglob("*.parquet"))
     shutil.rmtree(peer)
-    spark = _opened()
+    spark = opened()
     try:
         jobs = Jobs(lambda: spark, history, tables, (), 365 * DAY_MS, lambda: int(time.time() * 1000), print)
-        transactions = _cost(jobs.transactions, lambda: _processors_s(spark))
+        transactions = cost(jobs.transactions, lambda: _processors_s(spark))
         made = pipeline_duckdb.digest(_files(tables))
-        stalls = _cost(jobs.stalls, lambda: _processors_s(spark))
-        baselines = _cost(jobs.baselines, lambda: _processors_s(spark))
+        stalls = cost(jobs.stalls, lambda: _processors_s(spark))
+        baselines = cost(jobs.baselines, lambda: _processors_s(spark))
         hour_rows = 0
         for number in range(FILES_AN_HOUR):
             hour_rows += write(history, 1, first_cycle=cycle + CYCLES_A_FILE * number, workload=workload)[0]
-        hour = _cost(jobs.transactions, lambda: _processors_s(spark))
-        hour_stalls = _cost(jobs.stalls, lambda: _processors_s(spark))
-        peak_mb = _peak_mb(spark)
+        hour = cost(jobs.transactions, lambda: _processors_s(spark))
+        hour_stalls = cost(jobs.stalls, lambda: _processors_s(spark))
+        most_mb = peak_mb(spark)
     finally:
         spark.stop()
         shutil.rmtree(FOLDER / "temporary", ignore_errors=True)
@@ -144,7 +144,7 @@ def _measured(size: int) -> dict[str, Any]:
         f"Spark / DuckDB {total.wall_s / duckdb.wall_s:.1f} "
         f"({total.processors_s / duckdb.processors_s:.1f} of processors); "
         f"{made[0]:,} transactions, {'equal' if made == expected else f'DIFFERENT: {made} and DuckDB {expected}'}; "
-        f"the next hour of {hour_rows:,} rows {hour}, its stalls {hour_stalls}; peak {peak_mb:.0f} MB",
+        f"the next hour of {hour_rows:,} rows {hour}, its stalls {hour_stalls}; peak {most_mb:.0f} MB",
         flush=True,
     )
     return {
@@ -161,7 +161,7 @@ def _measured(size: int) -> dict[str, Any]:
         "hour_rows": hour_rows,
         "hour_s": hour.wall_s,
         "hour_processors_s": hour.processors_s,
-        "peak_mb": peak_mb,
+        "peak_mb": most_mb,
     }
 
 
@@ -172,10 +172,10 @@ def _files(tables: Tables) -> list[Path]:
 
 def _own_cost(work: Callable[[], object]) -> Cost:
     """Of what this process does."""
-    return _cost(work, lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
+    return cost(work, lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
 
 
-def _cost(work: Callable[[], object], processors_s: Callable[[], float]) -> Cost:
+def cost(work: Callable[[], object], processors_s: Callable[[], float]) -> Cost:
     begun, before_s = time.monotonic(), processors_s()
     work()
     return Cost(time.monotonic() - begun, processors_s() - before_s)
@@ -187,7 +187,7 @@ def _processors_s(spark: Any) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _peak_mb(spark: Any) -> float:
+def peak_mb(spark: Any) -> float:
     """Of Spark's process."""
     (line,) = (line for line in _of_process(spark, "status").splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024

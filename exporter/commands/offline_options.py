@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from exporter.artifacts import DASHBOARDS
-from exporter.commands.option_types import duration, interval, label, rate, threshold, web_address
+from exporter.commands.option_types import duration, interval, label, percentage, rate, threshold, web_address
 from exporter.commands.options import DIRECTORY, FILE, add_spark
 
 JOBS_WITH_BROKERS: Final = ("transaction-log", "audit")
@@ -59,6 +59,13 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         type=rate,
         metavar="BYTES",
         help="audit: read at most so much in a second, such as 20MB",
+    )
+    parser.add_argument(
+        "--objective",
+        type=percentage,
+        default="99.9",
+        metavar="PERCENT",
+        help="time without a blocked group, for budgets in the report. Default: 99.9",
     )
     add_spark(parser)
 

@@ -45,6 +45,17 @@ web_address = argument(values.page_url)
 """A URL of http or https, without user and password: other users see the command line."""
 
 
+def percentage(text: str) -> float:
+    """Parses a percentage that leaves something on both sides."""
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = 0
+    if not 0 < percent < 100:  # noqa: PLR2004
+        raise argparse.ArgumentTypeError("must be a percentage above 0 and below 100, such as 99.95")
+    return percent
+
+
 def interval(text: str) -> int:
     """Parses an interval to milliseconds; shorter intervals would load the brokers too much."""
     milliseconds = duration(text)

@@ -69,7 +69,7 @@ def add_spark(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="Spark's master, such as local[*]; leave it out with spark-submit, which sets it",
+        help="Spark's master, such as local[*]; not with spark-submit, which sets it",
     )
     parser.add_argument("--memory", default="1g", metavar="SIZE", help="memory of Spark's process. Default: 1g")
     parser.add_argument(

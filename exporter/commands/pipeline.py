@@ -149,6 +149,7 @@ def _work(context: Context, groups: GroupRules, history: Place, tables: Any) -> 
             retention_ms=options.retention,
             now_ms=lambda: int(time.time() * 1000),
             say=lambda sentence: print(sentence, flush=True),
+            objective_percent=options.objective,
         )
         return repeat(work, options)
 

@@ -24,6 +24,7 @@ from exporter.daemon.incidents_file import LOOKED_AT_MAX, AuditReader, Incidents
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.wiring import policy_of, publish_options_of
 from exporter.evaluation.verdicts import Evaluation
+from exporter.incidents.follow import causes_of
 from exporter.incidents.incident import Incidents
 from exporter.kafka.collect.first_records import first_records
 from exporter.kafka.errors import AnotherClusterError, ClientClosedError, ClusterUnavailableError
@@ -51,7 +52,13 @@ class Recorder(Protocol):
 
     def start(self) -> None: ...
 
-    def record(self, evaluation: Evaluation, interval_ms: int, cluster_name: str | None = None) -> None: ...
+    def record(
+        self,
+        evaluation: Evaluation,
+        interval_ms: int,
+        cluster_name: str | None = None,
+        causes: Mapping[TransactionKey, str] = ...,
+    ) -> None: ...
 
     def status(self) -> HistoryStatus: ...
 
@@ -158,7 +165,8 @@ class WatchedCluster:
         # Recorded first: once it has succeeded, a missed cycle publishes it, and the exporter may be ended then.
         if shared.history is not None and self.namesake is None:
             name = self.name or self.settings.cluster_name
-            shared.history.record(evaluation, self.settings.scan.interval_ms, name)
+            causes = causes_of(self._incidents.incidents)
+            shared.history.record(evaluation, self.settings.scan.interval_ms, name, causes)
         self._record.succeeded(evaluation, seconds=seconds, now_ms=now_ms, phases=self._reader.phases)
         new = self._incidents.take(evaluation)
         shared.publish(self)

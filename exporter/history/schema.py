@@ -84,6 +84,12 @@ def _column(field: Field) -> Column:
 OBSERVATION_COLUMNS = (
     Column("taken_at", ColumnType.INSTANT, "the cycle: when its reading began"),
     *map(_column, fields_of(Output.HISTORY)),
+    Column(
+        "cause",
+        ColumnType.TEXT,
+        "why it hangs, as its logs show it; null until `serve` has searched for it, and in files of 0.1.0",
+        nullable=True,
+    ),
 )
 
 CYCLE_COLUMNS = (

@@ -11,10 +11,11 @@ import threading
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ from exporter.history.schema import (
 )
 from exporter.history.trusted_clock import TrustedClock
 from exporter.log_format import LatestState
-from exporter.snapshot import ClockSource, PartitionResult
+from exporter.snapshot import ClockSource, PartitionResult, TransactionKey
 from exporter.status import HistoryStatus
 from exporter.storage.faults import StoreError
 from exporter.storage.places import Place, atomic_write, place_of
@@ -127,9 +128,15 @@ class History:
         """Starts the writing thread."""
         self._thread.start()
 
-    def record(self, evaluation: Evaluation, interval_ms: int, cluster_name: str | None = None) -> None:
-        """Adds one cycle of a cluster with this interval to the next file."""
-        cycle = _cycle(evaluation, interval_ms, self._writer, cluster_name)
+    def record(
+        self,
+        evaluation: Evaluation,
+        interval_ms: int,
+        cluster_name: str | None = None,
+        causes: Mapping[TransactionKey, str] = MappingProxyType({}),
+    ) -> None:
+        """Adds one cycle of a cluster with this interval to the next file, and the known causes of its hangs."""
+        cycle = _cycle(evaluation, interval_ms, self._writer, cluster_name, causes)
         with self._condition:
             self._waiting.append(cycle)
             self._waiting_rows += cycle.rows
@@ -276,9 +283,15 @@ class History:
             log.info("history is written again", extra={"subject": "history"})
 
 
-def _cycle(evaluation: Evaluation, interval_ms: int, writer: str, cluster_name: str | None) -> _Cycle:
+def _cycle(
+    evaluation: Evaluation,
+    interval_ms: int,
+    writer: str,
+    cluster_name: str | None,
+    causes: Mapping[TransactionKey, str],
+) -> _Cycle:
     snapshot = evaluation.snapshot
-    observations = _table(OBSERVATIONS, _observations(evaluation))
+    observations = _table(OBSERVATIONS, _observations(evaluation, causes))
     cycle = _table(CYCLES, _coverage(evaluation, interval_ms, writer, cluster_name))
     size_bytes = observations.nbytes + cycle.nbytes + CYCLE_BYTES
     return _Cycle(snapshot.cluster_id, snapshot.taken_at_ms, observations, cycle, size_bytes)
@@ -289,10 +302,13 @@ def _table(name: str, columns: dict[str, Any]) -> pa.Table:
     return pa.table([pa.array(columns[field.name], type=field.type) for field in schema], schema=schema)
 
 
-def _observations(evaluation: Evaluation) -> dict[str, Any]:
+def _observations(evaluation: Evaluation, causes: Mapping[TransactionKey, str]) -> dict[str, Any]:
     suspects = {suspect.key: suspect for suspect in evaluation.suspects}
     matching = [suspects.get(evidence.key) for evidence in evaluation.evidence]
-    columns: dict[str, Any] = {"taken_at": np.full(len(matching), evaluation.snapshot.taken_at_ms, dtype=np.int64)}
+    columns: dict[str, Any] = {
+        "taken_at": np.full(len(matching), evaluation.snapshot.taken_at_ms, dtype=np.int64),
+        "cause": [causes.get(evidence.key) for evidence in evaluation.evidence],
+    }
     for field in fields_of(Output.HISTORY):
         if field.of_suspects_only:
             values: Any = [None if suspect is None else getattr(suspect, field.name) for suspect in matching]

@@ -83,6 +83,12 @@ def unexplained(incidents: Incidents) -> list[Suspect]:
     ]
 
 
+def causes_of(incidents: Incidents) -> Mapping[TransactionKey, str]:
+    """The causes of the open suspects, as far as they were searched for."""
+    suspects = (suspect for incident in incidents.all for suspect in incident.suspects)
+    return {suspect.key: suspect.cause for suspect in suspects if suspect.cause and suspect.ended_at_ms is None}
+
+
 def with_causes(incidents: Incidents, causes: Mapping[TransactionKey, tuple[str, str]], now_ms: int) -> Incidents:
     """Adds (cause, evidence) of each of these transactions."""
     return replace(incidents, all=tuple(_with_causes(incident, causes, now_ms) for incident in incidents.all))

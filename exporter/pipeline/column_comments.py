@@ -103,6 +103,7 @@ STALLS: Final = {
     "transactions": "number of transactions that held it, one after the other",
     "producer_id": "producer of the transaction that held it longest",
     "start_offset": "its start offset",
+    "cause": "why a hang held it; null until the exporter has found it",
 }
 RUNS: Final = {
     "started_at": "its begin",

@@ -1,4 +1,4 @@
-"""Joins the history's small files to large ones with Arrow, the tables' hours to days, and removes old rows.
+"""Joins the history's small files to large ones with Arrow, the tables' hours to days, and removes what is too old.
 
 History files are joined after their day is over and the tables have taken them. The state has the large file as taken
 before it appears, and the small ones are removed after that: in between rows are duplicated, which no step minds. The
@@ -22,13 +22,15 @@ from pyspark.sql import functions as f
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
 from exporter.pipeline.delta import Table, sql_text
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
-from exporter.pipeline.ingest import in_buckets, last_ms_of
+from exporter.pipeline.identities import identities_of_table, write_identities
+from exporter.pipeline.ingest import OPEN, in_buckets, last_ms_of
 from exporter.pipeline.tables import Tables
-from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
 
 SETTLED_MS: Final = 2 * 86_400_000
 """Compact a day only once a cycle at least this much newer than its end exists: late files are taken by then."""
+FORGOTTEN_AFTER: Final = 0.1
+"""Share of the retention after which producers and partitions without a row are forgotten: it reads the whole table."""
 ROW_GROUP_ROWS: Final = 1_000_000
 WRITER: Final = "compacted"
 DAY_LENGTH: Final = len("2026-11-01")
@@ -84,10 +86,14 @@ def is_joined(key: str) -> bool:
 
 
 def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) -> int:
-    """Removes rows beyond the retention, joins the hours of past days, and returns the number of joined hours."""
-    delete(spark, tables.transactions, "closed_at", tables.current().state.newest_ms, retention_ms)
+    """Removes rows beyond the retention, joins the hours of past days, and returns the number of joined hours.
+
+    The state forgets the clusters that are gone, and now and then producers and partitions of which no row is left.
+    """
+    newest_ms = tables.current().state.newest_ms
+    too_old = obsolete(newest_ms, retention_ms, "closed_at", f"closed_in = '{OPEN}' AND last_seen")
+    _delete(spark, tables.transactions, too_old)
     current = tables.current()
-    newest_ms = current.state.newest_ms
     if not newest_ms:
         return 0
     current = tables.begin(spark, current)
@@ -98,61 +104,54 @@ def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) ->
         return 0
     joined = {name for pair in hours for name in pair}
     whole = rows.where(in_buckets(joined)).withColumn("closed_in", day).repartition("closed_in", "was_suspect")
-    tables.commit(current, current.state, whole, replaced=in_buckets(joined))
+    gone = _gone(newest_ms, retention_ms)
+    state = replace(current.state, newest_ms={name: at for name, at in newest_ms.items() if name not in gone})
+    if (now_ms := max(newest_ms.values())) - state.identities_from_ms >= FORGOTTEN_AFTER * retention_ms:
+        identities = tables.new_identities()
+        write_identities(identities_of_table(rows), identities)
+        state = replace(state, identities=identities.name, identities_from_ms=now_ms)
+    tables.commit(current, state, whole, replaced=in_buckets(joined))
     return len(hours)
 
 
-def compact_log(spark: SparkSession, table: Table, *, retention_ms: int) -> int:
-    """Removes records beyond the retention, and joins small files; returns how many."""
+def compact(spark: SparkSession, table: Table, obsolete: str) -> int:
+    """Deletes the rows for which `obsolete` holds, in SQL, and joins small files; returns how many.
+
+    The files of deleted rows stay for readers until VACUUM.
+    """
     if not table.exists:
         return 0
-    # How far a log was read is known by its newest record, which stays.
-    _delete(spark, table, _obsolete("written_at", logs_read_to_ms(table), retention_ms))
-    return _optimize(spark, table)
-
-
-def compact_hours(spark: SparkSession, tables: Tables, *, retention_ms: int) -> None:
-    """Removes hours beyond the retention, and joins the small files of each date."""
-    for table in (tables.coverage, tables.stalls):
-        if table.exists:
-            delete(spark, table, "hour", tables.current().state.newest_ms, retention_ms)
-            _optimize(spark, table)
-
-
-def compact_runs(spark: SparkSession, table: Table, *, gone_ms: int) -> None:
-    """Removes the runs that ended before `gone_ms`, and joins the small files."""
-    if table.exists:
-        _delete(spark, table, f"ended_at < timestamp_millis({gone_ms})")
-        _optimize(spark, table)
-
-
-def _optimize(spark: SparkSession, table: Table) -> int:
+    _delete(spark, table, obsolete)
     (done,) = spark.sql(f"OPTIMIZE {table.sql_name}").collect()
     return int(done["metrics"]["numFilesRemoved"])
 
 
-def delete(spark: SparkSession, table: Table, column: str, newest_ms: Mapping[str, int], retention_ms: int) -> None:
-    """Deletes whole days before the retention, and all of a cluster that is gone: another one is ahead by the retention."""
+def _delete(spark: SparkSession, table: Table, obsolete: str) -> None:
+    if table.exists and obsolete:
+        spark.sql(f"DELETE FROM {table.sql_name} WHERE {obsolete}")  # noqa: S608 - names of clusters are quoted
+
+
+def _gone(newest_ms: Mapping[str, int], retention_ms: int) -> list[str]:
+    """Returns the clusters that no exporter watches any more: another cluster is ahead by the retention."""
     gone_ms = max(newest_ms.values(), default=0) - retention_ms
-    gone = [sql_text(cluster_id) for cluster_id, at_ms in newest_ms.items() if at_ms < gone_ms]
-    chosen = [_obsolete(column, newest_ms, retention_ms), f"cluster_id IN ({', '.join(gone)})" if gone else ""]
-    _delete(spark, table, " OR ".join(filter(None, chosen)))
+    return [cluster_id for cluster_id, at_ms in newest_ms.items() if at_ms < gone_ms]
 
 
-def _delete(spark: SparkSession, table: Table, chosen: str) -> None:
-    """Deletes rows; their files stay for readers until VACUUM."""
-    if table.exists and chosen:
-        spark.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")  # noqa: S608 - names of clusters are quoted
+def obsolete(newest_ms: Mapping[str, int], retention_ms: int, *columns: str) -> str:
+    """SQL that chooses whole days before the retention, and all of a cluster that is gone; empty without clusters.
 
-
-def _obsolete(column: str, newest_ms: Mapping[str, int], retention_ms: int) -> str:
-    """SQL that chooses whole days before the retention, counted from the newest instant of each cluster."""
+    The retention is counted from the newest instant of each cluster.
+    """
     clusters: dict[str, list[str]] = defaultdict(list)
     for cluster_id, at_ms in newest_ms.items():
         clusters[day_of(at_ms - retention_ms)].append(sql_text(cluster_id))
-    return " OR ".join(
-        f"({column} < '{day}T00:00:00Z' AND cluster_id IN ({', '.join(names)}))" for day, names in clusters.items()
-    )
+    chosen = [
+        f"({column} < '{day}T00:00:00Z' AND cluster_id IN ({', '.join(names)}))"
+        for column in columns
+        for day, names in clusters.items()
+    ]
+    gone = ", ".join(map(sql_text, _gone(newest_ms, retention_ms)))
+    return " OR ".join([*chosen, *([f"cluster_id IN ({gone})"] if gone else [])])
 
 
 def join(parts: Sequence[Place], whole: Place) -> None:

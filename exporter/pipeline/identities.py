@@ -1,8 +1,9 @@
-"""Keeps all producers and partitions, to find closed transactions of any age that a batch of new rows belongs to.
+"""Keeps the producers and partitions of the table, to find closed transactions that a batch of new rows belongs to.
 
 A producer id has one transactional id for ever, and offsets and starts grow. So two small tables, one row per producer and
-per partition ever seen, show that nearly all rows of a batch belong to no older transaction. For the others the keys of
-closed transactions are read: a file that comes late, a partition that was unread for long, a name that came late.
+per partition, show that nearly all rows of a batch belong to no older transaction. For the others the keys of closed
+transactions are read: a file that comes late, a partition that was unread for long, a name that came late. Compaction
+makes both again from the rows that are left, now and then, so that they grow with the retention and not for ever.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ from exporter.pipeline.identities import (
 )
 from exporter.pipeline.partition_transactions import KEY, shared_offsets, updated_partition_transactions
 from exporter.pipeline.suspects import has_suspect
-from exporter.pipeline.tables import Current, DamagedFile, Tables, TablesState, by_cluster
+from exporter.pipeline.tables import Current, DamagedFile, Tables, by_cluster
 from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
 from exporter.storage.places import Place, remove_folder
 
@@ -92,7 +92,8 @@ def ingest_batch(
     held = taken | {file.key for file in batch}
     spark = open_spark()
     current, identities = tables.begin(spark, current), tables.new_identities()
-    state = TablesState(
+    state = replace(
+        current.state,
         taken=held,
         newest_ms=by_cluster(max, [*current.state.newest_ms.items(), *last_ms_of(batch).items()]),
         identities=identities.name,

@@ -18,14 +18,14 @@ from exporter import __version__
 from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.clocks import with_sure_durations
-from exporter.pipeline.compact import compact_history, compact_hours, compact_log, compact_runs, compact_tables
+from exporter.pipeline.compact import compact, compact_history, compact_tables, obsolete
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.files import SoundFiles, history_files, left_out
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
 from exporter.pipeline.outcomes import join_outcomes
-from exporter.pipeline.report import collect
+from exporter.pipeline.report import OBJECTIVE_PERCENT, collect
 from exporter.pipeline.report_page import render
 from exporter.pipeline.report_weeks import weeks_as_csv
 from exporter.pipeline.runs import record
@@ -60,6 +60,7 @@ class Jobs:
     now_ms: Callable[[], int]
     say: Callable[[str], None]
     batch_rows: int = BATCH_ROWS
+    objective_percent: float = OBJECTIVE_PERCENT
 
     def transactions(self) -> int:
         """Takes all waiting files, batch by batch; returns their number."""
@@ -148,6 +149,7 @@ class Jobs:
             self.tables.coverage.read(spark),
             self.tables.stalls.read(spark),
             newest_ms=newest_ms,
+            objective_percent=self.objective_percent,
             has_outcomes=bool(logs_read_to_ms(self.tables.transaction_log)),
             made_at=datetime.fromtimestamp(made_at_ms / 1000, timezone.utc),
             left_out=self.left_out(),
@@ -158,13 +160,17 @@ class Jobs:
 
     def compact(self) -> None:
         """Joins small files to large ones, and removes old rows and replaced files."""
-        spark = self.open_spark()
-        files = compact_history(spark, self.history, self.tables, now_ms=self.now_ms())
-        hours = compact_tables(spark, self.tables, retention_ms=self.retention_ms)
-        compact_hours(spark, self.tables, retention_ms=self.retention_ms)
-        small = compact_log(spark, self.tables.transaction_log, retention_ms=self.retention_ms)
-        compact_runs(spark, self.tables.runs, gone_ms=self.now_ms() - self.retention_ms)
-        self.tables.clean(spark)
+        spark, tables, retention_ms = self.open_spark(), self.tables, self.retention_ms
+        files = compact_history(spark, self.history, tables, now_ms=self.now_ms())
+        newest_ms = tables.current().state.newest_ms
+        for table in (tables.coverage, tables.stalls):
+            compact(spark, table, obsolete(newest_ms, retention_ms, "hour"))
+        hours = compact_tables(spark, tables, retention_ms=retention_ms)  # forgets clusters: after the two tables
+        # How far a log was read is known by its newest record, which stays.
+        records = obsolete(logs_read_to_ms(tables.transaction_log), retention_ms, "written_at")
+        small = compact(spark, tables.transaction_log, records)
+        compact(spark, tables.runs, f"ended_at < timestamp_millis({self.now_ms() - retention_ms})")
+        tables.clean(spark)
         self.say(f"compact: {files} files of the history, {hours} hours of the tables, {small} files of the log")
 
     def run(self) -> None:

@@ -22,6 +22,8 @@ APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
 COVERAGE_GAPS_MAX: Final = 100
 WEEK_MS: Final = 7 * DAY_MS
+OBJECTIVE_PERCENT: Final = 99.9
+"""Share of a week in which no transaction blocks a group, by default: the objective that the page compares with."""
 NO_ID: Final = "(unknown transactional id)"
 
 
@@ -44,6 +46,7 @@ class ReportData:
     """Newest cycle by cluster."""
     interval_ms: int | None
     """The longest interval of the recorded cycles."""
+    objective_percent: float = OBJECTIVE_PERCENT
     weeks: Sequence[Row] = ()
     """Every application that held back a group in the last two weeks: most time of groups in this week first."""
     days: Sequence[DayOfReport] = ()
@@ -81,6 +84,7 @@ def collect(
     *,
     newest_ms: Mapping[str, int],
     has_outcomes: bool = False,
+    objective_percent: float = OBJECTIVE_PERCENT,
     made_at: datetime,
     left_out: Sequence[tuple[str, str]] = (),
 ) -> ReportData:
@@ -101,6 +105,7 @@ def collect(
         first_ms=min(newest_ms.values(), default=None) if span.first is None else to_ms(span.first),
         newest_ms=dict(sorted(newest_ms.items())),
         interval_ms=span.interval_ms,
+        objective_percent=objective_percent,
         weeks=_weeks(stood),
         days=_days(stood, covered, max(newest_ms.values(), default=0)),
         durations=_durations(with_sure_durations(known, coverage)),

@@ -14,8 +14,6 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.history.schema import day_of
 from exporter.pipeline.report import WEEK_MS, DayOfReport
 
-OBJECTIVE: Final = 0.999
-"""Share of time in which no transaction blocks a group: the objective that the page compares with."""
 _HEIGHT, _BAR, _GAP = 120, 14, 6
 _CSV: Final = ("cluster_id", "application", "this_ms", "last_ms", "group", "group_ms", "records_max")
 _CSV_HEAD: Final = (
@@ -39,9 +37,9 @@ def _cell(value: object) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def budget_used(group_ms: int) -> float:
+def budget_used(group_ms: int, objective_percent: float) -> float:
     """Returns how often a group's waiting time of a week has used up what the objective allows it."""
-    return group_ms / (WEEK_MS * (1 - OBJECTIVE))
+    return 100 * group_ms / (WEEK_MS * (100 - objective_percent))
 
 
 def sentence_of_weeks(weeks: Sequence[Row], days: Sequence[DayOfReport]) -> str:

@@ -95,9 +95,9 @@ TRANSACTIONS_TABLE: Final = t.StructType([*TRANSACTIONS, *_columns(was_suspect=_
 """The table is partitioned by the last two: the hour or day of `closed_at`, or `open`."""
 
 PRODUCERS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, transactional_id=_TEXT, newest_start=_INSTANT)
-"""Each producer ever seen; its id is null while it is unknown, its newest exact start where none was exact."""
+"""Each producer in the table; its id is null while it is unknown, its newest exact start where none was exact."""
 PARTITIONS: Final = _columns(cluster_id=_TEXT, topic=_TEXT, topic_id=_TEXT, partition=_INTEGER, newest_offset=_LONG)
-"""Each partition ever seen with an open transaction, and the greatest start offset; an unknown topic id is empty."""
+"""Each partition in the table, and the greatest start offset; an unknown topic id is empty."""
 
 INCIDENTS: Final = _columns(
     cluster_id=_TEXT,
@@ -163,6 +163,7 @@ STALLS: Final = _columns(
     transactions=_LONG,
     producer_id=_LONG,
     start_offset=_LONG,
+    cause=_TEXT,
 )
 """One row for each hour, partition, application and verdict, and one more for each group that waited."""
 

@@ -17,6 +17,8 @@ from exporter.pipeline.partition_transactions import PARTITION
 WATCHED_MS: Final = 900_000
 """Two cycles that are further apart show nothing of the time between them: it was not watched."""
 _TRANSACTION: Final = ("producer_id", "start_offset")
+_LONGEST: Final = (*_TRANSACTION, "cause")
+"""Columns of the transaction that held the offset longest."""
 _SHARED: Final = ("cluster_id", "hour", "topic", "partition", "verdict", "waiting_group")
 """Columns of a row, with the transactional id."""
 
@@ -33,9 +35,10 @@ def stalls_of(observations: DataFrame) -> DataFrame:
             f.max("transactional_id").alias("transactional_id"),
             f.sum("stalled_ms").alias("stalled_ms"),
             f.max("last_stable_offset_lag").alias("records_max"),
+            f.max("cause").alias("cause"),
         )
     )
-    longest = f.max_by(f.struct(*_TRANSACTION), f.struct("stalled_ms", "start_offset", "producer_id"))
+    longest = f.max_by(f.struct(*_LONGEST), f.struct("stalled_ms", "start_offset", "producer_id"))
     whole = by_transaction.groupBy(*_SHARED, "transactional_id").agg(
         f.sum("stalled_ms").alias("stalled_ms"),
         f.max("records_max").alias("records_max"),
@@ -48,7 +51,7 @@ def stalls_of(observations: DataFrame) -> DataFrame:
 def _standing(observations: DataFrame) -> DataFrame:
     """Returns the holder of the last stable offset in each cycle after which it stood still, with the next cycle."""
     # Two exporters may have one instant: whichever row is taken, it is always the same one.
-    one_of_several = ("verdict", f.desc("last_stable_offset_lag"), "groups", "transactional_id")
+    one_of_several = ("verdict", f.desc("last_stable_offset_lag"), "groups", "transactional_id", "cause")
     in_order = Window.partitionBy(*PARTITION).orderBy("taken_at", "start_offset", "producer_id", *one_of_several)
     before = f.lag("taken_at").over(in_order)
     holders = observations.withColumn("before", before).where(

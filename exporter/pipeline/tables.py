@@ -57,6 +57,8 @@ class TablesState:
     """Newest cycle by cluster."""
     identities: str | None = None
     """The folder of producers and partitions."""
+    identities_from_ms: int = 0
+    """Newest cycle when these were made from the rows of the table; zero if never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +133,8 @@ class Tables:
         """None before the first run, and if the state is missing: then the history is taken again, which changes no row."""
         if snapshot.note is not None:
             return self._path_in(snapshot.note)
-        # The commit of an older version of this program, or a commit whose note Delta has removed from the log.
-        found: list[Place] = [
-            each for pattern in ("{}.json", "{}-*.json") for each in self.states.glob(pattern.format(snapshot.run))
-        ]
+        # Delta has removed the commit with the note from the log.
+        found: list[Place] = list(self.states.glob(f"{snapshot.run}-*.json"))
         return found[0] if snapshot.run and len(found) == 1 else None
 
     def _path_in(self, note: Mapping[str, Any]) -> Place | None:
@@ -156,7 +156,7 @@ class Tables:
 
         `read` says how many files and rows of the history the run has read.
         """
-        document = {"taken": sorted(state.taken), "newest_ms": dict(state.newest_ms), "identities": state.identities}
+        document = {**asdict(state), "taken": sorted(state.taken)}
         name = f"{current.snapshot.run + 1}-{secrets.token_hex(8)}.json"
         self.states.mkdir(parents=True, exist_ok=True)
         write_whole(self.states / name, json.dumps(document))
@@ -227,7 +227,7 @@ class Tables:
 def _state(path: Place) -> TablesState:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        return TablesState(frozenset(document["taken"]), document["newest_ms"], document["identities"])
+        return TablesState(**{**document, "taken": frozenset(document["taken"])})
     except StoreError as error:
         raise TableError(str(error)) from error
     except (OSError, *_MALFORMED) as error:

@@ -107,7 +107,7 @@ class Kept:
         self.partitions: list[int] = []
         self.names: list[str | None] = []
 
-    def record(self, evaluation: Evaluation, _interval_ms: int, cluster_name: str | None = None) -> None:
+    def record(self, evaluation: Evaluation, _interval_ms: int, cluster_name: str | None = None, *_: Any) -> None:
         self.partitions.append(len(evaluation.snapshot.partitions))
         self.names.append(cluster_name)
 

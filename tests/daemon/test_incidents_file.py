@@ -6,6 +6,7 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.incidents.follow import follow
 from exporter.incidents.incident import NO_INCIDENTS, EventKind
+from exporter.snapshot import TransactionKey
+from exporter.status import HistoryStatus
 from exporter.web.routes import Request
 from tests.daemon.stand_ins import Clock, Script, cycle, daemon_on, healthy
 from tests.evaluation.builders import NOW_MS, proof, snapshot
@@ -40,6 +43,38 @@ def test_the_file_is_written_only_when_something_has_changed(tmp_path: Path) -> 
     written.unlink()
     kept.take(hanging(30))
     assert not written.exists()
+
+
+class Recorded:
+    """A history that keeps the causes of each cycle."""
+
+    def __init__(self) -> None:
+        self.causes: list[dict[TransactionKey, str]] = []
+
+    def record(self, *arguments: Any) -> None:
+        self.causes.append(dict(arguments[3]))
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def status(self) -> HistoryStatus:
+        return HistoryStatus()
+
+
+def test_a_cause_is_recorded_in_the_history(tmp_path: Path) -> None:
+    """With each cycle in which the hang goes on, also after a restart; not when it is over."""
+    state, history = tmp_path / "state.json", Recorded()
+    before = IncidentsFile(state)
+    before.take(hanging())
+    (suspect,) = before.incidents.all[0].suspects
+    before.explained({suspect.key: ("late_write", "its marker is at offset 99")}, NOW_MS)
+    gone = snapshot(taken_at_ms=NOW_MS + 30_000)
+    daemon = daemon_on(Script(hanging(15).snapshot, gone, gone), Clock(), state, history)
+    for _ in range(3):
+        cycle(daemon)
+
+    assert history.causes == [{suspect.key: "late_write"}] * 2 + [{}]
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": "x"}', json.dumps({"format": 1, "version": 1})])

@@ -56,7 +56,7 @@ def test_each_output_has_what_is_declared_for_it() -> None:
     open_there = SCAN.field("open_transactions").type.value_type
 
     assert set(TRANSACTION_KEYS) == names_in(Output.JSON)
-    assert {each.name for each in OBSERVATION_COLUMNS} == names_in(Output.HISTORY) | {"taken_at"}
+    assert {each.name for each in OBSERVATION_COLUMNS} == names_in(Output.HISTORY) | {"taken_at", "cause"}
     assert {each.name for each in fields(plan_file.PlannedAbort)} == names_in(Output.PLAN)
     assert set(plan_file._ENTRY) == names_in(Output.PLAN) | {"evidence"}
     assert suspect_keys() == names_in(Output.INCIDENT) | of_an_incident

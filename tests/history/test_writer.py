@@ -49,7 +49,8 @@ def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
     hang = Entry(partition=1, producer_id=9, second_read=SecondRead.UNCHANGED)
     taken = snapshot([Entry(), hang], unread=[2], transactions=(transaction(),), proof=proof(), partitions=3)
     kept = history(tmp_path)
-    kept.record(evaluate(taken, Memory(), Policy()), 30_000, "east")
+    evaluation = evaluate(taken, Memory(), Policy())
+    kept.record(evaluation, 30_000, "east", {evaluation.evidence[1].key: "late_write"})
     kept.rotate()
 
     (file,) = files(tmp_path, OBSERVATIONS)
@@ -62,6 +63,7 @@ def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
     assert (ordinary["verdict"], ordinary["start_source"]) == ("open_within_timeout", "coordinator")
     assert (ordinary["transactional_id"], ordinary["outcome_evidence"]) == ("app-1", None)
     assert (hanging["verdict"], hanging["groups"]) == ("hanging_no_transactional_id", [])
+    assert (ordinary["cause"], hanging["cause"]) == (None, "late_write")
     (covered,) = rows(tmp_path, CYCLES)
     assert (covered["unread"], covered["partitions_unread"], covered["is_complete"]) == (["orders-2"], 1, False)
     assert (covered["open_transactions"], covered["interval_ms"], covered["writer"]) == (2, 30_000, "writer-1")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from exporter.evaluation.verdicts import Verdict
-from exporter.incidents.follow import unexplained, with_causes
+from exporter.incidents.follow import causes_of, unexplained, with_causes
 from exporter.incidents.incident import JOINED_SECONDS, EventKind, Incident
 from exporter.snapshot import StatePartitionProof, Visibility
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
@@ -188,6 +188,8 @@ def test_a_cause_is_searched_for_where_the_verdict_is_final() -> None:
 
     assert unexplained(unproved) == []
     assert unexplained(explained) == []
+    assert causes_of(proved) == {}
+    assert causes_of(explained) == {suspect.key: "late_write"}
     (incident,) = explained.all
     assert (incident.suspects[0].cause, incident.suspects[0].because) == ("late_write", "its marker is at offset 99")
     assert kinds(incident)[-1] == (31, EventKind.CAUSE)

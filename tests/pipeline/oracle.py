@@ -333,7 +333,8 @@ def _holder(rows: Sequence[Row]) -> Row:
     def place(row: Row) -> tuple[Any, ...]:
         lag, name = row["last_stable_offset_lag"], row["transactional_id"]
         first = (row["start_offset"], row["producer_id"], row["verdict"])
-        return *first, lag is None, -(lag or 0), row["groups"], (name is not None, name)
+        cause = row.get("cause")
+        return *first, lag is None, -(lag or 0), row["groups"], (name is not None, name), (cause is not None, cause)
 
     return min(rows, key=place)
 
@@ -351,6 +352,7 @@ def _stalled(cluster_id: str, key: tuple[Any, ...], held: Sequence[tuple[int, Ro
                 "records_max": max(row["last_stable_offset_lag"] for _, row in spans),
                 "start_offset": start_offset,
                 "producer_id": producer_id,
+                "cause": max((row["cause"] for _, row in spans if row.get("cause") is not None), default=None),
             }
         )
     for name, members in by_name.items():
@@ -364,6 +366,7 @@ def _stalled(cluster_id: str, key: tuple[Any, ...], held: Sequence[tuple[int, Ro
             "transactions": len(members),
             "producer_id": longest["producer_id"],
             "start_offset": longest["start_offset"],
+            "cause": longest["cause"],
         }
 
 

@@ -38,8 +38,9 @@ def write_history(history: Path) -> None:
             "verdict": "hanging_not_in_transaction",
             "groups": ["billing", "ledger"][: number + 1],
             "last_stable_offset_lag": lag,
+            "cause": ("late_write", "coordinator_log_lost")[number],
         }
-        before = {**hang, "verdict": "open_within_timeout", "groups": []}
+        before = {**hang, "verdict": "open_within_timeout", "groups": [], "cause": None}
         healthy = 6 * (1 - number)  # the first one is healthy for an hour
         later = [
             {"at": begun + 60 + 600 * cycle, "open": [before if cycle < healthy else hang]}

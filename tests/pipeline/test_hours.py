@@ -73,20 +73,21 @@ def test_an_offset_stands_still_between_two_cycles_with_one_holder(pipeline: Pip
 
 
 def test_a_group_has_the_time_in_which_it_was_seen_waiting(pipeline: Pipeline) -> None:
-    """The partition's own row has all of it; each verdict has rows of its own."""
+    """The partition's own row has all of it; each verdict has rows of its own; a cause that was found later is of all."""
     hung: dict[str, Any] = {
         "verdict": "hanging_no_transactional_id",
         "groups": ["a", "b"],
         "last_stable_offset_lag": 70,
     }
-    pipeline.write([*standing(0, 90), *standing(120, 180, **hung), {"at": 210}])
+    explained = {**hung, "cause": "late_write"}
+    pipeline.write([*standing(0, 90), *standing(120, 120, **hung), *standing(150, 180, **explained), {"at": 210}])
     pipeline.run()
 
-    assert pipeline.stalls("verdict", "waiting_group", "stalled_ms", "records_max") == [
-        (0, 0, "hanging_no_transactional_id", "a", 60_000, 70),
-        (0, 0, "hanging_no_transactional_id", "b", 60_000, 70),
-        (0, 0, "hanging_no_transactional_id", None, 60_000, 70),
-        (0, 0, "open_within_timeout", None, 120_000, 40),
+    assert pipeline.stalls("verdict", "waiting_group", "stalled_ms", "records_max", "cause") == [
+        (0, 0, "hanging_no_transactional_id", "a", 60_000, 70, "late_write"),
+        (0, 0, "hanging_no_transactional_id", "b", 60_000, 70, "late_write"),
+        (0, 0, "hanging_no_transactional_id", None, 60_000, 70, "late_write"),
+        (0, 0, "open_within_timeout", None, 120_000, 40, None),
     ]
 
 

@@ -24,11 +24,12 @@ from exporter.pipeline import column_comments
 from exporter.pipeline import compact as compact_module
 from exporter.pipeline import files as files_module
 from exporter.pipeline import jobs as jobs_module
-from exporter.pipeline.compact import compact_history, compact_runs, compact_tables
+from exporter.pipeline.compact import compact, compact_history, compact_tables
 from exporter.pipeline.delta import TableError, to_ms
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.ingest import ingest_batch
 from exporter.pipeline.jobs import Jobs, RunFailedError
+from exporter.pipeline.report import OBJECTIVE_PERCENT
 from exporter.pipeline.runs import record
 from exporter.pipeline.tables import Tables
 from exporter.storage.last_run import FILE_NAME, JobFailure, LastRun, parse
@@ -337,7 +338,7 @@ def test_runs_beyond_the_retention_go(spark: SparkSession, tmp_path: Path) -> No
     tables = Tables(tmp_path)
     for day in range(5):
         record(tables, (day * DAY_MS, day * DAY_MS + 1), (), files=day)
-    compact_runs(spark, tables.runs, gone_ms=2 * DAY_MS)
+    compact(spark, tables.runs, f"ended_at < timestamp_millis({2 * DAY_MS})")
 
     assert sorted(row["files"] for row in tables.runs.read(spark).collect()) == [2, 3, 4]
     assert len(tables.runs.files()) == 1
@@ -363,15 +364,19 @@ def test_a_new_incident_is_in_the_report_at_once(spark: SparkSession, tmp_path: 
     write_days(tmp_path / "history", 1)
     lines, tables = list[str](), Tables(tmp_path / "tables")
     now_ms = cases.NOW_MS
-    jobs = Jobs(lambda: spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms, lines.append)
+    history = tmp_path / "history"
+    jobs = Jobs(lambda: spark, history, tables, (), 90 * DAY_MS, lambda: now_ms, lines.append, objective_percent=99.95)
     jobs.run()
     lines.clear()
-    hang = {"verdict": "hanging_no_transactional_id", "partition": 9, "groups": ["payroll"]}
+    hang: dict[str, Any] = {"verdict": "hanging_no_transactional_id", "partition": 9, "groups": ["payroll"]}
+    hang["last_stable_offset_lag"] = 8
     cases.write_file(tmp_path / "history", "c", "new", [{"at": 90_000 + 30 * n, "open": [hang]} for n in range(3)])
     jobs.run()
 
     assert [line.split(":")[0] for line in lines] == ["transactions", "incidents", "stalls", "report"]
-    assert "payroll" in tables.report.read_text(encoding="utf-8")
+    page = tables.report.read_text(encoding="utf-8")
+    assert "payroll" in page
+    assert "of its budget by 99.95 %" in page
 
 
 def test_a_job_that_fails_does_not_stop_compaction(
@@ -479,6 +484,33 @@ def test_wrong_arguments_are_a_sentence(
 
     assert main(given) == status
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("objective", ["100", "0", "nan", "high"])
+def test_an_objective_that_leaves_no_budget_or_nothing_else_is_refused(
+    capsys: pytest.CaptureFixture[str], objective: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["pipeline", "report", "--tables", "/nowhere", "--objective", objective])
+    assert "--objective: must be a percentage above 0 and below 100, such as 99.95" in capsys.readouterr().err
+
+
+def test_the_objective_of_the_command_line_is_that_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[float]()
+
+    class Recorded:
+        def __init__(self, *, objective_percent: float, **_: Any) -> None:
+            given.append(objective_percent)
+
+        def report(self) -> None:
+            """The job."""
+
+    monkeypatch.setattr(jobs_module, "Jobs", Recorded)
+    command = ["pipeline", "report", "--history", str(tmp_path), "--tables", str(tmp_path / "tables")]
+    assert main(command) == main([*command, "--objective", "99.5"]) == 0
+    assert given == [OBJECTIVE_PERCENT, 99.5]
 
 
 def test_tables_in_an_older_layout_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from exporter.pipeline.compact import compact_log
+from exporter.pipeline.compact import compact, obsolete
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.outcomes import SETTLED_MS, due, join_outcomes
 from exporter.pipeline.tables import Tables
@@ -83,28 +83,28 @@ def test_the_log_is_joined_to_large_files_and_cut(spark: SparkSession, tmp_path:
     """Days beyond the retention go, of each cluster by itself; how far a log was read stays: nothing is joined again."""
     tables, other = Tables(tmp_path / "tables"), "o'b\u00fccher/\u4e2d"
     table = tables.transaction_log
-    assert compact_log(spark, table, retention_ms=DAY_MS) == 0
+    assert compact(spark, table, "true") == 0
     assert not table.exists
     for hour in (0, 40, 71, 73):
         write_log(spark, tables, commit(hour), read_to_s=3600 * hour + 50)
-    for hour in (0, 1):
+    for hour in (30, 31):
         write_log(spark, tables, commit(hour), read_to_s=3600 * hour + 50, cluster_id=other)
     write_hour(tmp_path, 71)
     taken(spark, tmp_path, tables)
     assert join_outcomes(lambda: spark, tables) == 1
     read_to_ms, before = logs_read_to_ms(table), log_rows(spark, tables)
 
-    assert compact_log(spark, table, retention_ms=2 * DAY_MS) == 5
+    assert compact(spark, table, obsolete(read_to_ms, 2 * DAY_MS, "written_at")) == 5
     assert sorted(file["partition.cluster_id"] for file in table.files()) == ["c", other]
     assert log_rows(spark, tables) == [row for row in before if row[0] == other or row[1] >= cases.instant(40 * 3600)]
     assert len(before) - len(log_rows(spark, tables)) == len(commit(0)) + 1
     assert (
         logs_read_to_ms(table)
         == read_to_ms
-        == {"c": cases.milliseconds(73 * 3600 + 50), other: cases.milliseconds(3650)}
+        == {"c": cases.milliseconds(73 * 3600 + 50), other: cases.milliseconds(31 * 3600 + 50)}
     )
     assert join_outcomes(lambda: spark, tables) == 0
-    assert compact_log(spark, table, retention_ms=2 * DAY_MS) == 0
+    assert compact(spark, table, obsolete(read_to_ms, 2 * DAY_MS, "written_at")) == 0
 
 
 def log_rows(spark: SparkSession, tables: Tables) -> list[tuple[Any, ...]]:

@@ -188,6 +188,9 @@ def test_who_waited_is_counted_by_week_and_application(spark: SparkSession) -> N
     assert "Consumer groups waited for 45 min 0 s in the last seven days, added up, and for 6 min 0 s" in page
     assert page.count('class="unwatched"') == 26
     assert ">298 %<" in page, "30 minutes of the 10 min 5 s that 99.9 % of a week leave"
+    page = render(replace(data, objective_percent=99.5))
+    assert ">of its budget by 99.5 %<" in page
+    assert ">60 %<" in page, "of 50 min 24 s"
 
 
 def test_nobody_waited_is_said_of_what_was_watched_only(spark: SparkSession) -> None:

@@ -158,6 +158,7 @@ class _World:
             "last_stable_offset_lag": self.draw.choice((None, self.draw.randrange(1_000))),
             "idle_ms": self.draw.randrange(1_000),
             "is_late": self.draw.random() < 0.1,
+            "cause": self.draw.choice((None, "late_write", "marker_lost")) if verdict != VERDICTS[0] else None,
         }
 
     def _write_cycles(self, writer: str, cycles: list[dict[str, Any]]) -> None:
@@ -183,7 +184,7 @@ class _World:
         folder = self.history / VERSION / OBSERVATIONS / folder_of_cluster(self.cluster_id)
         (file,) = folder.glob(f"*/*-{writer}.parquet")
         if "old_columns" in self.quirks and self.draw.random() < 0.5:
-            pq.write_table(pq.ParquetFile(file).read().drop_columns(["topic_id", "outcome_evidence"]), file)
+            pq.write_table(pq.ParquetFile(file).read().drop_columns(["topic_id", "outcome_evidence", "cause"]), file)
         if "damaged" in self.quirks and self.draw.random() < 0.1:
             file.write_bytes(file.read_bytes()[:-20])
 
