@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.rhythm import Rhythm
+from examples.workload.workload import Workload
 from exporter.audit.job import AuditJob, AuditResult
 from exporter.audit.verdicts import AuditVerdict
 from exporter.config.loading import load
@@ -20,10 +22,18 @@ from exporter.pipeline.log_job import java_client_options
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
 from tests.brokers.cluster import KafkaCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName
+from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName, MakeCluster
 from tests.pipeline.log_records import PATIENCE_S, positions, worked
 from tests.verification.situations.steps import EPOCH_BUMPING_VERSION, Client
+from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS
+
+REPLICATED = {
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "min.insync.replicas": 2,
+}
+TRANSACTIONS = 60
 
 
 class Auditor:
@@ -83,6 +93,48 @@ def test_all_is_as_decided(careless: KafkaCluster, fresh_name: FreshName, spark:
         assert result.transactions == {AuditVerdict.AS_DECIDED: decided.total()}
         assert (result.findings, result.unread) == (0, {})
     assert auditor.found() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_nothing_is_said_while_brokers_die(
+    version: str, make_cluster: MakeCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Producers of every kind on three brokers, of which one after the other is killed and started again."""
+    cluster = make_cluster(version, nodes=3, properties={**HASTY, **REPLICATED})
+    topic = cluster.topics.create(fresh_name("topic"), partitions=6)
+    auditor = Auditor(spark, cluster, tmp_path)
+    rhythm = Rhythm(
+        transactions=TRANSACTIONS,
+        abort_share=0.2,
+        stall_every=40,
+        zombie_every=30,
+        crash_every=50,
+        stall_timeout_ms=2000,
+    )
+    results: list[AuditResult] = []
+    with Workload(cluster.bootstrap, [(topic, number) for number in range(6)]) as workload:
+        for number in range(8):
+            workload.add(f"worker-{number}", rhythm)
+        turn = 0
+        while not workload.is_done:
+            broker = cluster.broker(1 + turn % 3)
+            broker.kill()
+            time.sleep(2)
+            broker.start()
+            broker.wait_until_serving(range(1, 4))
+            turn += 1
+            if turn % 4 == 0:
+                results.append(auditor.audit())
+    assert workload.failures == []
+    results.append(until(auditor.audit, lambda result: not result.unread, patience_s=PATIENCE_S))
+
+    found = [row for row in auditor.found() if row.verdict != AuditVerdict.UNKNOWN.value]
+    assert found == []
+    audited = sum((result.transactions for result in results), Counter())
+    total = workload.ledger.total()
+    assert audited.total() >= total.committed + total.aborted + total.timed_out + total.fenced
+    assert len(results) > 1
 
 
 def test_each_fault_has_its_name(
