@@ -1319,7 +1319,7 @@
               },
               "annotations": {
                 "summary": "A setting of the Kafka cluster lets transactions hang.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the check {{ $labels.check }} found a setting that lets transactions hang, or be lost with a disk. Nothing hangs because of it now.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the check {{ $labels.check }} found a setting that lets transactions hang, or be lost with a disk. Whether a transaction hangs now is the matter of KafkaTransactionHanging.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionProtectionMissing.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },

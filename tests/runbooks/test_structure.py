@@ -75,6 +75,12 @@ OTHER_WORDS: Final = {
 KNOWN_ISSUES: Final = {"KAFKA-12671", "KAFKA-18957", "KAFKA-19999", "KAFKA-20090", "KAFKA-20785"}
 
 
+UNCHECKED: Final = re.compile(
+    r"\b(nothing hangs|none (now|yet)|no record is lost yet|as (usual|before)|kafka works|all is well)\b", re.IGNORECASE
+)
+"""Claims about a state that the alert does not check: the text is the same while the opposite is true."""
+
+
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """Every command by its name."""
     (commands,) = [action for action in build_parser()._actions if isinstance(action.choices, dict)]
@@ -130,6 +136,15 @@ def test_a_runbook_has_its_four_sections_and_is_short(page: Page) -> None:
     assert page.sections == SECTIONS
     assert set(re.findall(r"\b(?:critical|warning|info|none)\b", opening)) == severities
     assert page.text.count("\n") <= LINES_MAX
+
+
+@every_page
+def test_an_impact_claims_no_state_that_its_alert_does_not_check(page: Page) -> None:
+    """A runbook that says "nothing hangs" is read while another alert says that something does."""
+    _, _, impact = (FOLDER / f"{page.name}.md").read_text(encoding="utf-8").partition("## Impact")
+    descriptions = [rule["annotations"]["description"] for rule in RULES if page_of(rule) == page.name]
+
+    assert not UNCHECKED.findall(" ".join([impact.partition("## Diagnosis")[0], *descriptions]))
 
 
 @every_page
