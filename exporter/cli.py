@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     context = Context(
         options=options,
+        words=tuple(words),
         state_folder=state_folder(os.environ),
         may_colour=may_colour(os.environ),
         is_submitted="PYSPARK_GATEWAY_PORT" in os.environ,
