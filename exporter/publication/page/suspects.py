@@ -87,7 +87,7 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
 def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None, otherwise: str = "") -> str:
     """The next command, perhaps another one as HTML, and the line before the commands of the runbook."""
     line = f'<code class="command variables">{_e(variables(row, bootstrap))}</code>'
-    before = "paste before the runbook's commands, after its line for your login:"
+    before = "paste first, before the runbook's line for a login and its commands:"
     return f'{next_step(row, bootstrap, runbooks)}{otherwise}<p class="quiet">{before} {line}</p>'
 
 
