@@ -192,7 +192,7 @@ def test_the_pipeline_demo_ends_with_the_report(tmp_path: Path) -> None:
     report = re.search(r"^    report:  file://(.+)$", run.stdout, re.MULTILINE)
 
     assert (run.returncode, report is None) == (0, False), run.stderr
-    assert re.search(r"^>>> the report says: 1 incident", run.stdout, re.MULTILINE), run.stdout
+    assert re.search(r"^>>> the report says: 1 open incident", run.stdout, re.MULTILINE), run.stdout
     assert report is not None
     text = Path(report[1]).read_text()
     assert "abandoned-app" in text
