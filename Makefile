@@ -27,6 +27,9 @@ help:
 
 install: $(INSTALLED)  ## the virtual environment with all pinned packages and this project
 
+# Twice quiet: errors, but not pip's warnings to the authors of packages (pyspark is built in a way that pip deprecates).
+PIP_FLAGS := --quiet --quiet --disable-pip-version-check
+
 # $(call environment,FOLDER)
 define environment
 @$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit(1)' \
@@ -38,8 +41,8 @@ endef
 
 $(INSTALLED): pyproject.toml constraints/dev.txt
 	$(call environment,$(VENV))
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints/dev.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/pip install $(PIP_FLAGS) --require-hashes -r constraints/dev.txt
+	@$(BIN)/pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
 	@touch $@
 
 # The demo needs the exporter's own packages only: 350 MB instead of 1.5 GB. Where all are installed, these are used.
@@ -51,9 +54,9 @@ demo: java $(DEMO)/.installed  ## a real Kafka, a workload, a planted hanging tr
 build/demo/.installed: pyproject.toml constraints/runtime.txt constraints/dev.txt
 	$(call environment,build/demo)
 	@sed -n '/^setuptools==/,/^ *#/p' constraints/dev.txt > build/demo/build-requirements.txt
-	@build/demo/bin/pip install --quiet --disable-pip-version-check --require-hashes \
+	@build/demo/bin/pip install $(PIP_FLAGS) --require-hashes \
 	  -r constraints/runtime.txt -r build/demo/build-requirements.txt
-	@build/demo/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@build/demo/bin/pip install $(PIP_FLAGS) --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo-pipeline: java install  ## a minute of its history, then the pipeline with Spark, and the report

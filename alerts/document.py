@@ -40,13 +40,18 @@ def commands_block() -> str:
     """
     in_container = f'docker run -it --rm --network host --user "$(id -u)" -e HOME=/tmp -v "$PWD:/tmp" -w /tmp {PROGRAM}'
     own = '"$@" --command-config client.properties; }'
-    bootstrap = """export BOOTSTRAP="$(sed -n 's/^bootstrap.servers *[=:] *//p' client.properties)\""""
+    in_file = "sed -n 's/^bootstrap.servers *[=:] *//p' client.properties"
+    # Without the file, or servers in it, those of the page's line stay.
+    bootstrap = f"""export BOOTSTRAP="$({in_file} | grep . || echo "${{BOOTSTRAP-}}")\""""
     return f"""\
-Paste the line `variables` of the alert, or that of the status page. If it defines the command, as in the Helm chart's
-rules, or names a settings file, nothing more is needed to read. Otherwise paste one of these: the first on the exporter's
-host, with the exporter's login (as root while its unit runs, if systemd holds the password); the second with your
-login, in a container the third. Commands that write and Kafka's own tools need your
-login ([which one](README.md#before-the-first-command)).
+Paste before the commands, in this order:
+
+1. The line `variables` of the alert, or that of the status page or of the incident. If it defines the command, as in the
+   Helm chart's rules, or names a settings file, it is enough to read.
+2. Where it is not enough, to write, and for Kafka's own tools, one of these
+   ([which one](README.md#before-the-first-command)). The first reads on the exporter's host with the exporter's login (as
+   root while its unit runs, if systemd holds the password). The second has your login, the third has it in a container;
+   both need `client.properties` in this folder.
 
 ```text
 export KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE=/etc/kafka-transaction-exporter/config.yaml

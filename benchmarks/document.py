@@ -51,7 +51,7 @@ def document(figures: Mapping[str, Any]) -> str:
         _when_spark(figures["fleet"]),
         _prose(
             "`make bench` and `make bench-all` measure, `performance.json` has all figures, and `make generate` makes this",
-            "page of them. `python -m benchmarks.goals` prints the project's goals, the missed ones included.",
+            "page of them.",
         ),
     ]
     return "\n".join(parts)

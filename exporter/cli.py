@@ -26,7 +26,7 @@ from exporter.commands.lines import fit_terminal
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import choose_cluster, load_fleet
 from exporter.config.java_properties import from_java
-from exporter.config.loading import ConfigurationError, SettingsWithSources, load, load_publish
+from exporter.config.loading import ConfigurationError, SettingsWithSources, WrongUsageError, load, load_publish
 from exporter.config.settings import PublishSettings, Settings
 from exporter.files import read_text
 from exporter.log_format import formatter_of
@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     context = Context(
         options=options,
+        words=tuple(words),
         state_folder=state_folder(os.environ),
         may_colour=may_colour(os.environ),
         is_submitted="PYSPARK_GATEWAY_PORT" in os.environ,
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _refused(error: ConfigurationError) -> int:
     for problem in error.problems:
         print(fit_terminal(f"{PROGRAM}: {problem}", stream=sys.stderr), file=sys.stderr)
-    return ExitStatus.COULD_NOT_RUN
+    return ExitStatus.WRONG_USAGE if isinstance(error, WrongUsageError) else ExitStatus.COULD_NOT_RUN
 
 
 def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
@@ -156,7 +157,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settin
     if clusters_file is None:
         loaded = load(file=file, java=java, java_file=java_file, environment=environment, flags=flags)
         if given.get("cluster"):
-            raise ConfigurationError([f"--cluster {given['cluster']} needs --clusters, the file that has this name"])
+            raise WrongUsageError([f"--cluster {given['cluster']} needs --clusters, the file that has this name"])
     else:
         clusters = clusters_file, _text(clusters_file)
         loaded = load_fleet(clusters, file=file, java=java, environment=environment, flags=flags)

@@ -11,7 +11,8 @@ import yaml
 from exporter.publication.metrics.table import METRICS
 
 ROOT = Path(__file__).parents[1]
-TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 
 
 def test_the_forge_s_files_are_valid() -> None:
@@ -73,6 +74,15 @@ def test_experimental_metrics_exist() -> None:
     """A prefix that docs/release.md leaves out of the promise is one that metrics have."""
     for prefix in re.findall(r"`(kafka_\w+_)`", (ROOT / "docs" / "release.md").read_text()):
         assert any(metric.name.startswith(prefix) for metric in METRICS), prefix
+
+
+def test_an_installation_shows_errors_only() -> None:
+    """With one --quiet pip also shows its warnings to the authors of packages, which nobody can follow."""
+    text = MAKEFILE.replace("$(PIP_FLAGS)", *re.findall(r"^PIP_FLAGS := (.*)$", MAKEFILE, re.MULTILINE))
+    of_demos = re.findall(r"^\t@\S+/pip install (.*)$", text.partition("##@ After a change")[0], re.MULTILINE)
+
+    assert len(of_demos) == 4
+    assert all(options.startswith("--quiet --quiet ") for options in of_demos), of_demos
 
 
 def test_make_help_names_every_target() -> None:

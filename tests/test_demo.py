@@ -10,11 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from examples.demo.progress import Progress
+from examples.demo.stage import what_stays
 from tests.brokers.ports import free_ports
 from tests.waiting import until
 
@@ -49,6 +51,22 @@ def _in_a_runbook(printed: list[str]) -> str:
     return f"{line} && kafka-transaction-exporter abort {place} --dry-run"
 
 
+def _rules(printed: list[str]) -> str:
+    """The line about alerts, after the same one line; without the file."""
+    (line,) = [line.strip() for line in printed if line.startswith("    export ")]
+    (command,) = re.findall(r"(ktx rules) > \S+\n", "".join(printed))
+    return f"{line} && {command}"
+
+
+def page_info(port: int) -> str:
+    """The address of the status page as alerts have it: the metric that `page_url` reads."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as response:
+        found = re.search(
+            r'^kafka_transaction_exporter_page_info\{.*?url="(.*?)".*\} 1', response.read().decode(), re.MULTILINE
+        )
+    return found[1] if found else ""
+
+
 def blocked_groups(find_hanging: list[str]) -> str:
     """The command's line about groups, once the demo's own has come to the hang."""
     table = until(
@@ -71,7 +89,7 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     """It says what to try next; tried, the hang is cleared, and it says so. Ended, it leaves no file and no process."""
     printed: list[str] = []
     answers: list[subprocess.CompletedProcess[str]] = []
-    waiting, plan = "", None
+    waiting, page_url, plan, rules = "", "", None, None
     port, kafka_port = free_ports(2)
     variables = environment(tmp_path, DEMO_PORT=str(port), DEMO_KAFKA_PORT=str(kafka_port))
     with subprocess.Popen(
@@ -87,6 +105,10 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
                         subprocess.run(words, capture_output=True, text=True, check=False) for words in tried[:2]
                     ]
                     waiting = blocked_groups(tried[0])
+                    page_url = page_info(port)
+                    rules = subprocess.run(
+                        ["bash", "-uc", _rules(printed)], capture_output=True, text=True, check=False, cwd=tmp_path
+                    )
                     pasted = ["bash", "-uc", _in_a_runbook(printed)]
                     plan = subprocess.run(pasted, capture_output=True, text=True, check=False)
                     answers.append(subprocess.run([*tried[2], "--yes"], capture_output=True, text=True, check=False))
@@ -115,10 +137,26 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     )
     assert len(results) >= 3, text
     assert all(one != other for one, other in itertools.pairwise(results)), text
-    assert "ended: broker, workload and exporter are gone" in text
+    assert "TRANSACTIONAL_ID=abandoned-app\n" in text
+    assert rules is not None
+    assert f"runbook_url: http://127.0.0.1:{port}/runbooks/KafkaTransactionHanging.md" in rules.stdout, rules
+    assert "ended: broker, workload and exporter are gone. What stays: " in printed[-1]
+    assert page_url == f"http://127.0.0.1:{port}"
     assert list(tmp_path.iterdir()) == []
     assert processes_with(str(tmp_path)) == []
     assert processes_with(f"publish.listen-address=127.0.0.1:{port}") == []
+
+
+@pytest.mark.parametrize(("prefix", "named"), [("build/demo", "build/demo"), (".venv", ".venv"), ("/opt/x", "/opt/x")])
+def test_what_stays_names_the_folder_that_was_used(prefix: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all packages are installed the demo uses these: it is not always build/demo."""
+    monkeypatch.setattr(sys, "prefix", str(Path.cwd() / prefix))
+    monkeypatch.setenv("KAFKA_JARS_CACHE", "/var/jars")
+
+    assert (
+        what_stays("a log")
+        == f"What stays: a log, packages in {named}, jars in /var/jars, and what Maven keeps in ~/.m2"
+    )
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -154,11 +192,12 @@ def test_the_pipeline_demo_ends_with_the_report(tmp_path: Path) -> None:
     report = re.search(r"^    report:  file://(.+)$", run.stdout, re.MULTILINE)
 
     assert (run.returncode, report is None) == (0, False), run.stderr
-    assert re.search(r"^>>> the report says: 1 incident", run.stdout, re.MULTILINE), run.stdout
+    assert re.search(r"^>>> the report says: 1 open incident", run.stdout, re.MULTILINE), run.stdout
     assert report is not None
     text = Path(report[1]).read_text()
     assert "abandoned-app" in text
     assert "order-emails" in text
+    assert run.stdout.splitlines()[-1].startswith(f"What stays: {output}, Spark's jars in ")
     assert {path.name for path in output.iterdir()} == {"history", "tables"}
     assert list(temporary.iterdir()) == []
     assert processes_with(str(tmp_path)) == []
@@ -194,7 +233,7 @@ def test_the_pipeline_demo_leaves_nothing_when_it_is_ended(ended_by: signal.Sign
         finally:
             demo.kill()
 
-    assert "ended before the report: nothing is left" in printed
+    assert "ended before the report, whose folder is gone. What stays: Spark's jars" in printed
     assert list(tmp_path.iterdir()) == [temporary]
     assert list(temporary.iterdir()) == []
     assert processes_with(str(tmp_path)) == []

@@ -1,7 +1,8 @@
 """`make demo-pipeline`: a minute of history of the demo, then the pipeline and its report.
 
 DEMO_SECONDS is the length of the history, DEMO_OUTPUT the folder that is made (build/demo-pipeline); DEMO_PORT and
-DEMO_KAFKA_PORT are as in `make demo`. It ends by itself; Ctrl-C or a closed terminal ends it sooner, and leaves nothing.
+DEMO_KAFKA_PORT are as in `make demo`. It ends by itself; Ctrl-C or a closed terminal ends it sooner, and leaves no report.
+Its last line says what stays.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ from typing import Final
 
 from examples.demo.display import shown
 from examples.demo.progress import Progress
-from examples.demo.stage import END_SECONDS, DemoFailed, number_in, run_demo, stage
+from examples.demo.stage import END_SECONDS, DemoFailed, number_in, run_demo, stage, what_stays
 from tests.brokers.process import end_with_parent
 
 SECONDS: Final = 60
 OUTPUT: Final = Path("build") / "demo-pipeline"
 SHOWN_EVERY: Final = 5
 """One cycle in so many: a report follows."""
+SPARK_S_JARS: Final = "Spark's jars in ~/.ivy2*"
 JOBS: Final = ("transactions", "incidents", "stalls", "baselines", "report", "compact")
 """As `pipeline run` prints them when they have ended."""
 
 
 def main() -> int:
     """Run the demo; its exit status."""
-    return run_demo(_run, end="ended before the report: nothing is left")
+    return run_demo(_run, end=f"ended before the report, whose folder is gone. {what_stays(SPARK_S_JARS)}")
 
 
 def _run(port: int, kafka_port: int | None) -> None:
@@ -59,7 +61,7 @@ def _run(port: int, kafka_port: int | None) -> None:
             progress.clear()
         print("\nSpark makes tables, incidents, baselines and the report of it: about a minute ...", flush=True)
         _run_pipeline(history, tables, progress)
-        print(_look_here(history, tables), flush=True)
+        print(f"{_look_here(history, tables)}\n{what_stays(str(output), SPARK_S_JARS)}", flush=True)
     except BaseException:
         shutil.rmtree(output, ignore_errors=True)
         raise

@@ -20,7 +20,7 @@ from examples.workload.planting import PlantedTransaction, plant_hang
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from tests.brokers.cluster import MeasuredCluster, Properties
-from tests.brokers.maven import BrokersUnavailable
+from tests.brokers.maven import BrokersUnavailable, cache_folder
 from tests.brokers.process import end_with_parent
 
 KAFKA: Final = "4.3.1"
@@ -30,6 +30,8 @@ TOPICS: Final = ("orders", "payments", "shipments")
 PARTITIONS: Final = 3
 GROUP: Final = "order-emails"
 """Reads orders; it stops at the hang."""
+ABANDONED: Final = "abandoned-app"
+"""Transactional id of the planted hang."""
 RHYTHMS: Final = {
     "checkout": Rhythm(hold_s=0.05),
     "billing": Rhythm(hold_s=0.4, zombie_every=10),
@@ -128,6 +130,13 @@ def stage(port: int, kafka_port: int | None, settings: Mapping[str, str]) -> Ite
             print("suspects that were seen: " + (", ".join(sorted(made.suspects)) or "none"))
 
 
+def what_stays(*places: str) -> str:
+    """The last line of a demo: all that it leaves on the disk, and where."""
+    packages = os.path.relpath(sys.prefix)
+    always = (f"packages in {sys.prefix if packages.startswith(os.pardir) else packages}", f"jars in {cache_folder()}")
+    return f"What stays: {', '.join((*places, *always))}, and what Maven keeps in ~/.m2"
+
+
 def number_in(variable: str, default: float, what: str) -> float:
     """The value of a variable of the environment. Raises DemoFailed."""
     written = os.environ.get(variable, "")
@@ -138,9 +147,9 @@ def number_in(variable: str, default: float, what: str) -> float:
 
 
 def _plant(bootstrap: str) -> PlantedTransaction:
-    planted = plant_hang(bootstrap, "orders", 1, "abandoned-app")
+    planted = plant_hang(bootstrap, "orders", 1, ABANDONED)
     print(
-        f"\n>>> planted: a record of 'abandoned-app' on orders-1 at offset {planted.start_offset}, as a late "
+        f"\n>>> planted: a record of {ABANDONED!r} on orders-1 at offset {planted.start_offset}, as a late "
         "write of a producer that was fenced: its coordinator does not know of it, so no marker will ever come; "
         f"the group {GROUP} reads committed records only, and stops there\n",
         flush=True,
@@ -159,6 +168,7 @@ def _exporter(bootstrap: str, port: int, more: Mapping[str, str]) -> Iterator[su
         "state.file": "none",
         "log.level": "warning",
         "cluster.name": "demo",
+        "publish.external-url": f"http://{HOST}:{port}",
         **more,
     }
     process = subprocess.Popen(

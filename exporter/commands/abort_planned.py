@@ -9,11 +9,12 @@ from pathlib import Path
 from exporter.commands.consent import agrees, audit_log
 from exporter.commands.context import Context
 from exporter.commands.lines import say
-from exporter.commands.recover import ClusterAccess, describe_plan, log_plan, logged_failure, reported
+from exporter.commands.recover import ClusterAccess, describe_plan, log_plan, logged_failure, reported, say_how_to_write
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
+from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.audit import AuditLog
@@ -121,27 +122,30 @@ def _agreed_and_done(context: Context, means: ClusterAccess, plan: PlanFile, jud
     hanging = len(asked)
     if options.dry_run:
         print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
+        if hanging:
+            say_how_to_write(context)
         return _worst([_status_of(judgement.standing) for judgement in judged])
     audit = audit_log(context)
     audit.step("plan_file", path=options.plan_file, sha256=plan.sha256, transactions=len(judged), hanging=hanging)
-    if hanging and not agrees(options, audit, {"transactions": asked}, f"Write {hanging} ABORT markers? Type yes: "):
+    if hanging and not agrees(options, audit, {"transactions": asked}, humanize_count(hanging, "ABORT marker")):
         return ExitStatus.REFUSED
     statuses = []
-    for number, planned in enumerate(plan.transactions, 1):
-        print(f"{number}. {planned}", flush=True)
-        statuses.append(_one(planned, judged[number - 1], means, audit))
+    for number, (planned, judgement) in enumerate(zip(plan.transactions, judged, strict=True), 1):
+        if judgement.standing is Standing.HANGS:  # of the others everything is said already
+            print(f"{number}. {planned}", flush=True)
+        statuses.append(_one(planned, judgement, means, audit))
     return _worst(statuses)
 
 
 def _one(planned: PlannedAbort, before: AbortReview, means: ClusterAccess, audit: AuditLog) -> int:
     """Judges again while the lock excludes other writers, and aborts. Writes nothing that the operator did not confirm."""
     if before.plan is None or before.standing is not Standing.HANGS:
-        return _done(planned, before, means, audit)
+        return _done(planned, before, before, means, audit)
     with logged_failure(audit, before.plan), audit.exclusively():
-        return _done(planned, judge(planned, means), means, audit)
+        return _done(planned, before, judge(planned, means), means, audit)
 
 
-def _done(planned: PlannedAbort, now: AbortReview, means: ClusterAccess, audit: AuditLog) -> int:
+def _done(planned: PlannedAbort, before: AbortReview, now: AbortReview, means: ClusterAccess, audit: AuditLog) -> int:
     if now.plan is not None:
         log_plan(audit, now.evaluation, now.plan)
     if now.standing is Standing.HANGS:
@@ -158,10 +162,11 @@ def _done(planned: PlannedAbort, now: AbortReview, means: ClusterAccess, audit: 
         start_offset=planned.start_offset,
         sentence=now.against,
     )
-    if now.standing is Standing.GONE:
+    if now.standing is not Standing.GONE:
+        refused = "refused, " if now.standing is Standing.REFUSED else ""
+        complain(f"{planned}: {refused}nothing is written: {now.against}")
+    elif before.standing is Standing.HANGS:
         say(now.against)
-    else:
-        complain(f"{'refused, ' if now.standing is Standing.REFUSED else ''}nothing is written: {now.against}")
     return _status_of(now.standing)
 
 

@@ -15,7 +15,7 @@ from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
 from exporter.recovery.audit import AuditError, AuditLog
 
-QUESTION: Final = "This cannot be undone. Write it? Type yes: "
+QUESTION: Final = "This cannot be undone. Write {}? Type yes: "
 
 
 def audit_log(context: Context) -> AuditLog:
@@ -38,7 +38,7 @@ def with_audited(settings: Settings, command: Callable[[Collector], int]) -> int
     return with_collector(settings, guarded)
 
 
-def agrees(options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any], question: str = QUESTION) -> bool:
+def agrees(options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any], what: str = "it") -> bool:
     """True if the operator confirms: by `--yes`, or by typing yes on a terminal. Raises AuditError.
 
     `about` is what the audit log says of what was asked. Ctrl-C is logged as declined too, and raised again as
@@ -55,7 +55,7 @@ def agrees(options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any
         )
         return False
     try:
-        answer = _asked(question)
+        answer = _asked(QUESTION.format(what))
     except KeyboardInterrupt:
         audit.step("declined", by="Ctrl-C", **about)
         complain("declined, nothing is written")

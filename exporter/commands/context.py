@@ -34,6 +34,8 @@ class Context:
 
     options: argparse.Namespace
     """The command's own options, as its parser makes them."""
+    words: tuple[str, ...] = ()
+    """The command line behind the name of the program; empty if unknown."""
     state_folder: Path | None
     """The user's directory for state; None if it is unknown."""
     may_colour: bool

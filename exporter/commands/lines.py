@@ -10,8 +10,7 @@ from typing import Final, TextIO
 
 WIDTH_MIN: Final = 40
 """A narrower terminal gets lines of this length."""
-COMMAND_AFTER: Final = "Next: "
-"""Begins a line whose rest is a command to paste: that stays on one line, or its first part would be another command."""
+_NEXT: Final = "Next"
 _GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
@@ -25,6 +24,11 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     return max(columns, WIDTH_MIN) if columns else None
 
 
+def next_line(command: str, whom: str = "") -> str:
+    """A command to paste, and for whom; `fit` leaves it on one line, or its first part would be another command."""
+    return f"{_NEXT}{f', for {whom}' if whom else ''}: {command}"
+
+
 def fit(text: str, width: int | None, hang: int | None = None) -> str:
     """`text` with its long lines continued after `hang` spaces, by default below their last column.
 
@@ -33,7 +37,9 @@ def fit(text: str, width: int | None, hang: int | None = None) -> str:
     if width is None:
         return text
     return "\n".join(
-        line if len(line) <= width or line.startswith(COMMAND_AFTER) else _continued(line, width, hang)
+        line
+        if len(line) <= width or line.startswith((f"{_NEXT}: ", f"{_NEXT}, for "))
+        else _continued(line, width, hang)
         for line in text.split("\n")
     )
 

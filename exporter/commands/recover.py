@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
-from exporter.commands.lines import say
+from exporter.commands.lines import next_line, say
 from exporter.commands.names import suggestion
 from exporter.commands.report import complain, visible_topics
+from exporter.commands.standstill import PROGRAM
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
 from exporter.config.settings import Settings
@@ -33,6 +36,8 @@ from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import MARKERS_NEED_A_RIGHT, RecoveryOutcome, RecoveryResult, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
 from exporter.recovery.plan import Action, Plan, document, in_words, plan_for, refusal, what_changed, which
+
+DRY_RUN: Final = "--dry-run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def recover(context: Context, means: ClusterAccess, action: Action, *, forced: V
         say(describe_plan(plan, means, evaluation))
     against = against or means.missing_right(row)
     if options.dry_run:
-        return dry_run(against)
+        return dry_run(context, against)
     audit = audit_log(context)
     log_plan(audit, evaluation, plan, forced=None if forced is None else forced.label)
     if against is not None:
@@ -203,10 +208,19 @@ def find_transaction(
     return None
 
 
-def dry_run(against: str | None) -> int:
-    """Prints whether the command would write or refuse."""
+def dry_run(context: Context, against: str | None) -> int:
+    """Prints whether the command would write or refuse, and the command that writes."""
     say(f"dry run: nothing is written{'' if against is None else f'; it would be refused: {against}'}")
+    if against is None:
+        say_how_to_write(context)
     return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED
+
+
+def say_how_to_write(context: Context) -> None:
+    """Prints the command of a dry run again, as one that asks and writes."""
+    words = [word for word in context.words if word != DRY_RUN]
+    if words:
+        say(next_line(f"{PROGRAM} {shlex.join(words)}"))
 
 
 def log_plan(audit: AuditLog, evaluation: Evaluation, plan: Plan, *, forced: str | None = None) -> None:

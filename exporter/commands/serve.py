@@ -53,13 +53,15 @@ ROWS_SECONDS = 5.0
 def run(context: Context, settings: Settings) -> int:
     """Serves until stopped; returns the exit status."""
     limit_arenas()
+    if context.options.engine != "spark" and context.options.master is not None:
+        return complain("--master needs --engine=spark", ExitStatus.WRONG_USAGE)
     try:
         server_of = web_server(settings)
     except ConfigurationError as error:
         for sentence in error.problems:
             complain(sentence)
         return ExitStatus.COULD_NOT_RUN
-    problem = _impossible(context, settings)
+    problem = state_file_problem(settings) or lacking_package(settings)
     if problem is not None:
         return complain(problem)
     for warning in (*exposed_secrets(settings), *globs(settings), lacking_descriptors(settings)):
@@ -160,14 +162,6 @@ def serve(daemon: Daemon, server_of: Callable[[Routes], WebServer]) -> int:
         server.close()
     log.info("ended")
     return ExitStatus.ANSWERED
-
-
-def _impossible(context: Context, settings: Settings) -> str | None:
-    """Returns why these options and settings cannot be served, in a sentence."""
-    options = context.options
-    if options.engine != "spark" and options.master is not None:
-        return "--master needs --engine=spark"
-    return state_file_problem(settings) or lacking_package(settings)
 
 
 def state_file_problem(settings: Settings) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from exporter.commands.document import stuck_transaction
-from exporter.commands.lines import COMMAND_AFTER
+from exporter.commands.lines import next_line
 from exporter.evaluation.blocked import is_held
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.field_types import Output
@@ -264,7 +264,7 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     lines = [
         f"{_who(answer, hold)} {behind}. {row.reason}",
         " ".join(filter(None, (_waiting(hold), _on_disk(row), _until(row)))),
-        *([_YOUNG] if answer.is_young(row) else [_effect(row), f"{COMMAND_AFTER}{_command(row, answer.connection)}"]),
+        *([_YOUNG] if answer.is_young(row) else [_effect(row), _next(row, answer.connection)]),
     ]
     return "\n".join(filter(None, lines))
 
@@ -348,18 +348,23 @@ def _effect(row: TransactionRow) -> str:
     )
 
 
-def _command(row: TransactionRow, connection: tuple[str, ...]) -> str:
-    """A line for a shell; it prints a plan or a list."""
+def _next(row: TransactionRow, connection: tuple[str, ...]) -> str:
+    """A command that prints a plan or a list, and who may carry the plan out: often not the one who asks."""
     place = ["--topic", row.topic, "--partition", str(row.partition)]
+    whom = ""
     if row.verdict.is_hanging:
+        whom = _OPERATORS
         words = ["abort", *place, "--start-offset", str(row.start_offset), "--dry-run"]
     elif row.verdict is Verdict.STUCK_COMPLETING:
+        whom = _OPERATORS
         words = ["complete", *place, "--start-offset", str(row.start_offset), "--dry-run"]
     elif row.transactional_id is not None and row.verdict in _CAN_BE_TERMINATED:
+        whom = f"the owner of this id or {_OPERATORS}"
         words = ["force-terminate", "--transactional-id", row.transactional_id, "--dry-run"]
     else:
         words = ["find-hanging", *place, "--all"]
-    return f"{PROGRAM} {shlex.join([*words, *connection])}"
+    return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", whom)
 
 
+_OPERATORS: Final = "the operators of Kafka"
 _CAN_BE_TERMINATED: Final = frozenset({Verdict.OPEN_WITHIN_TIMEOUT, Verdict.OVERDUE_AT_COORDINATOR})

@@ -27,6 +27,7 @@ from exporter.config.loading import (
     ConfigurationError,
     SettingSource,
     SettingsWithSources,
+    WrongUsageError,
     composed,
     load,
     settings_below,
@@ -90,17 +91,17 @@ def load_fleet(
 def choose_cluster(loaded: SettingsWithSources, name: str | None, *, one: bool) -> SettingsWithSources:
     """The fleet, or with a name only this cluster of it. `one`: as the settings of a single cluster.
 
-    Raises ConfigurationError.
+    Raises WrongUsageError.
     """
     settings = loaded.settings
     found = [cluster for cluster in settings.clusters if name in (None, cluster.name)]
     names = ", ".join(str(cluster.name) for cluster in settings.clusters)
     if not found:
-        raise ConfigurationError([f"--cluster {name}: there is no such cluster; the file has {names}"])
+        raise WrongUsageError([f"--cluster {name}: there is no such cluster; the file has {names}"])
     if not one and name is None:
         return loaded
     if len(found) > 1:
-        raise ConfigurationError([f"this command reads one cluster: choose it by --cluster NAME, one of {names}"])
+        raise WrongUsageError([f"this command reads one cluster: choose it by --cluster NAME, one of {names}"])
     (cluster,) = found
     own = (
         replace(cluster.settings, cluster_name=cluster.name) if one else replace(cluster.settings, clusters=(cluster,))

@@ -40,6 +40,10 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(self.problems))
 
 
+class WrongUsageError(ConfigurationError):
+    """Options of the command line contradict each other, or the command lacks one; the settings may be right."""
+
+
 @dataclass(frozen=True, slots=True)
 class SettingSource:
     """A value as it was written, and where."""

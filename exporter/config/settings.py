@@ -310,7 +310,8 @@ class Settings:
     state_file: str = setting(
         "state.file",
         values.TEXT,
-        "File that keeps first-seen times over restarts: a path, `none`, or `auto` (in the user's state directory).",
+        "File that keeps first-seen times over restarts: a path, `none`, or `auto` (in the user's state directory). "
+        "A second exporter of the same user and brokers needs its own.",
         default="auto",
         needs_restart=True,
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from exporter.config.settings import Settings
 from exporter.daemon import state_file
-from exporter.daemon.kept_file import ANOTHER_CLUSTER, KeptFileError, made_free, recall
+from exporter.daemon.kept_file import ANOTHER_CLUSTER, FileVersion, KeptFileError, made_free, recall, version_of
 from exporter.daemon.state_file import SavedState
 from exporter.doctor.findings import Diagnosis
 from exporter.evaluation.gaps import gaps
@@ -51,6 +51,8 @@ class ClusterState:
         """The cluster of the memory, with topics that are missing now."""
         self.is_behind_same_servers = state.bootstrap in {"", bootstrap}
         """False if the state file is of a cluster behind other servers than those of the settings."""
+        self._saved: FileVersion | None = None
+        """The state file as this process has left it."""
 
     def succeeded(
         self, evaluation: Evaluation, *, seconds: float, now_ms: int, phases: tuple[tuple[str, float], ...]
@@ -160,11 +162,19 @@ class ClusterState:
         """Writes the state file of the cluster behind these servers."""
         if self._state_path is None:
             return
+        if self._saved is not None and version_of(self._state_path) not in (None, self._saved):
+            self._say(
+                "state file",
+                f"another process has written {self._state_path} as well, perhaps a second exporter: give each its own "
+                f"state.file, or a restart loses the {_CONTENTS} that only one has",
+                logging.WARNING,
+            )
         try:
             state_file.save(self._state_path, SavedState(self.memory, self.log_position, self.cluster, bootstrap))
         except KeptFileError as error:
             self._say("state", f"a restart would lose {_CONTENTS}: {error}", logging.WARNING)
         else:
+            self._saved = version_of(self._state_path)
             self._say("state", f"{_CONTENTS} are saved in {self._state_path}", logging.INFO)
 
     def _say(self, subject: str, sentence: str, level: int, *, when_changed: str | None = None) -> None:

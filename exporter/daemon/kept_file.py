@@ -18,6 +18,8 @@ from exporter.files import atomic_write, read_text
 log = logging.getLogger("exporter")
 
 Content = TypeVar("Content")
+FileVersion = tuple[int, int]
+"""Inode and time of the last write."""
 ANOTHER_CLUSTER = "another-cluster"
 """Marks a file that was moved aside because it is of another cluster."""
 _CLUSTER_ID = re.compile(rb'"cluster_id":\s*("(?:[^"\\]|\\.)*")')
@@ -62,6 +64,15 @@ def save(path: Path, document: Mapping[str, Any]) -> None:
             file.write(json.dumps(document, separators=(",", ":")).encode())
     except OSError as error:
         raise KeptFileError(f"{path} cannot be written: {error}") from error
+
+
+def version_of(path: Path) -> FileVersion | None:
+    """Returns what changes with every replacement of the file; None without a file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def _cluster_of(path: Path) -> str:

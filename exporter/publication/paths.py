@@ -10,6 +10,8 @@ INCIDENTS: Final = "/incidents"
 RUNBOOKS: Final = "/runbooks"
 REPORT: Final = "/report"
 _CLUSTERS: Final = "/clusters"
+ANY_PLACE: Final = "?"
+"""Stands for the query of every place without an incident of its own."""
 _FIELDS_MAX: Final = 8
 
 
@@ -21,6 +23,11 @@ def requested_below(cluster: str | None) -> str:
 def below(cluster: str | None) -> str:
     """Returns the path below a page, for a link."""
     return "" if cluster is None else f"{_CLUSTERS}/{urllib.parse.quote(cluster, safe='')}"
+
+
+def status_from_incidents(cluster: str | None) -> str:
+    """Returns the address of the status page, relative to the list of incidents: a proxy may have a path before both."""
+    return "./" if cluster is None else f"../{urllib.parse.quote(cluster, safe='')}"
 
 
 def path_of(incident: str, cluster: str | None = None) -> str:
@@ -40,7 +47,7 @@ def query_of(topic: str, partition: int | str, start_offset: int | str | None = 
 
 
 def queries_in(query: str) -> Iterator[str]:
-    """Returns what `query_of` makes of the places that the query of a request names, the narrowest first."""
+    """Returns what `query_of` makes of the place in the query of a request, the narrowest first; at last `ANY_PLACE`."""
     try:
         fields = dict(urllib.parse.parse_qsl(query, max_num_fields=_FIELDS_MAX))
     except ValueError:
@@ -50,3 +57,4 @@ def queries_in(query: str) -> Iterator[str]:
         if start_offset is not None:
             yield query_of(topic, partition, start_offset)
         yield query_of(topic, partition)
+        yield ANY_PLACE

@@ -169,14 +169,19 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
 
 @every_step
 def test_the_link_of_an_alert_about_a_partition_names_its_place_escaped(rule: dict[str, dict[str, str]]) -> None:
-    """Prometheus escapes nothing in an annotation. A live transaction has no incident: its link is the status page."""
-    _, _, query = rule["annotations"].get("page_url", "").partition("/incidents")
+    """Prometheus escapes nothing in an annotation. A live transaction has no incident: its link is the status page.
+
+    The group is in the fragment, which a browser keeps where the exporter redirects to the status page: it searches there.
+    """
+    _, _, place = rule["annotations"].get("page_url", "").partition("/incidents")
+    query, _, fragment = place.partition("#")
     fields = re.findall(r"[?&](\w+)=\{\{ (\S+) (.*?) \}\}", query)
 
     assert query.count("=") == len(fields)
     if "$labels.partition" in rule["annotations"]["description"] and rule["labels"]["reason"] != "OwnerSilent":
         of_labels = [("topic", "."), ("partition", "$labels.partition"), ("start_offset", ".")]
         assert fields == [(*each, "| urlquery") for each in of_labels]
+        assert fragment.startswith('search={{ . | urlquery | reReplaceAll "[+]" "%20" }}')
 
 
 @every_page
@@ -220,7 +225,9 @@ def test_a_group_is_never_shown_as_it_is(rule: dict[str, dict[str, str]]) -> Non
 
     assert not re.search(r'label "group" }}|label "group" \| (?!reReplaceAll)', text)
     if str(rule["alert"]) == "KafkaTransactionBlocksGroup":
-        assert text.count("$labels.group") == text.count('$labels.group | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?"')
+        filtered = text.count('$labels.group | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?"')
+        escaped = text.count("with $labels.group }}#search={{ . | urlquery | ")
+        assert text.count("$labels.group") == filtered + escaped == 3
 
 
 def test_the_time_lines_are_those_of_the_alerts() -> None:

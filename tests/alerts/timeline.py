@@ -15,8 +15,9 @@ A file of `timelines/` is about one alert, or the two that share a page:
     pages:                                 # every annotation of the positive case, by severity; but for runbook_url
       critical: {summary: ..., description: ...}
 
-A case may add to that: `page_at` (when the page is read), `page` (words in it that differ), `labels` (more of them), `each`
-(all label sets, where several fire), `external_labels`, `scrape` and `step` (times between scrapes, between evaluations).
+A case may add to that: `page_at` (when the page is read), `page` (words in it that differ), `annotations` (whole ones that
+differ), `labels` (more of them), `each` (all label sets, where several fire), `external_labels`, `scrape` and `step` (times
+between scrapes, between evaluations).
 
 An exporter says where it departs from the ordinary one, which is scraped every 15 s, cycles every 30 s
 and reads everything:
@@ -229,7 +230,9 @@ def _unit_test(
                 "eval_time": case["page_at"],
                 "alertname": alert,
                 "exp_alerts": [
-                    _page(page, severity, pages[severity], case.get("page", {}), labels)
+                    _page(
+                        page, severity, {**pages[severity], **case.get("annotations", {})}, case.get("page", {}), labels
+                    )
                     for severity in pages
                     if alerts[severity] == alert
                 ],

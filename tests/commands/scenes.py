@@ -148,7 +148,8 @@ def _entry(row: TransactionRow) -> OneEntry:
 
 def context_of(folder: Path | None, arguments: Sequence[str]) -> Context:
     """As the command line makes it."""
-    return Context(options=build_parser().parse_args(list(arguments)), state_folder=folder, may_colour=True)
+    options = build_parser().parse_args(list(arguments))
+    return Context(options=options, words=tuple(arguments), state_folder=folder, may_colour=True)
 
 
 class Terminal(io.StringIO):

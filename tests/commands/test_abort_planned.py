@@ -18,7 +18,7 @@ from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.kafka.collect.scope import Scope
 from exporter.recovery.plan import what_changed
 from exporter.recovery.plan_file import PlanFileError, load, parse, render_plan_file
-from tests.commands.scenes import World, committed, context_of, hang, live, nothing
+from tests.commands.scenes import Terminal, World, committed, context_of, hang, live, nothing
 from tests.evaluation.builders import NOW_MS, snapshot
 from tests.recovery.stand_in import PartitionStandIn
 
@@ -64,11 +64,28 @@ def test_each_is_judged_again_and_one_refusal_stops_no_other(tmp_path: Path) -> 
     assert all("partition" in step or "plan" in step for step in steps[2:])
 
 
-def test_a_plan_that_was_carried_out_can_be_used_again(tmp_path: Path) -> None:
-    """An entry that is gone already is neither refused nor a failure, and no question is asked."""
+@pytest.mark.parametrize(("count", "markers"), [(1, "1 ABORT marker"), (2, "2 ABORT markers")])
+def test_the_question_counts_the_markers_and_says_that_they_stay(
+    count: int, markers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdin", Terminal("yes\n"))
+    monkeypatch.setattr("sys.stderr", terminal)
+    now = {number: hang(partition=number) for number in range(count)}
+
+    status, written_to, _ = run(tmp_path, plan_of(list(now.values())), now)
+
+    assert (status, len(written_to)) == (0, count)
+    assert terminal.getvalue().endswith(f"This cannot be undone. Write {markers}? Type yes: ")
+
+
+def test_a_plan_that_was_carried_out_can_be_used_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An entry that is gone already is neither refused nor a failure, no question is asked, and it is said once."""
     status, written_to, steps = run(tmp_path, plan_of([hang()]), {0: nothing()})
 
     assert (status, written_to) == (0, [])
+    why = "the transaction is not open any more: nothing to write"
+    assert capsys.readouterr() == (f"1. orders-0 at start offset 100\n  nothing will be written: {why}\n", "")
     assert [step["step"] for step in steps] == ["plan_file", "gone"]
 
 
@@ -143,7 +160,9 @@ def test_a_dry_run_shows_every_plan_and_logs_nothing(tmp_path: Path, capsys: pyt
     status, written_to, steps = run(tmp_path, plan, {0: hang(partition=0), 1: live(partition=1)}, "--dry-run")
 
     assert (status, written_to, steps) == (5, [], [])
-    assert "1 of 2 would be aborted" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "1 of 2 would be aborted\nNext: kafka-transaction-exporter abort --plan-file " in shown
+    assert "--dry-run" not in shown
 
 
 def test_an_unread_partition_is_a_failure_and_not_a_ghost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from exporter.commands.timeouts import in_words, table
 from exporter.commands.transactions_table import render_tables
 from exporter.doctor.findings import Finding, FindingLevel
 from exporter.evaluation.evaluate import all_rows
-from tests.commands.scenes import hang, live
+from tests.commands.scenes import context_of, hang, live
 
 NARROW = 80
 
@@ -71,6 +71,8 @@ def test_a_terminal_says_its_width_and_a_pipe_has_none() -> None:
         ("path /a/very/long/path/to/a/file is read", "path\n/a/very/long/path/to/a/file\nis read"),
         ("well-known words with-hyphens", "well-known words\nwith-hyphens"),
         ("Next: abort --start-offset 28 --dry-run", "Next: abort --start-offset 28 --dry-run"),
+        ("Next, for operators: abort --dry-run", "Next, for operators: abort --dry-run"),
+        ("Next to it is another topic", "Next to it is\nanother topic"),
     ],
 )
 def test_a_long_line_continues_below_its_last_column(line: str, continued: str) -> None:
@@ -118,7 +120,8 @@ def test_a_result_is_printed_for_its_terminal() -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, NARROW, 0, 0))
     with os.fdopen(theirs, "w") as stream, redirect_stdout(stream):
-        assert dry_run("only stuck_completing can be completed, and the verdict is hanging_not_in_transaction") == 5
+        against = "only stuck_completing can be completed, and the verdict is hanging_not_in_transaction"
+        assert dry_run(context_of(None, ["find-hanging"]), against) == 5
         stream.flush()
         lines = os.read(ours, 4096).decode().splitlines()
     os.close(ours)

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from exporter.commands import abort as abort_command
-from exporter.commands.consent import QUESTION, agrees, audit_log, with_audited
+from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.examine import policy
 from exporter.commands.recover import ClusterAccess, recover
 from exporter.commands.status import ExitStatus
@@ -65,7 +65,7 @@ def test_yes_on_a_terminal_is_consent(monkeypatch: pytest.MonkeyPatch, tmp_path:
     status, written_to = abort(tmp_path, hang())
 
     assert (status, len(written_to)) == (0, 1)
-    assert terminal.getvalue() == QUESTION
+    assert terminal.getvalue() == "This cannot be undone. Write it? Type yes: "
     assert steps(tmp_path)[:3] == [("planned", None), ("confirmed", "terminal"), ("sending", None)]
 
 
@@ -134,7 +134,7 @@ def test_a_missing_right_is_said_in_place_of_the_question(
     assert (status, opened, asked) == (5, [], [look.suspects[0].start_offset])
     assert f"{action.value} on orders-0: write one" in capsys.readouterr().out
     assert "refused, nothing is written: not authorized to write markers" in terminal.getvalue()
-    assert QUESTION not in terminal.getvalue()
+    assert "Type yes" not in terminal.getvalue()
     assert steps(tmp_path) == [("planned", None), ("refused", None)]
 
 
@@ -241,10 +241,15 @@ def test_a_transaction_that_is_completing_is_watched_as_long_as_find_hanging_doe
     assert clock.now_s > policy(SETTINGS).stuck_after_ms / 1000
 
 
-def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path) -> None:
-    """No marker, no log, no question."""
-    assert abort(tmp_path, hang(), more=("--dry-run",)) == (0, [])
+def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No marker, no log, no question; the command that writes comes next, but not after a refusal."""
+    assert abort(tmp_path, hang(), more=("--dry-run", "--audit-log", "a b")) == (0, [])
+    written = "abort --topic orders --partition 0 --start-offset 100 --audit-log 'a b'"
+    assert capsys.readouterr().out.endswith(
+        f"\ndry run: nothing is written\nNext: kafka-transaction-exporter {written}\n"
+    )
     assert abort(tmp_path, live(), more=("--dry-run",)) == (5, [])
+    assert "Next: " not in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
 

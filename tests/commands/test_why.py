@@ -48,6 +48,9 @@ def live(**owned: Any) -> Evaluation:
     )
 
 
+FOR_OWNERS = "Next, for the owner of this id or the operators of Kafka: "
+
+
 def hang() -> Evaluation:
     return evaluate(
         snapshot([Entry(producer_id=4000, second_read=SecondRead.UNCHANGED)], proof=proof()), Memory(), Policy()
@@ -70,7 +73,7 @@ def test_a_group_is_told_behind_whom_it_stands_and_until_when() -> None:
         "Its coordinator aborts it in 13 min 10 s unless its producer ends it before.\n"
         "After an abort its own records are skipped, after a commit they are read; those behind it are read then. "
         "A restart of its application with the same id ends it; terminate it only if that does not come back.\n"
-        "Next: kafka-transaction-exporter force-terminate --transactional-id app-1 --dry-run"
+        f"{FOR_OWNERS}kafka-transaction-exporter force-terminate --transactional-id app-1 --dry-run"
     )
 
 
@@ -98,7 +101,7 @@ def test_a_young_transaction_holds_nobody_yet() -> None:
 
     assert (answer.is_held, lasting.is_held) == (False, True)
     assert "It is young, which is normal." in in_words(answer)
-    assert "Next:" not in in_words(answer)
+    assert "Next" not in in_words(answer)
 
 
 def test_a_hang_whose_first_records_are_deleted_holds_its_readers() -> None:
@@ -161,7 +164,8 @@ def test_a_hang_has_its_own_way_out() -> None:
     )
     assert "No coordinator will end it: waiting does not help." in text
     assert text.endswith(
-        "Next: kafka-transaction-exporter abort --topic orders --partition 0 --start-offset 100 --dry-run"
+        "Next, for the operators of Kafka: kafka-transaction-exporter abort "
+        "--topic orders --partition 0 --start-offset 100 --dry-run"
     )
 
 
@@ -194,7 +198,8 @@ def test_a_producer_is_told_what_it_has_open_or_what_its_coordinator_has() -> No
 
 def test_an_id_that_a_shell_would_read_is_quoted() -> None:
     text = in_words(about_topic(live(transactional_id="a b; reboot"), "orders", None))
-    assert text.endswith("Next: kafka-transaction-exporter force-terminate --transactional-id 'a b; reboot' --dry-run")
+    command = "kafka-transaction-exporter force-terminate --transactional-id 'a b; reboot' --dry-run"
+    assert text.endswith(f"{FOR_OWNERS}{command}")
 
 
 @pytest.mark.parametrize(

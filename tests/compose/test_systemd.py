@@ -44,6 +44,19 @@ def test_its_paths_are_those_of_the_installation_and_of_the_runbooks() -> None:
     assert line in (ROOT / "alerts" / "runbooks" / "KafkaTransactionHanging.md").read_text()
 
 
+def test_what_the_installation_makes_the_removal_names() -> None:
+    """Nobody searches a host for what is left; the state folder is the unit's, which systemd removes."""
+    section = INSTALL.partition("## A host with systemd")[2].partition("\n## ")[0]
+    (first, *_) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    made = {Path(path) for path in re.findall(r"(?<=[ \n])/(?!dev/)\S+", first)}
+    (removal,) = re.findall(r"^\d+\. To remove it: .*$", INSTALL, re.MULTILINE)
+    named = {Path(path) for path in re.findall(r"`(/\S+)`", removal)}
+
+    assert made
+    assert not {path for path in made if not any(path.is_relative_to(each) for each in named)}
+    assert value("StateDirectory") in re.findall(r"`systemctl clean --what=state (\S+)`", removal)
+
+
 @pytest.mark.parametrize("with_login", [False, True])
 def test_the_settings_are_valid(tmp_path: Path, *, with_login: bool) -> None:
     """As they are, and with all that is commented out."""

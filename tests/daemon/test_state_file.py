@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.daemon import state_file
+from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
 from exporter.daemon.state_file import SavedState
 from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
@@ -163,6 +164,26 @@ def test_a_damaged_or_foreign_file_is_reported_and_kept(tmp_path: Path, content:
 
     assert set_aside(path).read_bytes() == content
     assert not path.exists()
+
+
+def test_two_exporters_with_one_file_say_so_and_both_keep_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Each would undo what the other has saved; it is said once, and by nobody who is alone."""
+    path = tmp_path / "state.json"
+    for _ in range(2):
+        ClusterState(path, "a:1").keep("a:1")
+    alone, other = ClusterState(path, "a:1"), ClusterState(path, "a:1")
+    alone.keep("a:1")
+    alone.keep("a:1")
+    assert not caplog.messages
+    for _ in range(2):
+        other.keep("a:1")
+        alone.keep("a:1")
+
+    assert [message.partition(",")[0] for message in caplog.messages] == [
+        f"another process has written {path} as well" for _ in (alone, other)
+    ]
+    assert all("give each its own state.file" in message for message in caplog.messages)
+    assert state_file.load(path).bootstrap == "a:1"
 
 
 def test_setting_aside_overwrites_nothing(tmp_path: Path) -> None:

@@ -122,28 +122,33 @@ def test_a_scan_is_submitted_to_spark(kafka_4_3_1: KafkaCluster, make_topic: Mak
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "sentence", "status"),
     [
-        (["serve", "--master=local[2]"], "--master needs --engine=spark"),
-        (["serve", "--clusters=clusters.yaml", "--state.file=s.json"], "state.file must be `auto` or `none`"),
-        (["serve", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read"),
-        (["serve", "--cluster=one"], "--cluster one needs --clusters, the file that has this name"),
-        (["once", "--clusters=clusters.yaml", "--cluster=two"], "there is no such cluster; the file has one, other"),
-        (
-            ["describe", "--transactional-id=x", "--clusters=clusters.yaml"],
-            "this command reads one cluster: choose it by --cluster NAME, one of one, other",
+        (["serve", "--master=local[2]"], "--master needs --engine=spark", 2),
+        (["serve", "--clusters=clusters.yaml", "--state.file=s.json"], "state.file must be `auto` or `none`", 1),
+        (["serve", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read", 1),
+        (["serve", "--cluster=one"], "--cluster one needs --clusters, the file that has this name", 2),
+        (["once", "--clusters=clusters.yaml", "--cluster=two"], "there is no such cluster; the file has one, other", 2),
+        *(
+            (
+                [*command, "--clusters=clusters.yaml"],
+                "this command reads one cluster: choose it by --cluster NAME, one of one, other",
+                2,
+            )
+            for command in (["describe", "--transactional-id=x"], ["why", "--group=readers"], ["incident"])
         ),
     ],
 )
 def test_what_cannot_work_is_refused(
-    arguments: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], sentence: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a sentence, before anything is started."""
     monkeypatch.chdir(tmp_path)
     fleet_file(tmp_path, one="one:9092", other="other:9092")
     command, *words = arguments
-    run = ended(tmp_path, command, "--bootstrap-server=127.0.0.1:1", *words, PYTHONPATH=str(ROOT))
-    assert run.returncode == 1
+    server = [] if command == "incident" else ["--bootstrap-server=127.0.0.1:1"]
+    run = ended(tmp_path, command, *server, *words, PYTHONPATH=str(ROOT))
+    assert run.returncode == status
     assert sentence in run.stderr
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from alerts import FOLDER
 from exporter.commands.arguments import build_parser
 from exporter.evaluation.verdicts import Verdict
-from exporter.publication.page.advice import advice_of, next_command, runbook_url, variables
+from exporter.publication.page.advice import advice_of, next_command, runbook_url, terminate_command, variables
 from grafana.suspects import ADVICE
 from tests.publication.builders import hanging, transaction
 
@@ -37,6 +37,13 @@ def test_no_name_is_executed_by_a_shell(topic: str, bootstrap: str) -> None:
     """Any name is one word of the command."""
     words = shlex.split(next_command(hanging(topic), bootstrap))
     assert (words[words.index("--topic") + 1], words[words.index("--bootstrap-server") + 1]) == (topic, bootstrap)
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_a_live_transaction_is_terminated_by_its_id_alone(transactional_id: str, bootstrap: str) -> None:
+    """Any id is one word of the command, and it is a dry run."""
+    _, command, *words = shlex.split(terminate_command(transactional_id, bootstrap))
+    assert (command, words[1::2][:2], words[-1]) == ("force-terminate", [bootstrap, transactional_id], "--dry-run")
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.parse
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from exporter.incidents.operator_steps import steps_of, with_steps
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page
 from exporter.publication.page.post_mortem import in_one_sentence
-from exporter.publication.paths import path_of
+from exporter.publication.paths import below, path_of
 from tests.evaluation.builders import NOW_MS, proof, transaction
 from tests.incidents.cycles import Cycles, blocked, hang
 
@@ -42,7 +43,7 @@ def somebody(incident: Incident) -> Incident:
 
 def test_without_incidents_the_list_says_so() -> None:
     pages = IncidentPages().render(NO_INCIDENTS, nobody, INTERVAL_MS)
-    assert list(pages) == ["/incidents"]
+    assert list(pages) == ["/incidents", "/incidents?"]
     assert "No suspect transaction has been seen yet." in shown(pages["/incidents"])
 
 
@@ -167,7 +168,7 @@ def test_an_open_incident_has_the_next_command_and_one_that_is_over_has_none() -
 
 
 def test_the_labels_of_an_alert_lead_to_its_incident() -> None:
-    """By the partition to the newest incident with an open suspect, by the start offset to that of this transaction."""
+    """By the partition only to the newest open one; by the start offset to that of this transaction, open or not."""
     cycles, incidents = Cycles(), NO_INCIDENTS
     for at_s, offsets in ((0, [100]), (3600, [100, 200]), (7200, [100, 200, 300]), (7230, [100, 200])):
         incidents = cycles.cycle(at_s, [hang(start_offset=offset, producer_id=offset) for offset in offsets])
@@ -181,7 +182,18 @@ def test_the_labels_of_an_alert_lead_to_its_incident() -> None:
     assert [page.moved_to for page in by_offset.values()] == [first, second, third]
     assert f"/{third}" in pages
     over = IncidentPages().render(cycles.cycle(7260), nobody, INTERVAL_MS)
-    assert over["/incidents?topic=orders&partition=0"].moved_to == third
+    assert "/incidents?topic=orders&partition=0" not in over
+    assert over["/incidents?topic=orders&partition=0&start_offset=300"].moved_to == third
+
+
+@pytest.mark.parametrize(("cluster", "address"), [(None, "./"), ("a b", "../a%20b")])
+def test_a_place_where_nothing_is_open_leads_to_the_status_page(cluster: str | None, address: str) -> None:
+    """A live transaction has no incident: an old one of its partition is another event."""
+    pages = IncidentPages(cluster).render(ended(), nobody, INTERVAL_MS)
+
+    assert pages["/incidents?"].moved_to == address
+    status = urllib.parse.urljoin(f"https://proxy/kafka{below(cluster)}/incidents", address)
+    assert status.rstrip("/") == f"https://proxy/kafka{below(cluster)}"
 
 
 def test_an_incident_is_also_there_for_a_post_mortem() -> None:

@@ -257,6 +257,7 @@ def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end
         "owner no write seen for 1 min 42 s: it has stopped, is paused, or computes",
         "(start from its coordinator)",
         "next (evidence) runbook kafka-transaction-exporter find-hanging --all",
+        "next (if its application does not come back: dry run) kafka-transaction-exporter force-terminate",
         "orders-1 open_within_timeout",
         "ends when its owner ends it: no time-out is known",
         "owner no write seen for 2 s",
@@ -265,6 +266,7 @@ def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end
     assert places == sorted(places)
     assert summarize(publication.evaluation, status()).level is Severity.WARNING
     assert "/runbooks/KafkaTransactionOwnerSilent.md" in _page(publication)
+    assert text.count("force-terminate") == 1, "the other one's owner writes"
     assert "hanging" not in text.split("Partitions")[0].replace("find-hanging", "")
 
 

@@ -12,7 +12,7 @@ from html import unescape
 from typing import Any
 
 from exporter.evaluation.verdicts import Verdict
-from exporter.incidents.incident import EventKind, IncidentEvent, by_time
+from exporter.incidents.incident import NO_INCIDENTS, EventKind, IncidentEvent, by_time
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import NONE_NAMED, Page, render_page
@@ -25,7 +25,7 @@ from tests.browser import BOTH_WAYS, DESKTOP, NOT_CUT, PHONE, Browser, assert_pa
 from tests.evaluation.builders import proof
 from tests.incidents.cycles import Cycles, blocked, hang
 from tests.publication.builders import Partition, broker, evaluation, hanging, inconclusive, published, render_pages
-from tests.publication.scenarios import healthy, partial_coverage, stale, three_hangs
+from tests.publication.scenarios import groups_behind_live_transactions, healthy, partial_coverage, stale, three_hangs
 
 LONG_TOPIC = "x" * 249
 
@@ -72,6 +72,18 @@ def test_the_search_shows_only_what_names_the_text(browser: Browser) -> None:
     assert ">1 of 3</output>" in one
     assert f">{NONE_NAMED}</output>" in nothing
     assert "<output" in broken
+
+
+def test_the_link_of_a_waiting_group_searches_for_it_on_the_status_page(browser: Browser) -> None:
+    """A live transaction has no incident: the exporter redirects, and the browser keeps the fragment of the alert."""
+    publication = groups_behind_live_transactions()
+    pages = IncidentPages().render(NO_INCIDENTS, lambda incident: incident, 30_000)
+    routes = Routes(lambda: None)
+    routes.publish(Renderer().render(publication), {**pages, "/": render_page(publication)}, is_ready=True)
+    with WebServer("127.0.0.1:0", routes) as web:
+        document = browser.elements(f"{web.url}/incidents?topic=orders&partition=0#search=order-emails")
+
+    assert ">1 of 2</output>" in document
 
 
 def test_a_healthy_cluster_is_green_and_says_what_was_read(browser: Browser) -> None:

@@ -21,12 +21,15 @@ from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Ve
 from exporter.kafka.collect.scan import NO_LEADER_REASON
 from exporter.kafka.errors import ErrorCode, FaultReason
 from exporter.publication.metrics.table import METRICS
+from exporter.publication.page.suspects import what_to_paste
 from exporter.snapshot import TransactionState
 from exporter.transaction_log.events import Outcome
 from tests.each import each
+from tests.publication.builders import hanging
 from tests.runbooks.desk import KAFKA_TOOLS
 from tests.runbooks.pages import COMMON, FIRST_BLOCK, FOLDER, Page, pages
 
+ROOT: Final = Path(__file__).parents[2]
 RULES: Final = [rule for rule in rules_of(load(ALERTS)) if "alert" in rule]
 ALERT_NAMES: Final = {name for rule in RULES for name in (str(rule["alert"]), page_of(rule))}
 """Alerts, and the runbooks of their reasons."""
@@ -73,6 +76,12 @@ OTHER_WORDS: Final = {
     *("group", "sum", "count", "unknown_version", "malformed"),
 }
 KNOWN_ISSUES: Final = {"KAFKA-12671", "KAFKA-18957", "KAFKA-19999", "KAFKA-20090", "KAFKA-20785"}
+
+
+UNCHECKED: Final = re.compile(
+    r"\b(nothing hangs|none (now|yet)|no record is lost yet|as (usual|before)|kafka works|all is well)\b", re.IGNORECASE
+)
+"""Claims about a state that the alert does not check: the text is the same while the opposite is true."""
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
@@ -130,6 +139,15 @@ def test_a_runbook_has_its_four_sections_and_is_short(page: Page) -> None:
     assert page.sections == SECTIONS
     assert set(re.findall(r"\b(?:critical|warning|info|none)\b", opening)) == severities
     assert page.text.count("\n") <= LINES_MAX
+
+
+@every_page
+def test_an_impact_claims_no_state_that_its_alert_does_not_check(page: Page) -> None:
+    """A runbook that says "nothing hangs" is read while another alert says that something does."""
+    _, _, impact = (FOLDER / f"{page.name}.md").read_text(encoding="utf-8").partition("## Impact")
+    descriptions = [rule["annotations"]["description"] for rule in RULES if page_of(rule) == page.name]
+
+    assert not UNCHECKED.findall(" ".join([impact.partition("## Diagnosis")[0], *descriptions]))
 
 
 @every_page
@@ -202,6 +220,36 @@ def test_a_page_s_commands_run_by_each_function_of_its_first_block(line: str, tm
         build_parser().parse_args(words.splitlines())
         assert ("--dry-run" in written) == ("--dry-run" in words)
         assert ("$TRANSACTIONAL_ID" in written) == ('a "b"' in words.splitlines())
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("properties", "bootstrap"),
+    [(None, "page:9092"), ("ssl.protocol=TLSv1.3\n", "page:9092"), ("bootstrap.servers = own:9093\n", "own:9093")],
+    ids=["no file", "a file without servers", "a file with servers"],
+)
+def test_the_line_for_a_login_leaves_no_variable_empty(properties: str | None, bootstrap: str, tmp_path: Path) -> None:
+    """It comes after the line of the page, which has set the brokers."""
+    if properties is not None:
+        (tmp_path / "client.properties").write_text(properties)
+    for line in re.findall(rf"^{PROGRAM}\(\).*$", commands_block(), re.MULTILINE):
+        for before, shown in (("export BOOTSTRAP=page:9092", bootstrap), ("", bootstrap.replace("page:9092", ""))):
+            script = f'{before}\n{line}\necho "$BOOTSTRAP"'
+            shell = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+            assert shell.stdout == f"{shown}\n"
+
+
+def test_page_runbook_and_on_call_paste_in_one_order() -> None:
+    """The line of the alert or page is first: in the chart's rules it defines the command, which a login defines again."""
+    first, _, second = commands_block().partition("\n2. ")
+    on_call = " ".join((ROOT / "docs" / "on-call.md").read_text().split())
+
+    assert "1. The line `variables` of the alert, or that of the status page or of the incident." in first
+    assert "The second has your login" in second
+    assert (
+        "Paste its last line first, then the runbook's line for a login if you need one, then its commands." in on_call
+    )
+    assert "paste first, before the runbook's line for a login and its commands:" in what_to_paste(hanging(), "", None)
 
 
 @every_page

@@ -49,22 +49,28 @@ def _site(publication: Publication, liveness: Callable[[], str | None] = lambda:
         ("/incidents?partition=0&topic=%6frders&start_offset=7", "incidents/of-7"),
         ("/incidents?topic=orders&partition=0&start_offset=8&more=x", "incidents/newest"),
         ("/clusters/a%20b/incidents?topic=orders&partition=0", "incidents/of-cluster"),
-        ("/incidents?topic=other&partition=0", None),
+        ("/incidents?topic=other&partition=0", "./"),
+        ("/incidents?topic=other&partition=0&start_offset=7", "./"),
+        ("/clusters/a%20b/incidents?topic=other&partition=0", "../a%20b"),
+        ("/clusters/c/incidents?topic=other&partition=0", None),
         ("/incidents?topic=orders", None),
         ("/incidents?topic=orders&partition=0" + "&x=1" * 20, None),
         ("/incidents", None),
     ],
 )
-def test_a_place_leads_to_its_incident_and_else_to_the_list(path: str, location: str | None) -> None:
+def test_a_place_leads_to_its_incident_or_to_the_status_page(path: str, location: str | None) -> None:
     """The address is relative, so that it holds below the path of a proxy too."""
     moved = {
         "/incidents?topic=orders&partition=0": "incidents/newest",
         "/incidents?topic=orders&partition=0&start_offset=7": "incidents/of-7",
+        "/incidents?": "./",
         "/clusters/a b/incidents?topic=orders&partition=0": "incidents/of-cluster",
+        "/clusters/a b/incidents?": "../a%20b",
     }
     pages = {place: Page(head=b"", moved_to=to) for place, to in moved.items()}
+    lists = {path: Page(head=b"the list") for path in ("/incidents", "/clusters/c/incidents")}
     routes = Routes(lambda: None)
-    routes.publish(render(healthy()), {**pages, "/incidents": Page(head=b"the list")}, is_ready=True)
+    routes.publish(render(healthy()), {**pages, **lists}, is_ready=True)
     with WebServer("127.0.0.1:0", routes) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_SECONDS)
         connection.request("GET", path)

@@ -86,6 +86,12 @@ def next_command(row: Suspected, bootstrap: str) -> str:
     return " ".join(words)
 
 
+def terminate_command(transactional_id: str, bootstrap: str) -> str:
+    """The plan to have a live transaction aborted, for a shell: an id is quoted, a client may have chosen any text."""
+    words = [PROGRAM, "force-terminate", "--bootstrap-server", _server(bootstrap)]
+    return " ".join([*words, "--transactional-id", shlex.quote(transactional_id), "--dry-run"])
+
+
 def why_command(producer_id: int, bootstrap: str) -> str:
     """A line for a shell about a producer that cannot start, likewise."""
     return f"{PROGRAM} why --bootstrap-server {_server(bootstrap)} --producer-id {producer_id}"

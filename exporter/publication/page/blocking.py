@@ -7,6 +7,7 @@ from html import escape as _e
 from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS
 from exporter.evaluation.verdicts import OwnerState, TransactionRow
+from exporter.publication.page.advice import terminate_command
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import (
@@ -15,6 +16,7 @@ from exporter.publication.page.suspects import (
     article,
     held_back,
     pairs_of,
+    step_of,
     what_to_paste,
 )
 from exporter.publication.publication import Publication
@@ -54,7 +56,11 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
         ("start offset", str(row.start_offset)),
     )
     tag = f'<span class="tag {level.value}">{"owner silent" if is_silent else _e(row.verdict.label)}</span>'
-    step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url)
+    otherwise = ""
+    if is_silent and row.transactional_id is not None:
+        command = terminate_command(row.transactional_id, publication.bootstrap)
+        otherwise = step_of("if its application does not come back: dry run", command)
+    step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url, otherwise)
     return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
 
 

@@ -17,7 +17,7 @@ from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot,
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import all_at_once, what_to_paste
-from exporter.publication.paths import INCIDENTS, below, path_of, query_of, url_of
+from exporter.publication.paths import ANY_PLACE, INCIDENTS, below, path_of, query_of, status_from_incidents, url_of
 
 _NAMES_SHOWN_MAX: Final = 5
 
@@ -60,21 +60,30 @@ class IncidentPages:
             made[incident.id] = content, pages
         self._made = made
         found = {f"{INCIDENTS}/{name}{form}": page for name, (_, pages) in made.items() for form, page in pages.items()}
-        return {INCIDENTS: render_list([(self._cluster, incidents)], interval_ms), **found, **_by_place(incidents)}
+        list_page = render_list([(self._cluster, incidents)], interval_ms)
+        return {INCIDENTS: list_page, **found, **_by_place(incidents, self._cluster)}
 
 
-def _by_place(incidents: Incidents) -> Mapping[str, Page]:
-    """Leads from the labels of an alert to its incident: the newest with an open suspect there, or the newest of all."""
-    suspects = ((incident, suspect) for incident in incidents.all for suspect in incident.suspects)
-    best_last = sorted(suspects, key=lambda each: (each[1].ended_at_ms is None, each[0].started_ms))
-    return {
-        INCIDENTS + place: Page(head=b"", moved_to=f"{INCIDENTS[1:]}/{incident.id}")
-        for incident, suspect in best_last
-        for place in (
-            query_of(suspect.topic, suspect.partition),
-            query_of(suspect.topic, suspect.partition, suspect.start_offset),
-        )
+def _by_place(incidents: Incidents, cluster: str | None) -> Mapping[str, Page]:
+    """Leads from the labels of an alert to its incident, and to the status page where nothing of it is open.
+
+    A start offset names one transaction, open or not. A partition alone leads only to an incident that has an open suspect
+    there: an alert about a live transaction, which has no incident, must not show an old one.
+    """
+    oldest_first = sorted(incidents.all, key=lambda incident: incident.started_ms)
+    suspects = [(incident, suspect) for incident in oldest_first for suspect in incident.suspects]
+    by_place = {
+        query_of(suspect.topic, suspect.partition): incident
+        for incident, suspect in suspects
+        if suspect.ended_at_ms is None
     }
+    by_place |= {
+        query_of(suspect.topic, suspect.partition, suspect.start_offset): incident
+        for incident, suspect in sorted(suspects, key=lambda each: each[1].ended_at_ms is None)
+    }
+    moved = {place: f"{INCIDENTS[1:]}/{incident.id}" for place, incident in by_place.items()}
+    moved[ANY_PLACE] = status_from_incidents(cluster)
+    return {INCIDENTS + place: Page(head=b"", moved_to=to) for place, to in moved.items()}
 
 
 class _Content(NamedTuple):

@@ -46,7 +46,12 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None) -> str
         f"- {in_markdown(one.name)} ({one.cause}): {in_markdown(one.because)}" for one in incident.suspects if one.cause
     ]
     lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), "", more, ""]
-    lines += ["## What prevents the next one", "", "(to fill in)", ""]
+    lines += [
+        "## What prevents the next one",
+        "",
+        "(to fill in: the command above names it for a cause that it finds)",
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -84,11 +84,11 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
 
 
-def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None) -> str:
-    """The next command, and the line before the commands of the runbook."""
+def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None, otherwise: str = "") -> str:
+    """The next command, perhaps another one as HTML, and the line before the commands of the runbook."""
     line = f'<code class="command variables">{_e(variables(row, bootstrap))}</code>'
-    before = "paste before the runbook's commands, after its line for your login:"
-    return f'{next_step(row, bootstrap, runbooks)}<p class="quiet">{before} {line}</p>'
+    before = "paste first, before the runbook's line for a login and its commands:"
+    return f'{next_step(row, bootstrap, runbooks)}{otherwise}<p class="quiet">{before} {line}</p>'
 
 
 def article(row: TransactionRow, tag: str, content: str) -> str:
@@ -117,12 +117,15 @@ def pairs_of(pairs: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
 
 
 def next_step(row: Suspected, bootstrap: str, runbooks: str | None) -> str:
-    """The next command, which prints only, and the runbook. A line never ends within the name of an option."""
-    return (
-        f'<p class="next"><span class="quiet">next ({advice_of(row.verdict).purpose})</span> '
-        f'<a href="{_e(runbook_url(row.verdict, runbooks))}" rel="noreferrer">runbook</a>'
-        f'<code class="command">{_command(next_command(row, bootstrap))}</code></p>'
-    )
+    """The next command, which prints only, and the runbook."""
+    runbook = f' <a href="{_e(runbook_url(row.verdict, runbooks))}" rel="noreferrer">runbook</a>'
+    return step_of(advice_of(row.verdict).purpose, next_command(row, bootstrap), runbook)
+
+
+def step_of(purpose: str, command: str, link: str = "") -> str:
+    """A command with its purpose. A line never ends within the name of an option."""
+    words = f'<span class="quiet">next ({_e(purpose)})</span>{link}'
+    return f'<p class="next">{words}<code class="command">{_command(command)}</code></p>'
 
 
 def _command(line: str) -> str:
