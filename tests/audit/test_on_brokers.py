@@ -180,7 +180,9 @@ def test_each_fault_has_its_name(
     outside.open(topic, 5)
     outside.write(topic, 6)
     outside.end(commit=True, version_cap=EPOCH_BUMPING_VERSION)
-    expected.add(("records_outside", outside.producer_id, 6))
+    has_epochs = careless.version != "3.9.1"  # without one of its own they may be of its next transaction
+    if has_epochs:
+        expected.add(("records_outside", outside.producer_id, 6))
 
     # And one that is only open.
     still_open = Client.begin(bootstrap, fresh_name("open"))
@@ -197,5 +199,5 @@ def test_each_fault_has_its_name(
         AuditVerdict.TORN: 1,
         AuditVerdict.CONTRADICTED: 1,
         AuditVerdict.CLOSED_BY_ANOTHER: 1,
-        AuditVerdict.RECORDS_OUTSIDE: 1,
+        **({AuditVerdict.RECORDS_OUTSIDE: 1} if has_epochs else {}),
     }
