@@ -17,7 +17,7 @@ from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.log_transactions import LogTransaction
 from exporter.audit.tables import FINDING, AuditState
-from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, PartitionRead
+from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead
 from exporter.pipeline.transaction_log import decoded
 from exporter.snapshot import TopicPartition
 from exporter.transaction_log.records import UnknownVersion
@@ -121,7 +121,7 @@ def _decision_of(row: Mapping[str, Any]) -> Decision:
 def judged_rows(
     decisions: DataFrame,
     parts: DataFrame,
-    partitions: Mapping[TopicPartition, PartitionRead | None],
+    partitions: Mapping[TopicPartition, PartitionRead | NotRead],
     horizon: Horizon,
 ) -> DataFrame:
     def judge_one(left: pa.Table, right: pa.Table) -> pa.Table:

@@ -32,7 +32,7 @@ from exporter.audit.decision_rows import (
 from exporter.audit.positions import new_ranges, partition_reads, plan_of, ranges_read, shares_of, state_after
 from exporter.audit.reading import LogListing, LogRange, list_partitions
 from exporter.audit.tables import FINDINGS, AuditTables
-from exporter.audit.verdicts import SETTLED_MS, AuditVerdict, Horizon
+from exporter.audit.verdicts import SETTLED_MS, AuditVerdict, Horizon, NotRead, PartitionRead
 from exporter.config.kafka_section import KafkaSettings
 from exporter.kafka.collect.topic_filter import TopicFilter
 from exporter.pipeline.connectors import spark_path
@@ -105,7 +105,7 @@ class AuditJob:
             first_judged=state.settled.get(state.run, {}),
         )
         partitions = partition_reads(listing, state, read)
-        failed = [partition for partition, known in partitions.items() if known is None]
+        failed = [partition for partition, known in partitions.items() if isinstance(known, NotRead)]
         parts = without(rows.where(f.col("producer_id").isNotNull()), failed).select(*TRANSACTION.names)
         parts = parts.unionByName(tables.pending(spark, pending_folder))
         judged = judged_rows(decisions_in(records), parts, partitions, horizon).persist(StorageLevel.DISK_ONLY)
@@ -121,7 +121,7 @@ class AuditJob:
         result = AuditResult(
             cluster_id=listing.cluster_id,
             transactions=counts.transactions,
-            partitions=sum(known is not None for known in partitions.values()),
+            partitions=sum(isinstance(known, PartitionRead) for known in partitions.values()),
             unread={
                 **listing.failures,
                 **{partition: each.failure or "" for partition, each in read.items() if each.failure},

@@ -21,6 +21,7 @@ from exporter.audit.verdicts import (
     AuditVerdict,
     Horizon,
     Judgement,
+    NotRead,
     PartitionRead,
     Reason,
 )
@@ -30,13 +31,13 @@ from exporter.snapshot import TopicPartition
 def judge(
     decisions: Sequence[Decision],
     parts: Iterable[LogTransaction],
-    partitions: Mapping[TopicPartition, PartitionRead | None],
+    partitions: Mapping[TopicPartition, PartitionRead | NotRead],
     horizon: Horizon,
 ) -> Judgement:
     """Judges one producer id.
 
     `decisions` are all of its own, also open ones, in the order of the log; `parts` what earlier runs have left and this
-    one has read; `partitions` those that this run has read, and None for those that a later one reads.
+    one has read; `partitions` all that exist, as far as is known.
     """
     by_partition: dict[TopicPartition, list[LogTransaction]] = defaultdict(list)
     for part in parts:
@@ -44,16 +45,16 @@ def judge(
     included = {partition for decision in decisions for partition in decision.partitions or ()}
     findings: list[AuditFinding] = []
     pending: list[LogTransaction] = []
+    not_yet: set[Decision] = set()
     for partition in sorted(included | by_partition.keys()):
         read = partitions.get(partition)
-        if read is None:
+        if not isinstance(read, PartitionRead):
             pending += by_partition.get(partition, ())
-            is_hidden = partition not in partitions
-            findings += [
-                AuditFinding(AuditVerdict.UNKNOWN, *partition, Reason.HIDDEN, decision)
-                for decision in decisions
-                if is_hidden and decision.includes(partition) and horizon.is_new(decision)
-            ]
+            new = [each for each in decisions if each.includes(partition) and horizon.is_new(each)]
+            if read is None:
+                findings += [AuditFinding(AuditVerdict.UNKNOWN, *partition, Reason.HIDDEN, each) for each in new]
+            elif read is NotRead.FAILED:
+                not_yet.update(new)
             continue
         in_log = joined(part for part in by_partition.get(partition, ()) if part.topic_id == read.topic_id)
         of_partition = _OnePartition(partition, decisions, read, horizon)
@@ -62,7 +63,9 @@ def judge(
         pending += of_partition.pending
     findings = _with_torn(findings)
     worst: dict[Decision, AuditVerdict] = {
-        decision: AuditVerdict.AS_DECIDED for decision in decisions if horizon.is_new(decision)
+        decision: AuditVerdict.UNKNOWN if decision in not_yet else AuditVerdict.AS_DECIDED
+        for decision in decisions
+        if horizon.is_new(decision)
     }
     for finding in findings:
         if finding.decision in worst:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from exporter.audit.decision_rows import LogFacts, VerdictCounts
 from exporter.audit.reading import RANGE_OFFSETS, LogExtent, LogListing, LogRange, ranges_of
 from exporter.audit.tables import AuditState, PartitionPosition
-from exporter.audit.verdicts import AuditVerdict, PartitionRead
+from exporter.audit.verdicts import AuditVerdict, NotRead, PartitionRead
 from exporter.snapshot import TopicPartition
 
 GAPS_MAX: Final = 8
@@ -88,15 +88,18 @@ def ranges_read(rows: Iterable[Any]) -> dict[TopicPartition, PartitionRange]:
 
 def partition_reads(
     listing: LogListing, state: AuditState, read: Mapping[TopicPartition, PartitionRange]
-) -> dict[TopicPartition, PartitionRead | None]:
-    """None for what this run could not read, and for what it was told to leave out."""
-    found: dict[TopicPartition, PartitionRead | None] = dict.fromkeys((*listing.failures, *listing.excluded))
+) -> dict[TopicPartition, PartitionRead | NotRead]:
+    """Every partition that exists, with what was read of it or why it was not read."""
+    found: dict[TopicPartition, PartitionRead | NotRead] = {
+        **dict.fromkeys(listing.failures, NotRead.FAILED),
+        **dict.fromkeys(listing.excluded, NotRead.LEFT_OUT),
+    }
     for partition, ends in listing.ends.items():
         known, now = state.positions.get(partition), read.get(partition)
         if known is not None and known.topic_id != ends.topic_id:
             known = None
         if now is not None and now.failure is not None:
-            found[partition] = None
+            found[partition] = NotRead.FAILED
             continue
         found[partition] = PartitionRead(
             topic_id=ends.topic_id,
@@ -122,7 +125,7 @@ def state_after(
     state: AuditState,
     listing: LogListing,
     read: Mapping[TopicPartition, PartitionRange],
-    partitions: Mapping[TopicPartition, PartitionRead | None],
+    partitions: Mapping[TopicPartition, PartitionRead | NotRead],
     facts: LogFacts,
     counts: VerdictCounts,
     records_from_ms: int,
@@ -138,7 +141,7 @@ def state_after(
                 verdict.value: counts.on_partitions.get(partition, {}).get(verdict.value, 0) for verdict in AuditVerdict
             }
             coverage.append({"audited_at": listing.at_ms, **row, **verdicts})
-        if known is not None and ends is not None:
+        if isinstance(known, PartitionRead) and ends is not None:
             positions[partition] = _position_after(known, ends, now, before, at_ms=listing.at_ms, run=run)
         elif now is not None and now.diverges_at is not None and before is not None:
             # What an unclean election has cut off is read again from there, and nothing follows from its absence.

@@ -63,6 +63,15 @@ class Reason(Enum):
     """Several decisions fit one marker, or the brokers' clocks contradict each other."""
 
 
+class NotRead(Enum):
+    """Reason why a run has not read a partition that exists."""
+
+    FAILED = "failed"
+    """A later run reads it, and judges then."""
+    LEFT_OUT = "left_out"
+    """The settings exclude its topic."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRead:
     """Part of one partition's log that the audit has read."""

@@ -11,7 +11,7 @@ from itertools import pairwise
 from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.log_transactions import LogTransaction, RangeOfLog
-from exporter.audit.verdicts import AuditFinding, AuditVerdict, Horizon, PartitionRead
+from exporter.audit.verdicts import AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.snapshot import TopicPartition
 from exporter.transaction_log.records import decode
@@ -55,46 +55,71 @@ def decisions_by_producer(state: Iterable[StateRecord]) -> dict[int, list[Decisi
     return found
 
 
-def audit(world: World, runs: Sequence[int], cut: random.Random, *, complete_from_ms: int = 0) -> Audit:
-    """Audits at these instants; each run has read the transaction log first, and then the partitions' ends."""
-    result = Audit()
+@dataclass(slots=True)
+class _Reader:
+    """Reads a world's logs, and remembers how far."""
+
+    world: World
+    cut: random.Random
+    next_offset: dict[TopicPartition, int] = field(default_factory=dict)
+    first: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """Instant and end of the first reading."""
+    judged: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
+    gaps: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def read(
+        self, partition: TopicPartition, now_ms: int, settled: dict[int, int]
+    ) -> tuple[list[LogTransaction], PartitionRead]:
+        there = [each for each in self.world.logs[partition] if each.at_ms <= now_ms]
+        begin, end = self.next_offset.get(partition, 0), _end(there)
+        there = [each for each in there if (partition, each.offset) not in self.world.removed]
+        parts: list[LogTransaction] = []
+        for first, last in _ranges(begin, max(end, begin), self.cut):
+            found, reading = parts_of(partition, there, first, last)
+            if reading.first_gap is not None and reading.last_gap is not None:
+                self.gaps[partition].append((reading.first_gap, reading.last_gap))
+            parts += found
+        since = self.first.get(partition)
+        read = PartitionRead(
+            topic_id=TOPIC_ID,
+            judged=self.judged.get(partition, {}),
+            read_from_ms=None if since is None else since[0],
+            read_from=0 if since is None else since[1],
+            gaps=tuple(self.gaps[partition]),
+        )
+        self.next_offset[partition] = max(end, begin)
+        self.first.setdefault(partition, (now_ms, end))
+        self.judged[partition] = settled
+        return parts, read
+
+
+def audit(
+    world: World, runs: Sequence[int], cut: random.Random, *, complete_from_ms: int = 0, failing: float = 0.0
+) -> Audit:
+    """Audits at these instants; each run has read the transaction log first, and then the partitions' ends.
+
+    `failing` is the share of partitions that all runs but the last one cannot read.
+    """
+    result, reader = Audit(), _Reader(world, cut)
     judged: dict[int, int] = {}
-    offsets: dict[TopicPartition, int] = {}
-    first_ends: dict[TopicPartition, int] = {}
-    gaps: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
-    for number, now_ms in enumerate(runs):
+    for now_ms in runs:
         state = [each for each in world.state if each.at_ms <= now_ms]
-        settled: dict[int, int] = {}
-        for each in state:
-            if each.at_ms <= now_ms - SETTLED_MS:
-                settled[each.log_partition] = each.offset
+        settled = {each.log_partition: each.offset for each in state if each.at_ms <= now_ms - SETTLED_MS}
         horizon = Horizon(
             settled=settled,
             log_read_to_ms=max((each.at_ms for each in state), default=0) - SETTLED_MS,
             log_complete_from_ms=complete_from_ms,
             first_judged=judged,
         )
-        read: dict[TopicPartition, PartitionRead] = {}
+        read: dict[TopicPartition, PartitionRead | NotRead] = {}
         parts: dict[int, list[LogTransaction]] = defaultdict(list, result.pending)
-        for partition, log in world.logs.items():
-            there = [each for each in log if each.at_ms <= now_ms]
-            begin, end = offsets.get(partition, 0), _end(there)
-            first_ends.setdefault(partition, end)
-            there = [each for each in there if (partition, each.offset) not in world.removed]
-            for first, last in _ranges(begin, max(end, begin), cut):
-                found, reading = parts_of(partition, there, first, last)
-                if reading.first_gap is not None and reading.last_gap is not None:
-                    gaps[partition].append((reading.first_gap, reading.last_gap))
-                for part in found:
-                    parts[part.producer_id].append(part)
-            offsets[partition] = max(end, begin)
-            read[partition] = PartitionRead(
-                topic_id=TOPIC_ID,
-                judged=judged,
-                read_from_ms=None if number == 0 else runs[0],
-                read_from=first_ends[partition],
-                gaps=tuple(gaps[partition]),
-            )
+        for partition in world.logs:
+            if now_ms != runs[-1] and cut.random() < failing:
+                read[partition] = NotRead.FAILED
+                continue
+            found, read[partition] = reader.read(partition, now_ms, settled)
+            for part in found:
+                parts[part.producer_id].append(part)
         decisions = decisions_by_producer(state)
         result.pending = {}
         for producer_id in sorted(decisions.keys() | parts.keys()):

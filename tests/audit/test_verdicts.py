@@ -67,6 +67,28 @@ def test_every_fault_is_named_and_nothing_else() -> None:
     assert unknown < 0.01 * faults
 
 
+def test_what_a_run_cannot_read_is_judged_by_a_later_one() -> None:
+    """And until then it is not counted as decided. That a transaction is torn is seen in one run only."""
+    unread = missing = faults = 0
+    for seed in range(WORLDS // 2):
+        world, chance = played(seed, faults=0.15), random.Random(seed)
+        runs = sorted(chance.randint(BEGIN_MS, world.now_ms) for _ in range(3))
+
+        result = audit(world, [*runs, world.now_ms], chance, failing=0.4)
+
+        found = {(each.producer_id, each.partition, each.start_ms) for each in accusations(result)}
+        expected = {(each.producer_id, each.partition, each.start_ms) for each in world.truths}
+        assert found <= expected
+        missing += len(expected - found)
+        faults += len(expected)
+        assert result.transactions.total() == world.decided
+        unread += result.transactions[AuditVerdict.UNKNOWN]
+        clean = played(seed, faults=0)
+        assert not accusations(audit(clean, [*runs, clean.now_ms], chance, failing=0.4))
+    assert unread > WORLDS
+    assert missing < 0.02 * faults
+
+
 @pytest.mark.parametrize("skew_ms", [0, 400, 5_000])
 def test_nothing_is_said_of_a_clean_world(skew_ms: int) -> None:
     """Whatever the brokers' clocks are; within their limit everything is known."""
