@@ -1,0 +1,183 @@
+"""Single rules of the audit, each where breaking it would accuse somebody wrongly, or pass over a fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
+from exporter.audit.judge import judge
+from exporter.audit.log_transactions import LogTransaction
+from exporter.audit.verdicts import AuditVerdict, Horizon, Judgement, PartitionRead, Reason
+from exporter.transaction_log.records import Tombstone, TransactionRecord
+from tests.transaction_log import builders
+
+ORDERS = ("orders", 0)
+BEGIN_MS = 1_000_000
+HORIZON = Horizon(settled={0: 1000}, log_read_to_ms=BEGIN_MS + 600_000, log_complete_from_ms=0)
+READ = PartitionRead(topic_id="one", judged={})
+
+
+def decision(number: int, *, at_ms: int, **fields: Any) -> Decision:
+    """A commit of 20 ms without an epoch of its own, the `number`th of its producer."""
+    known: dict[str, Any] = {
+        "transactional_id": "app",
+        "producer_id": 7,
+        "open_epoch": 3,
+        "has_own_epoch": False,
+        "is_epoch_sure": True,
+        "marker_epoch": 3,
+        "commit": True,
+        "partitions": frozenset({ORDERS}),
+        "start_ms": at_ms,
+        "decided_ms": at_ms + 10,
+        "completed_ms": at_ms + 20,
+        "log_partition": 0,
+        "completed_offset": 3 * number,
+    }
+    return Decision(**{**known, **fields})
+
+
+def in_log(offset: int, *, at_ms: int | None, **fields: Any) -> LogTransaction:
+    """Records at `offset` and a COMMIT marker after them, or without `at_ms` none."""
+    known: dict[str, Any] = {
+        "topic": "orders",
+        "topic_id": "one",
+        "partition": 0,
+        "producer_id": 7,
+        "first_epoch": 3,
+        "last_epoch": 3,
+        "first_offset": offset,
+        "last_offset": offset,
+        "records": 1,
+    }
+    if at_ms is not None:
+        known |= {"marker": "commit", "marker_offset": offset + 1, "marker_epoch": 3, "marker_timestamp_ms": at_ms}
+    return LogTransaction(**{**known, **fields})
+
+
+def said(result: Judgement) -> list[tuple[AuditVerdict, Reason | None, int | None]]:
+    """(verdict, reason, offset of the marker)."""
+    return [
+        (each.verdict, each.reason, None if each.in_log is None else each.in_log.marker_offset)
+        for each in result.findings
+    ]
+
+
+def judged(
+    decisions: list[Decision], rows: list[LogTransaction], read: PartitionRead = READ, horizon: Horizon = HORIZON
+) -> Judgement:
+    return judge(decisions, rows, {ORDERS: read}, horizon)
+
+
+def test_a_marker_that_may_be_of_either_of_two_transactions_accuses_none() -> None:
+    """One of two markers is compacted away; by the clocks the other one may be of either, so absence proves nothing."""
+    decisions = [decision(1, at_ms=BEGIN_MS), decision(2, at_ms=BEGIN_MS + 30)]
+    read = replace(READ, gaps=((0, 3),))
+
+    result = judged(decisions, [in_log(4, at_ms=BEGIN_MS + 15)], read)
+
+    assert AuditVerdict.MARKER_MISSING not in [each.verdict for each in result.findings]
+    assert result.transactions[AuditVerdict.UNKNOWN] == 1
+
+
+def test_the_same_far_from_other_transactions_is_missing() -> None:
+    decisions = [decision(1, at_ms=BEGIN_MS), decision(2, at_ms=BEGIN_MS + 30_000)]
+    read = replace(READ, gaps=((0, 3),))
+
+    result = judged(decisions, [in_log(4, at_ms=BEGIN_MS + 15)], read)
+
+    assert said(result) == [(AuditVerdict.AS_DECIDED, None, 5), (AuditVerdict.MARKER_MISSING, None, None)]
+
+
+def test_a_marker_at_another_time_than_its_decision_is_unknown() -> None:
+    """Unless the epoch belongs to this transaction alone."""
+    late = in_log(4, at_ms=BEGIN_MS + 1_500)
+
+    assert said(judged([decision(1, at_ms=BEGIN_MS)], [late])) == [(AuditVerdict.UNKNOWN, Reason.TWO_FIT, 5)]
+    own = decision(1, at_ms=BEGIN_MS, has_own_epoch=True)
+    assert said(judged([own], [late])) == [(AuditVerdict.AS_DECIDED, None, 5)]
+
+
+def test_a_marker_on_newer_records_is_not_that_of_an_older_transaction() -> None:
+    """An operator aborts records of epoch 4; the marker of the aborted transaction before had epoch 4 as well."""
+    before = decision(1, at_ms=BEGIN_MS, marker_epoch=4, has_own_epoch=True, commit=False)
+    after = decision(2, at_ms=BEGIN_MS + 5_000, open_epoch=4, marker_epoch=5, has_own_epoch=True)
+    by_hand = in_log(8, at_ms=BEGIN_MS + 5_005, first_epoch=4, last_epoch=4, marker="abort", marker_epoch=4)
+
+    result = judged([before, after], [by_hand])
+
+    assert (AuditVerdict.CONTRADICTED, None, 9) in said(result)
+    assert (AuditVerdict.UNKNOWN, Reason.NOT_READ_THEN, None) in said(result)
+
+
+def test_a_marker_by_hand_waits_for_the_decision_about_its_records() -> None:
+    open_one = decision(1, at_ms=BEGIN_MS, commit=None, decided_ms=None, completed_ms=None, completed_offset=None)
+    by_hand = in_log(4, at_ms=BEGIN_MS + 15, marker="abort")
+
+    result = judged([open_one], [by_hand])
+
+    assert (said(result), result.pending) == ([], (by_hand,))
+
+
+def test_a_marker_that_is_newer_than_the_transaction_log_waits() -> None:
+    newer = in_log(4, at_ms=HORIZON.log_read_to_ms + 1)
+
+    result = judged([], [newer])
+
+    assert (said(result), result.pending) == ([], (newer,))
+
+
+def test_a_decision_of_which_only_the_end_is_known_accuses_nobody() -> None:
+    """The log has no partitions of it, so a marker may be its own, whatever other decisions there are."""
+    done = decision(1, at_ms=BEGIN_MS, partitions=None, decided_ms=None, commit=False)
+    known = decision(2, at_ms=BEGIN_MS + 40)
+    rows = [in_log(4, at_ms=BEGIN_MS + 55, marker="abort")]
+
+    verdicts = {each.verdict for each in judged([done, known], rows).findings}
+
+    assert verdicts <= {AuditVerdict.UNKNOWN, AuditVerdict.AS_DECIDED}
+
+
+def test_of_two_transactions_the_one_with_open_records_lacks_its_marker() -> None:
+    """By the clocks the marker may be of either; the records after it are of the second."""
+    decisions = [decision(1, at_ms=BEGIN_MS), decision(2, at_ms=BEGIN_MS + 30)]
+    rows = [in_log(4, at_ms=BEGIN_MS + 41), in_log(8, at_ms=None)]
+
+    result = judged(decisions, rows)
+
+    missing = [each for each in result.findings if each.verdict is AuditVerdict.MARKER_MISSING]
+    assert [each.decision for each in missing] == [decisions[1]]
+
+
+def log_of(*contents: TransactionRecord | Tombstone) -> list[DecisionRecord]:
+    return [DecisionRecord(0, offset, builders.START_MS + offset, each) for offset, each in enumerate(contents)]
+
+
+def test_a_next_transaction_completes_the_one_before() -> None:
+    """Its last record is lost: coordinators begin no transaction before all markers of the last one are written."""
+    following = replace(builders.ONGOING, start_ms=builders.START_MS + 500)
+
+    first, second = decisions_of(log_of(builders.ONGOING, builders.COMMITTING, following))
+
+    assert (first.commit, first.completed_offset, first.partitions) == (True, 2, frozenset({builders.ORDERS}))
+    assert second.commit is None
+
+
+def test_an_open_transaction_whose_decision_is_lost_is_forgotten() -> None:
+    following = replace(builders.ONGOING, start_ms=builders.START_MS + 500)
+
+    (only,) = decisions_of(log_of(builders.ONGOING, following))
+
+    assert only.start_ms == following.start_ms
+
+
+def test_only_version_2_commits_with_the_next_epoch() -> None:
+    """So the epoch is the transaction's own, also where its client did not say its version before."""
+    committing = replace(builders.COMMITTING, producer_epoch=builders.ONGOING.producer_epoch + 1)
+
+    (found,) = decisions_of(log_of(builders.ONGOING, committing))
+
+    assert (found.open_epoch, found.marker_epoch, found.has_own_epoch) == (3, 4, True)
+    (plain,) = decisions_of(log_of(builders.ONGOING, builders.COMMITTING))
+    assert (plain.marker_epoch, plain.has_own_epoch) == (3, False)
