@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
+from exporter.evaluation.humanize import humanize_count
 
 if TYPE_CHECKING:
     from exporter.audit.job import AuditResult
@@ -16,11 +17,15 @@ _NAMED = 5
 
 def sentence_of(result: AuditResult) -> Iterator[str]:
     """The lines: what was audited, what contradicts, what is unknown, and what was not read."""
-    count, unknown = result.transactions.total(), result.transactions[AuditVerdict.UNKNOWN]
+    unknown = result.transactions[AuditVerdict.UNKNOWN]
     accused = sum(result.transactions[verdict] for verdict in ACCUSATIONS)
-    head = f"{count:,} transactions audited on {result.partitions:,} partitions ({result.read_bytes:,} bytes read)"
+    head = (
+        f"{humanize_count(result.transactions.total(), 'transaction')} audited on "
+        f"{humanize_count(result.partitions, 'partition')} ({humanize_count(result.read_bytes, 'byte')} read)"
+    )
     if accused or result.findings:
-        yield f"{head}: {accused:,} are not as decided; {result.findings:,} findings are in audit_transactions."
+        found = humanize_count(result.findings, "finding")
+        yield f"{head}: {accused:,} {'is' if accused == 1 else 'are'} not as decided; {found} in audit_transactions."
         yield from (
             f"  {verdict.value}: {result.transactions[verdict]:,}"
             for verdict in AuditVerdict
@@ -29,8 +34,8 @@ def sentence_of(result: AuditResult) -> Iterator[str]:
     else:
         yield f"{head}: all as decided" + (", but for unknown ones." if unknown else ".")
     if unknown:
-        yield f"{unknown:,} are unknown, because their evidence is missing: audit_transactions has the reasons."
+        yield f"{unknown:,} of them unknown, because evidence is missing: audit_transactions has the reasons."
     if result.unread:
         names = [f"{topic}-{number} ({why})" for (topic, number), why in sorted(result.unread.items())[:_NAMED]]
         more = f" and {len(result.unread) - _NAMED:,} more" if len(result.unread) > _NAMED else ""
-        yield f"{len(result.unread):,} partitions were not read: {', '.join(names)}{more}."
+        yield f"{humanize_count(len(result.unread), 'partition')} not read: {', '.join(names)}{more}."

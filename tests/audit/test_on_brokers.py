@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +18,7 @@ from examples.workload.planting import plant_hang, write_marker
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from exporter.audit.job import AuditJob, AuditResult
-from exporter.audit.verdicts import AuditVerdict
+from exporter.audit.verdicts import SETTLED_MS, AuditVerdict
 from exporter.config.loading import load
 from exporter.kafka.collect.topic_filter import NO_FILTER
 from exporter.pipeline.log_job import java_client_options
@@ -201,3 +204,45 @@ def test_each_fault_has_its_name(
         AuditVerdict.CLOSED_BY_ANOTHER: 1,
         **({AuditVerdict.RECORDS_OUTSIDE: 1} if has_epochs else {}),
     }
+
+
+@pytest.mark.slow
+def test_the_program_says_what_contradicts(
+    careless: KafkaCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
+) -> None:
+    """As an operator runs it: a sentence, status 3, and status 0 of the next run, which has nothing to say."""
+    auditor = Auditor(spark, careless, tmp_path)
+    topic = careless.topics.create(fresh_name("topic"))
+    client = Client.begin(careless.bootstrap, fresh_name("contradicted"))
+    client.open(topic, 0)
+    write_marker(careless.bootstrap, topic, 0, client.producer_id, client.producer_epoch)
+    client.end(commit=True, version_cap=EPOCH_BUMPING_VERSION)
+    time.sleep(SETTLED_MS / 1000 + 5)
+    auditor.read_log()
+    arguments = [
+        f"--tables={tmp_path / 'tables'}",
+        f"--bootstrap-server={careless.bootstrap}",
+        f"--temporary={tmp_path}",
+    ]
+    only = f"--scan.topics.include={topic}"
+    command = [
+        sys.executable,
+        "-m",
+        "exporter",
+        "pipeline",
+        "audit",
+        "--master=local[2]",
+        "--max-rate=10MB",
+        only,
+        *arguments,
+    ]
+
+    first, second = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2))
+
+    assert (first.returncode, first.stderr) == (3, "")
+    assert re.search(
+        r"^[\d,]+ transactions audited on 1 partition .+: 1 is not as decided; ", first.stdout, re.MULTILINE
+    )
+    assert "  contradicted: 1\n" in first.stdout
+    assert (second.returncode, second.stderr) == (0, "")
+    assert "\n0 transactions audited on 1 partition (0 bytes read): all as decided.\n" in second.stdout
