@@ -35,8 +35,10 @@ def test_what_is_unknown_or_unread_is_never_as_decided() -> None:
     assert lines == [
         "3 transactions audited on 1 partition (48,113,204 bytes read): all as decided, but for unknown ones.",
         "2 of them unknown, because evidence is missing: audit_transactions has the reasons.",
-        "7 partitions not read: orders-0 (it has no leader), orders-1 (it has no leader), orders-2 (it has no leader), "
-        "orders-3 (it has no leader), orders-4 (it has no leader) and 2 more.",
+        (
+            "7 partitions not read: orders-0 (it has no leader), orders-1 (it has no leader), orders-2 (it has no leader), "
+            "orders-3 (it has no leader), orders-4 (it has no leader) and 2 more."
+        ),
     ]
 
 
@@ -46,7 +48,9 @@ def test_what_contradicts_comes_first() -> None:
     lines = list(sentence_of(replace(CLEAN, transactions=transactions, findings=2)))
 
     assert lines == [
-        "5 transactions audited on 61 partitions (48,113,204 bytes read): 1 is not as decided; "
-        "2 findings in audit_transactions.",
+        (
+            "5 transactions audited on 61 partitions (48,113,204 bytes read): 1 is not as decided; "
+            "2 findings in audit_transactions."
+        ),
         "  torn: 1",
     ]
