@@ -24,6 +24,7 @@ from exporter.transaction_log.records import UnknownVersion
 
 LOOKBACK_MS: Final = 3_600_000
 """Decisions are read again from so long before the oldest one that is not settled."""
+EXAMPLES_MAX: Final = 20
 DECISION: Final = pa.schema(
     [
         ("producer_id", pa.int64()),
@@ -180,7 +181,17 @@ def _finding_row(finding: AuditFinding) -> dict[str, Any]:
 class VerdictCounts:
     transactions: Counter[AuditVerdict]
     on_partitions: Mapping[TopicPartition, Mapping[str, int]]
-    accusations: int
+
+    @property
+    def accusations(self) -> Counter[AuditVerdict]:
+        return Counter({verdict: count for verdict in ACCUSATIONS if (count := self._of(verdict))})
+
+    @property
+    def waiting(self) -> int:
+        return self._of(AuditVerdict.OPEN)
+
+    def _of(self, verdict: AuditVerdict) -> int:
+        return sum(counts.get(verdict.value, 0) for counts in self.on_partitions.values())
 
 
 def counts_of(judged: DataFrame) -> VerdictCounts:
@@ -194,14 +205,31 @@ def counts_of(judged: DataFrame) -> VerdictCounts:
     for row in rows:
         if row["kind"] == _ON_PARTITION:
             on_partitions[row["topic"], row["partition"]][row["verdict"]] = row["count"]
-    accusing = {verdict.value for verdict in ACCUSATIONS}
     return VerdictCounts(
         transactions=Counter({AuditVerdict(row["verdict"]): row["count"] for row in rows if row["kind"] == _IN_ALL}),
         on_partitions=on_partitions,
-        accusations=sum(
-            count for found in on_partitions.values() for verdict, count in found.items() if verdict in accusing
-        ),
     )
+
+
+def examples_of(judged: DataFrame) -> tuple[str, ...]:
+    """Some accusations, a line each."""
+    accusing = [verdict.value for verdict in ACCUSATIONS]
+    found = judged.where((f.col("kind") == FINDING_KIND) & f.col("verdict").isin(accusing))
+    rows = found.orderBy("verdict", "topic", "partition", "marker_offset").limit(EXAMPLES_MAX).collect()
+    return tuple(_example(row) for row in rows)
+
+
+def _example(row: Any) -> str:
+    offset = row["marker_offset"] if row["first_offset"] is None else row["first_offset"]
+    place = f"{row['topic']}-{row['partition']}" + ("" if offset is None else f" from offset {offset}")
+    known = [f"producer id {row['producer_id']}"]
+    if row["transactional_id"] is not None:
+        known.insert(0, f"transactional id {row['transactional_id']}")
+    if row["decision"] is not None:
+        known.append(f"the decision is {row['decision']}")
+    if row["marker"] is not None:
+        known.append(f"the marker {row['marker']} at offset {row['marker_offset']}")
+    return f"{row['verdict']} on {place}: {', '.join(known)}"
 
 
 def needed_from(judged: DataFrame, facts: LogFacts) -> int:

@@ -25,11 +25,20 @@ from exporter.audit.decision_rows import (
     PENDING,
     counts_of,
     decisions_in,
+    examples_of,
     judged_rows,
     log_facts,
     needed_from,
 )
-from exporter.audit.positions import new_ranges, partition_reads, plan_of, ranges_read, shares_of, state_after
+from exporter.audit.positions import (
+    new_ranges,
+    partition_reads,
+    plan_of,
+    ranges_read,
+    shares_of,
+    state_after,
+    why_another_log,
+)
 from exporter.audit.reading import LogListing, LogRange, list_partitions
 from exporter.audit.tables import FINDINGS, AuditTables
 from exporter.audit.verdicts import SETTLED_MS, AuditVerdict, Horizon, NotRead, PartitionRead
@@ -38,7 +47,7 @@ from exporter.kafka.collect.topic_filter import TopicFilter
 from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.tables import Tables, write_whole
-from exporter.snapshot import TopicPartition
+from exporter.snapshot import STATE_TOPIC, TopicPartition
 
 TASKS_PER_CORE: Final = 8
 """Small ranges share a task and its connections."""
@@ -53,8 +62,14 @@ class AuditResult:
     """Decided transactions that are new to it, by their worst verdict."""
     partitions: int
     unread: Mapping[TopicPartition, str]
-    findings: int
-    """Accusations, on single partitions, also those about older decisions."""
+    findings: Counter[AuditVerdict]
+    """Accusations, on single partitions, also those without a decision that is new to this run."""
+    examples: tuple[str, ...]
+    """Some of them, a line each."""
+    waiting: int
+    """Transactions on partitions that are open, or wait for their decision."""
+    log_behind: int
+    """Records of the transaction log that the table does not have yet."""
     read_bytes: int
 
 
@@ -94,6 +109,11 @@ class AuditJob:
                 f"{self.tables.transaction_log.folder}: has no record of cluster {listing.cluster_id}: "
                 "`pipeline transaction-log` adds them"
             )
+        if (why := why_another_log(listing, state, facts.offsets)) is not None:
+            raise TableError(
+                f"{self.tables.transaction_log.folder}: is not the {STATE_TOPIC} of these brokers, which was made again or "
+                f"cut off ({why}): use another --tables"
+            )
         ranges = new_ranges(listing, state)
         self.say(plan_of(listing, ranges))
         rows = self._read(spark, ranges).persist(StorageLevel.DISK_ONLY)
@@ -115,7 +135,7 @@ class AuditJob:
         pending.coalesce(1).write.parquet(spark_path(folder / "pending"))
         new = state_after(state, listing, read, partitions, facts, counts, needed_from(judged, facts))
         findings = findings_of(judged, new.run, listing)
-        number = counts.accusations
+        examples = examples_of(judged)
         tables.commit(version, new, folder, findings)
         tables.add_coverage(spark, new, listing.cluster_id)
         result = AuditResult(
@@ -126,7 +146,10 @@ class AuditJob:
                 **listing.failures,
                 **{partition: each.failure or "" for partition, each in read.items() if each.failure},
             },
-            findings=number,
+            findings=counts.accusations,
+            examples=examples,
+            waiting=counts.waiting,
+            log_behind=sum(max(end - facts.offsets.get(number, -1) - 1, 0) for number, end in listing.log_ends.items()),
             read_bytes=sum(each.read_bytes for each in read.values()),
         )
         write_whole(tables.summary, json.dumps(_summary(result, listing)))
@@ -175,7 +198,7 @@ def _summary(result: AuditResult, listing: LogListing) -> dict[str, Any]:
         "cluster_id": result.cluster_id,
         "audited_at_ms": listing.at_ms,
         "transactions": {verdict.value: count for verdict, count in result.transactions.items()},
-        "findings": result.findings,
+        "findings": {verdict.value: count for verdict, count in result.findings.items()},
         "partitions": result.partitions,
         "partitions_unread": len(result.unread),
     }

@@ -289,6 +289,10 @@ class _OnePartition:
         """Judges a decision whose marker was not found; returns `still_open` unless its records are those."""
         if still_open is not None and self._may_have_opened(decision, still_open):
             assert still_open.last_offset is not None
+            if (still_open.first_timestamp_ms or 0) > (decision.completed_ms or 0) + CLOCKS_APART_MS:
+                # Of a later transaction that is not recorded yet, or of a client whose clock is wrong.
+                self._unknown(Reason.TWO_FIT, decision, None)
+                return still_open
             if self._read.has_gap(still_open.last_offset, None):
                 self._unknown(Reason.COMPACTED, decision, still_open)
             else:

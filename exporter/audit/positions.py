@@ -37,6 +37,17 @@ def plan_of(listing: LogListing, ranges: Sequence[LogRange]) -> str:
     )
 
 
+def why_another_log(listing: LogListing, state: AuditState, offsets: Mapping[int, int]) -> str | None:
+    """Returns why `transaction_log` is of another log than the one that is there now; None if it seems to be the same."""
+    if state.log_topic_id and listing.log_topic_id and state.log_topic_id != listing.log_topic_id:
+        return "the run before has seen another topic id of it"
+    beyond = [number for number, newest in offsets.items() if newest >= listing.log_ends.get(number, newest + 1)]
+    if beyond:
+        number = min(beyond)
+        return f"its partition {number} ends at offset {listing.log_ends[number]}, and the table has {offsets[number]}"
+    return None
+
+
 def shares_of(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:
     """Shares the ranges among at most so many tasks, or one for each `RANGE_OFFSETS`, with about as many offsets each."""
     offsets = sum(each.end - each.first for each in ranges)
@@ -155,6 +166,7 @@ def state_after(
         settled={**{number: each for number, each in state.settled.items() if number in named}, run: facts.settled},
         log_offsets=facts.offsets,
         log_complete_from_ms=facts.complete_from_ms,
+        log_topic_id=listing.log_topic_id or state.log_topic_id,
         records_from_ms=records_from_ms,
         coverage=tuple(coverage),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Final
 
@@ -77,6 +77,10 @@ class LogListing:
     ends: Mapping[TopicPartition, LogExtent]
     failures: Mapping[TopicPartition, str]
     excluded: frozenset[TopicPartition]
+    log_topic_id: str = ""
+    """Topic id of `__transaction_state`; empty if it is not known."""
+    log_ends: Mapping[int, int] = field(default_factory=dict)
+    """High watermark by partition of it, where a leader responds."""
 
 
 class LogReadError(Exception):
@@ -131,6 +135,8 @@ async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
     at_ms = int(time.time() * 1000)
     starts, failed = await offsets_at(client, leaders, LOG_START)
     latest, failed_too = await offsets_at(client, leaders, LATEST)
+    state_log = {topology.name(row): int(topology.leader[row]) for row in topology.rows_of(STATE_TOPIC)}
+    log_ends, _ = await offsets_at(client, state_log, LATEST)
     space = await disk_space(client, topology, leaders.keys(), at_ms, None)
     sizes = {} if space is None else space.sizes
     return LogListing(
@@ -148,6 +154,8 @@ async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
         },
         failures={partition: str(fault) for partition, fault in {**failed, **failed_too}.items()},
         excluded=excluded,
+        log_topic_id=topology.topic_id_of(STATE_TOPIC),
+        log_ends={number: end for (_, number), end in log_ends.items()},
     )
 
 

@@ -16,26 +16,37 @@ _NAMED = 5
 
 
 def sentence_of(result: AuditResult) -> Iterator[str]:
-    """The lines: what was audited, what contradicts, what is unknown, and what was not read."""
-    unknown = result.transactions[AuditVerdict.UNKNOWN]
-    accused = sum(result.transactions[verdict] for verdict in ACCUSATIONS)
-    head = (
-        f"{humanize_count(result.transactions.total(), 'transaction')} audited on "
-        f"{humanize_count(result.partitions, 'partition')} ({humanize_count(result.read_bytes, 'byte')} read)"
-    )
-    if accused or result.findings:
-        found = humanize_count(result.findings, "finding")
-        yield f"{head}: {accused:,} {'is' if accused == 1 else 'are'} not as decided; {found} in audit_transactions."
-        yield from (
-            f"  {verdict.value}: {result.transactions[verdict]:,}"
-            for verdict in AuditVerdict
-            if verdict in ACCUSATIONS and result.transactions[verdict]
-        )
-    else:
-        yield f"{head}: all as decided" + (", but for unknown ones." if unknown else ".")
-    if unknown:
+    """The lines: what was audited, what contradicts, what is unknown, what waits, and what was not read."""
+    yield f"{_audited(result)}: {_verdict(result)}."
+    yield from (f"  {example}" for example in result.examples)
+    found = result.findings.total()
+    if found > len(result.examples):
+        yield f"  and {found - len(result.examples):,} more, in audit_transactions"
+    if unknown := result.transactions[AuditVerdict.UNKNOWN]:
         yield f"{unknown:,} of them unknown, because evidence is missing: audit_transactions has the reasons."
+    if result.waiting:
+        behind = f" (transaction_log lacks the newest {humanize_count(result.log_behind, 'record')})"
+        yield f"{result.waiting:,} on partitions are open, or wait for their decision{behind if result.log_behind else ''}."
     if result.unread:
         names = [f"{topic}-{number} ({why})" for (topic, number), why in sorted(result.unread.items())[:_NAMED]]
         more = f" and {len(result.unread) - _NAMED:,} more" if len(result.unread) > _NAMED else ""
         yield f"{humanize_count(len(result.unread), 'partition')} not read: {', '.join(names)}{more}."
+
+
+def _audited(result: AuditResult) -> str:
+    return (
+        f"{humanize_count(result.transactions.total(), 'transaction')} audited on "
+        f"{humanize_count(result.partitions, 'partition')} ({humanize_count(result.read_bytes, 'byte')} read)"
+    )
+
+
+def _verdict(result: AuditResult) -> str:
+    accused = sum(result.transactions[verdict] for verdict in ACCUSATIONS)
+    others = result.findings.total()
+    if accused:
+        return f"{accused:,} not as decided"
+    if others:
+        return f"{humanize_count(others, 'finding')} without a decision of this run"
+    if not result.transactions:
+        return "no decision is new, so nothing was compared"
+    return "all as decided" + (", but for unknown ones" if result.transactions[AuditVerdict.UNKNOWN] else "")

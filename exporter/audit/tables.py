@@ -154,6 +154,8 @@ class AuditState:
     log_offsets: Mapping[int, int] = field(default_factory=dict)
     """Newest record that was seen, by partition of the transaction log."""
     log_complete_from_ms: int = 0
+    log_topic_id: str = ""
+    """Topic id of `__transaction_state`; empty if it was not known."""
     records_from_ms: int = 0
     """Decisions of the next run begin later."""
     coverage: tuple[Mapping[str, Any], ...] = ()

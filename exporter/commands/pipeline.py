@@ -188,7 +188,8 @@ def _audit(context: Context, settings: Settings, tables: Any) -> int:
                 print(line, flush=True)
             if result.findings:
                 return ExitStatus.HANGING
-            return ExitStatus.INCOMPLETE if result.unread else ExitStatus.ANSWERED
+            is_part = result.unread or (result.log_behind and not result.transactions)
+            return ExitStatus.INCOMPLETE if is_part else ExitStatus.ANSWERED
 
     try:
         with _spark(context, (tables.root,)) as open_spark:

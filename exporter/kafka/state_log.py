@@ -141,6 +141,11 @@ class StateLog:
         return self._known.cluster_id
 
     @property
+    def topic_id(self) -> str:
+        """The topic's id, which differs for a later topic of the same name; empty if the broker has none."""
+        return self._known.topic_id_of(STATE_TOPIC)
+
+    @property
     def partitions(self) -> tuple[int, ...]:
         """The numbers of the log's partitions."""
         return tuple(range(len(self._known.rows_of(STATE_TOPIC))))

@@ -15,6 +15,7 @@ from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.pipeline.spark_output import failure_of
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
+from exporter.snapshot import STATE_TOPIC
 
 LOOK_SECONDS = 1.0
 
@@ -28,6 +29,8 @@ class LogSource:
     """The transaction log of one cluster."""
 
     cluster_id: str
+    topic_id: str
+    """Empty if the brokers have none."""
     offsets: Mapping[int, int]
     """First offset of a first run, by partition."""
     options: Mapping[str, str] = field(repr=False)
@@ -45,13 +48,21 @@ def source_of(kafka: KafkaSettings, *, since_ms: int) -> LogSource:
         if log.failures:
             partition, why = min(log.failures.items())
             raise LogJobError(f"partition {partition} of the log: {why}")
-        return LogSource(log.cluster_id, dict(log.positions), options)
+        return LogSource(log.cluster_id, log.topic_id, dict(log.positions), options)
     finally:
         log.close()
 
 
 def read_log(spark: SparkSession, source: LogSource, tables: Tables, *, every_ms: int | None) -> None:
-    """Reads to the present end of the log, or with `every_ms` until interrupted. Raises LogJobError when Spark fails."""
+    """Reads to the present end of the log, or with `every_ms` until interrupted.
+
+    Raises LogJobError when Spark fails, and where the topic was made again: its offsets begin anew, and the checkpoint's
+    may never come again.
+    """
+    if not tables.is_same_log(source.cluster_id, source.topic_id):
+        raise LogJobError(
+            f"{STATE_TOPIC} was made again since it was read into {tables.transaction_log.folder}: use another --tables"
+        )
     rows = records_of(kafka_stream(spark, source.options, source.offsets), source.cluster_id)
     checkpoint = tables.checkpoint_of(source.cluster_id)
     every = None if every_ms is None else f"{every_ms} milliseconds"

@@ -189,6 +189,15 @@ class Tables:
         """Place where Spark keeps how far it has read the transaction log of that cluster."""
         return self.states / f"checkpoint-{folder_of_cluster(cluster_id)}"
 
+    def is_same_log(self, cluster_id: str, topic_id: str) -> bool:
+        """False if the transaction log of that cluster was read by another topic id; otherwise this one is remembered."""
+        path = self.states / f"topic-{folder_of_cluster(cluster_id)}.id"
+        before = read_whole(path, lambda text: str(json.loads(text)["topic_id"]))
+        if before is None and topic_id:
+            self.states.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps({"topic_id": topic_id}))
+        return before is None or not topic_id or before == topic_id
+
     def damaged(self) -> tuple[DamagedFile, ...]:
         """Damaged files that runs have found. Nothing is lost with this file: they are found again."""
         found = read_whole(self._damaged, lambda text: tuple(DamagedFile(**file) for file in json.loads(text)))

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.log_transactions import LogTransaction
+from exporter.audit.positions import why_another_log
+from exporter.audit.reading import LogListing
+from exporter.audit.tables import AuditState
 from exporter.audit.verdicts import AuditVerdict, Horizon, Judgement, PartitionRead, Reason
 from exporter.transaction_log.records import Tombstone, TransactionRecord
 from tests.transaction_log import builders
@@ -148,6 +153,36 @@ def test_of_two_transactions_the_one_with_open_records_lacks_its_marker() -> Non
 
     missing = [each for each in result.findings if each.verdict is AuditVerdict.MARKER_MISSING]
     assert [each.decision for each in missing] == [decisions[1]]
+
+
+def test_records_that_are_younger_than_the_decision_are_not_its_own() -> None:
+    """A cluster that was made again gives the same producer ids and epochs to other transactions."""
+    young = in_log(4, at_ms=None, first_timestamp_ms=BEGIN_MS + 200_000)
+
+    result = judged([decision(1, at_ms=BEGIN_MS)], [young])
+
+    assert said(result) == [(AuditVerdict.UNKNOWN, Reason.TWO_FIT, None)]
+    assert result.pending == (young,)
+    old = replace(young, first_timestamp_ms=BEGIN_MS + 5)
+    assert [verdict for verdict, _, _ in said(judged([decision(1, at_ms=BEGIN_MS)], [old]))] == [
+        AuditVerdict.MARKER_MISSING
+    ]
+
+
+@pytest.mark.parametrize(
+    ("listing", "state", "why"),
+    [
+        ({"log_topic_id": "b"}, {"log_topic_id": "a"}, "the run before has seen another topic id of it"),
+        ({"log_ends": {3: 100}}, {}, "its partition 3 ends at offset 100, and the table has 100"),
+        ({"log_ends": {3: 101}, "log_topic_id": "a"}, {"log_topic_id": "a"}, None),
+        ({}, {"log_topic_id": "a"}, None),
+    ],
+)
+def test_the_log_of_another_cluster_is_refused(listing: dict[str, Any], state: dict[str, Any], why: str | None) -> None:
+    """Kafka's own image gives every cluster the same id."""
+    now = LogListing(cluster_id="c", at_ms=0, ends={}, failures={}, excluded=frozenset(), **listing)
+
+    assert why_another_log(now, AuditState(**state), {3: 100}) == why
 
 
 def log_of(*contents: TransactionRecord | Tombstone) -> list[DecisionRecord]:

@@ -14,43 +14,66 @@ CLEAN = AuditResult(
     transactions=Counter({AuditVerdict.AS_DECIDED: 10_412}),
     partitions=61,
     unread={},
-    findings=0,
+    findings=Counter(),
+    examples=(),
+    waiting=0,
+    log_behind=12,
     read_bytes=48_113_204,
 )
+AUDITED = "audited on 61 partitions (48,113,204 bytes read)"
 
 
 def test_a_clean_audit_is_one_sentence() -> None:
-    """As docs/audit.md has it."""
-    assert list(sentence_of(CLEAN)) == [
-        "10,412 transactions audited on 61 partitions (48,113,204 bytes read): all as decided."
-    ]
+    """As docs/audit.md has it. That the transaction log goes on is no news."""
+    assert list(sentence_of(CLEAN)) == [f"10,412 transactions {AUDITED}: all as decided."]
 
 
 def test_what_is_unknown_or_unread_is_never_as_decided() -> None:
     transactions = Counter({AuditVerdict.AS_DECIDED: 1, AuditVerdict.UNKNOWN: 2})
-    unread = {("orders", number): "it has no leader" for number in range(7)}
+    unread = {("orders", number): "no leader" for number in range(7)}
 
     lines = list(sentence_of(replace(CLEAN, transactions=transactions, partitions=1, unread=unread)))
 
+    named = ", ".join(f"orders-{number} (no leader)" for number in range(5))
     assert lines == [
         "3 transactions audited on 1 partition (48,113,204 bytes read): all as decided, but for unknown ones.",
         "2 of them unknown, because evidence is missing: audit_transactions has the reasons.",
-        (
-            "7 partitions not read: orders-0 (it has no leader), orders-1 (it has no leader), orders-2 (it has no leader), "
-            "orders-3 (it has no leader), orders-4 (it has no leader) and 2 more."
-        ),
+        f"7 partitions not read: {named} and 2 more.",
     ]
 
 
-def test_what_contradicts_comes_first() -> None:
+def test_what_contradicts_is_named() -> None:
     transactions = Counter({AuditVerdict.TORN: 1, AuditVerdict.AS_DECIDED: 4})
+    findings = Counter({AuditVerdict.TORN: 1, AuditVerdict.MARKER_WITHOUT_DECISION: 1})
 
-    lines = list(sentence_of(replace(CLEAN, transactions=transactions, findings=2)))
+    lines = list(
+        sentence_of(replace(CLEAN, transactions=transactions, findings=findings, examples=("torn on a-0: x",)))
+    )
 
     assert lines == [
-        (
-            "5 transactions audited on 61 partitions (48,113,204 bytes read): 1 is not as decided; "
-            "2 findings in audit_transactions."
-        ),
-        "  torn: 1",
+        f"5 transactions {AUDITED}: 1 not as decided.",
+        "  torn on a-0: x",
+        "  and 1 more, in audit_transactions",
+    ]
+
+
+def test_a_marker_without_a_decision_is_not_all_as_decided() -> None:
+    """Every `abort` of an operator leaves one."""
+    found = Counter({AuditVerdict.MARKER_WITHOUT_DECISION: 1})
+
+    lines = list(sentence_of(replace(CLEAN, findings=found, examples=("marker_without_decision on a-0: x",))))
+
+    assert lines == [
+        f"10,412 transactions {AUDITED}: 1 finding without a decision of this run.",
+        "  marker_without_decision on a-0: x",
+    ]
+
+
+def test_nothing_compared_is_said_so() -> None:
+    """Nobody may read it as a clean audit."""
+    lines = list(sentence_of(replace(CLEAN, transactions=Counter(), waiting=2_869)))
+
+    assert lines == [
+        f"0 transactions {AUDITED}: no decision is new, so nothing was compared.",
+        "2,869 on partitions are open, or wait for their decision (transaction_log lacks the newest 12 records).",
     ]

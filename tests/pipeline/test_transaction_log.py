@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from examples.workload.rhythm import Rhythm
 from exporter.config.loading import load
-from exporter.pipeline.log_job import LogJobError, java_client_options
+from exporter.pipeline.log_job import LogJobError, LogSource, java_client_options, read_log
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import (
     kafka_stream,
@@ -197,6 +197,20 @@ def test_what_it_does_not_support_is_reported(text: str, sentence: str) -> None:
     with pytest.raises(LogJobError) as caught:
         java_client_options(kafka)
     assert sentence in str(caught.value)
+
+
+def test_a_log_that_was_made_again_is_refused(tmp_path: Path) -> None:
+    """Its offsets begin anew, so the checkpoint's may never come again; Spark says nothing, and reads nothing."""
+    tables = Tables(tmp_path)
+    assert tables.is_same_log("c", "first")
+    assert tables.is_same_log("c", "first")
+    assert tables.is_same_log("c", "")  # brokers without topic ids
+    assert tables.is_same_log("other", "second")
+    source = LogSource("c", "second", {}, {})
+    no_spark: Any = None
+
+    with pytest.raises(LogJobError, match="was made again since it was read into .*: use another --tables"):
+        read_log(no_spark, source, tables, every_ms=None)
 
 
 @pytest.mark.slow
