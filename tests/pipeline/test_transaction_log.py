@@ -209,7 +209,7 @@ def test_a_log_that_was_made_again_is_refused(tmp_path: Path) -> None:
     source = LogSource("c", "second", {}, {})
     no_spark: Any = None
 
-    with pytest.raises(LogJobError, match="was made again since it was read into .*: use another --tables"):
+    with pytest.raises(LogJobError, match=r"was made again since it was read into .*: use another --tables"):
         read_log(no_spark, source, tables, every_ms=None)
 
 
