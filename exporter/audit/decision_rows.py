@@ -180,7 +180,8 @@ def _finding_row(finding: AuditFinding) -> dict[str, Any]:
 class VerdictCounts:
     transactions: Counter[AuditVerdict]
     on_partitions: Mapping[TopicPartition, Mapping[str, int]]
-    accusations: int
+    findings: Counter[AuditVerdict]
+    """Accusations on single partitions."""
 
 
 def counts_of(judged: DataFrame) -> VerdictCounts:
@@ -194,13 +195,13 @@ def counts_of(judged: DataFrame) -> VerdictCounts:
     for row in rows:
         if row["kind"] == _ON_PARTITION:
             on_partitions[row["topic"], row["partition"]][row["verdict"]] = row["count"]
-    accusing = {verdict.value for verdict in ACCUSATIONS}
+    findings = Counter[AuditVerdict]()
+    for found in on_partitions.values():
+        findings.update({verdict: found.get(verdict.value, 0) for verdict in ACCUSATIONS})
     return VerdictCounts(
         transactions=Counter({AuditVerdict(row["verdict"]): row["count"] for row in rows if row["kind"] == _IN_ALL}),
         on_partitions=on_partitions,
-        accusations=sum(
-            count for found in on_partitions.values() for verdict, count in found.items() if verdict in accusing
-        ),
+        findings=findings,
     )
 
 

@@ -6,11 +6,10 @@ before such an end. Each offset of a partition is read once. docs/audit.md has t
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from exporter.audit.data_source import MARKERS, TRANSACTION, read_rows
 from exporter.audit.decision_rows import (
     FINDING_KIND,
     PENDING,
+    VerdictCounts,
     counts_of,
     decisions_in,
     judged_rows,
@@ -31,17 +31,21 @@ from exporter.audit.decision_rows import (
 )
 from exporter.audit.positions import new_ranges, partition_reads, plan_of, ranges_read, shares_of, state_after
 from exporter.audit.reading import LogListing, LogRange, list_partitions
-from exporter.audit.tables import FINDINGS, AuditTables
-from exporter.audit.verdicts import SETTLED_MS, AuditVerdict, Horizon
+from exporter.audit.tables import FINDINGS, AuditState, AuditTables, RunCounts
+from exporter.audit.verdicts import ACCUSATIONS, SETTLED_MS, AuditVerdict, Horizon
 from exporter.config.kafka_section import KafkaSettings
 from exporter.kafka.collect.topic_filter import TopicFilter
 from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.snapshot import TopicPartition
+from exporter.storage.last_audit import LastAudit, document
 
 TASKS_PER_CORE: Final = 8
 """Small ranges share a task and its connections."""
+DAY_MS: Final = 24 * 60 * 60 * 1000
+OF_DECISIONS: Final = tuple(verdict for verdict in AuditVerdict if verdict is not AuditVerdict.OPEN)
+"""Verdicts that a decided transaction may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +118,8 @@ class AuditJob:
         pending = judged.where(f.col("kind") == PENDING).select(*TRANSACTION.names)
         pending.coalesce(1).write.parquet(spark_path(folder / "pending"))
         new = state_after(state, listing, read, partitions, facts, counts, needed_from(judged, facts))
+        new = replace(new, recent=last_day(state.recent, counts, listing.at_ms))
         findings = findings_of(judged, new.run, listing)
-        number = counts.accusations
         tables.commit(version, new, folder, findings)
         tables.add_coverage(spark, new, listing.cluster_id)
         result = AuditResult(
@@ -126,10 +130,10 @@ class AuditJob:
                 **listing.failures,
                 **{partition: each.failure or "" for partition, each in read.items() if each.failure},
             },
-            findings=number,
+            findings=counts.findings.total(),
             read_bytes=sum(each.read_bytes for each in read.values()),
         )
-        write_whole(tables.summary, json.dumps(_summary(result, listing)))
+        write_whole(tables.last_audit, document(last_audit_of(result, listing, new)))
         tables.remove_others(folder, now_s=time.time())
         rows.unpersist()
         judged.unpersist()
@@ -160,6 +164,18 @@ def without(rows: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:
     return rows.join(f.broadcast(left_out), on=["topic", "partition"], how="left_anti")
 
 
+def last_day(before: Sequence[RunCounts], counts: VerdictCounts, at_ms: int) -> tuple[RunCounts, ...]:
+    """The runs of the day that ends with this one."""
+    this = RunCounts(
+        audited_at_ms=at_ms, transactions=_by_name(counts.transactions), findings=_by_name(counts.findings)
+    )
+    return (*(run for run in before if run.audited_at_ms > at_ms - DAY_MS), this)
+
+
+def _by_name(counts: Counter[AuditVerdict]) -> dict[str, int]:
+    return {verdict.value: count for verdict, count in counts.items() if count}
+
+
 def findings_of(judged: DataFrame, run: int, listing: LogListing) -> DataFrame:
     rows = judged.where(f.col("kind") == FINDING_KIND)
     head = {
@@ -170,12 +186,16 @@ def findings_of(judged: DataFrame, run: int, listing: LogListing) -> DataFrame:
     return rows.withColumns(head).select(*FINDINGS.names).coalesce(1)
 
 
-def _summary(result: AuditResult, listing: LogListing) -> dict[str, Any]:
-    return {
-        "cluster_id": result.cluster_id,
-        "audited_at_ms": listing.at_ms,
-        "transactions": {verdict.value: count for verdict, count in result.transactions.items()},
-        "findings": result.findings,
-        "partitions": result.partitions,
-        "partitions_unread": len(result.unread),
-    }
+def last_audit_of(result: AuditResult, listing: LogListing, state: AuditState) -> LastAudit:
+    transactions, findings = Counter[str](), Counter[str]()
+    for run in state.recent:
+        transactions.update(run.transactions)
+        findings.update(run.findings)
+    return LastAudit(
+        cluster_id=result.cluster_id,
+        audited_at_ms=listing.at_ms,
+        transactions={verdict.value: transactions[verdict.value] for verdict in OF_DECISIONS},
+        findings={verdict.value: findings[verdict.value] for verdict in OF_DECISIONS if verdict in ACCUSATIONS},
+        partitions=result.partitions,
+        partitions_unread=len(result.unread),
+    )

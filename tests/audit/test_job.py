@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from exporter.audit.job import AuditResult
+from exporter.audit.job import DAY_MS, OF_DECISIONS, AuditResult
 from exporter.audit.tables import AuditTables
-from exporter.audit.verdicts import AuditVerdict
+from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
 from exporter.pipeline.delta import ConflictError
-from tests.audit.on_spark import JobOfWorld, Row, instants, of_table
+from exporter.storage.last_audit import LastAudit, file_name, parse
+from tests.audit.on_spark import CLUSTER, JobOfWorld, Row, instants, of_table
 from tests.audit.runs import Audit, audit
 from tests.audit.worlds import played
 
@@ -58,6 +59,16 @@ def test_its_rows_are_those_of_the_judge_alone(seed: int, spark: SparkSession, t
         finding.verdict is AuditVerdict.AS_DECIDED for finding in expected.findings
     )
     assert {row.run for row in coverage} <= set(range(1, len(runs) + 1))
+    last = last_audit(work)
+    assert (last.audited_at_ms, last.partitions) == (runs[-1], results[-1].partitions)
+    assert runs[-1] - runs[0] < DAY_MS, "all runs are of the last day"
+    assert last.transactions == {verdict.value: expected.transactions[verdict] for verdict in OF_DECISIONS}
+    accused = Counter(row.verdict for row in rows)
+    assert last.findings == {verdict.value: accused[verdict.value] for verdict in ACCUSATIONS}
+
+
+def last_audit(work: JobOfWorld) -> LastAudit:
+    return parse((work.tables.root / file_name(CLUSTER)).read_text(encoding="utf-8"))
 
 
 class KilledError(Exception):
@@ -94,6 +105,7 @@ def test_a_killed_run_and_a_second_one_change_nothing(
     last = work.job(last_ms).run()
     assert results == expected[:1]
     assert last.transactions == Counter()  # the killed run had committed them
+    assert last_audit(work) == last_audit(undisturbed)  # and left them to the next file
     for name in ("audit_transactions", "audit_coverage"):
         assert _of_runs(work.rows(name)) == _of_runs(undisturbed.rows(name))
 
