@@ -165,11 +165,12 @@ def without(rows: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:
 
 
 def last_day(before: Sequence[RunCounts], counts: VerdictCounts, at_ms: int) -> tuple[RunCounts, ...]:
-    """The runs of the day that ends with this one."""
+    """The runs of the day that ends with this one; a run without anything new is left out."""
     this = RunCounts(
         audited_at_ms=at_ms, transactions=_by_name(counts.transactions), findings=_by_name(counts.findings)
     )
-    return (*(run for run in before if run.audited_at_ms > at_ms - DAY_MS), this)
+    runs = (*before, this) if this.transactions or this.findings else before
+    return tuple(run for run in runs if run.audited_at_ms > at_ms - DAY_MS)
 
 
 def _by_name(counts: Counter[AuditVerdict]) -> dict[str, int]:

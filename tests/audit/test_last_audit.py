@@ -39,6 +39,14 @@ def test_runs_older_than_a_day_are_left_out() -> None:
     )
 
 
+def test_a_run_without_anything_new_is_not_kept() -> None:
+    """An audit that is repeated every minute on an idle cluster has no state that grows."""
+    nothing = VerdictCounts(transactions=Counter(), on_partitions={}, findings=Counter({AuditVerdict.TORN: 0}))
+    before = (RunCounts(audited_at_ms=6, transactions={}, findings={"torn": 1}),)
+
+    assert last_day(before, nothing, 7) == before
+
+
 def test_a_state_is_read_as_it_was_written_also_without_recent_runs(tmp_path: Path) -> None:
     """States of older versions have none."""
     position = PartitionPosition(
