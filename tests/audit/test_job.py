@@ -102,7 +102,7 @@ def coverage_gaps(work: JobOfWorld) -> list[tuple[str, int]]:
     tables.register("audit_coverage", DeltaTable(str(work.tables.root / "audit_coverage")).scan().read_all())
     long_ago = query.replace("now()", "(SELECT max(audited_at) FROM audit_coverage)")
     assert tables.sql(query).fetchall() == []
-    return [(topic, partition) for topic, partition, *_ in tables.sql(long_ago).fetchall()]
+    return [(topic, partition) for _cluster_id, topic, partition, *_ in tables.sql(long_ago).fetchall()]
 
 
 def last_audit(work: JobOfWorld) -> LastAudit:
