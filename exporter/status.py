@@ -6,7 +6,7 @@ unless the name says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from exporter.snapshot.origin import Protection
@@ -92,6 +92,18 @@ class HistoryStatus:
     """Reason why nothing is written, in one sentence; None while it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class AuditStatus:
+    """Result of the audits of one cluster."""
+
+    audited_at_ms: int
+    """Instant at which the newest one asked for the ends of the logs."""
+    transactions: Mapping[str, int] | None = None
+    """Decided transactions of the last day by verdict; None if the newest audit is older, as the next one."""
+    findings: Mapping[str, int] | None = None
+    """Accusations on single partitions by verdict."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStatus:
     """Status of the process, for all clusters."""
@@ -155,6 +167,8 @@ class ClusterStatus:
     """Status of proofs; None before the first check."""
     protection: Protection | None = None
     """Settings that prevent hangs; None until they were read."""
+    audit: AuditStatus | None = None
+    """Result of `pipeline audit`; None without `publish.report`, and where there is none."""
 
     @property
     def has_succeeded(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from grafana import blocked
+from grafana.audit import how_the_logs_were_audited
 from grafana.baseline import what_is_unusual
 from grafana.blocked import blocked_groups
 from grafana.coverage import coverage
@@ -49,6 +50,8 @@ def overview() -> Json:
             Heading("Outcomes of transactions (transaction_log.enabled)", is_open=False),
             *what_became_of_transactions(),
             *how_the_log_is_read(),
+            Heading("Audit (pipeline audit, publish.report)", is_open=False),
+            *how_the_logs_were_audited(),
             Heading("The exporter", is_open=False),
             *the_exporter(),
             Heading("History (history.directory)", is_open=False),

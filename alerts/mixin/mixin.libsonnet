@@ -294,6 +294,14 @@
           |||,
         },
         {
+          "record": "instance:kafka_transaction_audit_findings:fresh",
+          "expr": |||
+            kafka_transaction_audit_findings
+            * ignoring (verdict, cluster_id) group_left (cluster_id)
+              instance:kafka_transaction_exporter_cluster_info:fresh
+          |||,
+        },
+        {
           "record": "instance:kafka_transaction_exporter_cycles:lost_ratio15m",
           "expr": |||
             (
@@ -625,6 +633,29 @@
                 "description": "Producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} in cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: its transaction that began {{ humanizeDuration $value }} ago is in state {{ $labels.state }} at coordinator {{ $labels.coordinator }}, and a partition's log has the opposite marker. Records of a commit are hidden, or records of an abort visible; its producer cannot start.",
                 "variables": "export PRODUCER_ID={{ $labels.producer_id | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionOutcomeContradicted.md",
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+            },
+            {
+              "alert": "KafkaTransactionOutcomeContradicted",
+              "expr": |||
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  sum without (verdict) (
+                    instance:kafka_transaction_audit_findings:fresh{
+                      verdict=~"torn|contradicted|closed_by_another|marker_missing"
+                    }
+                  )
+                ) > 0
+              |||,
+              "keep_firing_for": "10m",
+              "labels": {
+                "severity": "critical",
+                "reason": "AuditFinding",
+                "component": "kafka-transactions",
+              },
+              "annotations": {
+                "summary": "An audit has found Kafka transactions whose logs contradict what their coordinator has decided.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the audits of the last day have {{ $value }} findings of partitions that lack the marker of a transaction, or have the opposite one, or that of another transaction. Committed records are hidden, or records are visible that nobody committed: their owners are in the table audit_transactions and must be informed.",
+                "runbook_url": $._config.runbookBase + "/KafkaTransactionAuditFinding.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
             {

@@ -15,9 +15,10 @@ All values are made once per cycle and cached: a scrape never causes a request t
 old, the series of the first five sections end and those of the others stay: alert on missing series and on
 `time() - kafka_transaction_exporter_snapshot_timestamp_seconds`, too.
 A missing series is unknown, a 0 was measured.
-Names with `_total` are counters, histograms are marked, all others are gauges.
+Histograms are marked.
 *The transaction log* needs `transaction_log.enabled` ([transactions.md](transactions.md)), *The history* needs
-`history.directory`, *The baseline* needs `baseline.file` ([pipeline.md](pipeline.md)).
+`history.directory`, *The baseline* needs `baseline.file` ([pipeline.md](pipeline.md)),
+`kafka_transactions_audited` and the next two the [audit](audit.md#in-prometheus).
 In a fleet ([fleet.md](fleet.md)), every metric has `cluster` as its first label, except those about the process: the
 reload of its settings, the history, the baseline, and `process_*`.
 """

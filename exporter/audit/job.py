@@ -6,11 +6,10 @@ before such an end. Each offset of a partition is read once. docs/audit.md has t
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from exporter.audit.data_source import MARKERS, TRANSACTION, read_rows
 from exporter.audit.decision_rows import (
     FINDING_KIND,
     PENDING,
+    VerdictCounts,
     counts_of,
     decisions_in,
     examples_of,
@@ -40,17 +40,21 @@ from exporter.audit.positions import (
     why_another_log,
 )
 from exporter.audit.reading import LogListing, LogRange, list_partitions
-from exporter.audit.tables import FINDINGS, AuditTables
-from exporter.audit.verdicts import SETTLED_MS, AuditVerdict, Horizon, NotRead, PartitionRead
+from exporter.audit.tables import FINDINGS, AuditState, AuditTables, RunCounts
+from exporter.audit.verdicts import ACCUSATIONS, SETTLED_MS, AuditVerdict, Horizon, NotRead, PartitionRead
 from exporter.config.kafka_section import KafkaSettings
 from exporter.kafka.collect.topic_filter import TopicFilter
 from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.snapshot import STATE_TOPIC, TopicPartition
+from exporter.storage.last_audit import LastAudit, document
 
 TASKS_PER_CORE: Final = 8
 """Small ranges share a task and its connections."""
+DAY_MS: Final = 24 * 60 * 60 * 1000
+OF_DECISIONS: Final = tuple(verdict for verdict in AuditVerdict if verdict is not AuditVerdict.OPEN)
+"""Verdicts that a decided transaction may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,7 @@ class AuditJob:
         pending = judged.where(f.col("kind") == PENDING).select(*TRANSACTION.names)
         pending.coalesce(1).write.parquet(spark_path(folder / "pending"))
         new = state_after(state, listing, read, partitions, facts, counts, needed_from(judged, facts))
+        new = replace(new, recent=last_day(state.recent, counts, listing.at_ms))
         findings = findings_of(judged, new.run, listing)
         examples = examples_of(judged)
         tables.commit(version, new, folder, findings)
@@ -152,7 +157,7 @@ class AuditJob:
             log_behind=sum(max(end - facts.offsets.get(number, -1) - 1, 0) for number, end in listing.log_ends.items()),
             read_bytes=sum(each.read_bytes for each in read.values()),
         )
-        write_whole(tables.summary, json.dumps(_summary(result, listing)))
+        write_whole(tables.last_audit, document(last_audit_of(result, listing, new)))
         tables.remove_others(folder, now_s=time.time())
         rows.unpersist()
         judged.unpersist()
@@ -183,6 +188,19 @@ def without(rows: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:
     return rows.join(f.broadcast(left_out), on=["topic", "partition"], how="left_anti")
 
 
+def last_day(before: Sequence[RunCounts], counts: VerdictCounts, at_ms: int) -> tuple[RunCounts, ...]:
+    """The runs of the day that ends with this one; a run without anything new is left out."""
+    this = RunCounts(
+        audited_at_ms=at_ms, transactions=_by_name(counts.transactions), findings=_by_name(counts.accusations)
+    )
+    runs = (*before, this) if this.transactions or this.findings else before
+    return tuple(run for run in runs if run.audited_at_ms > at_ms - DAY_MS)
+
+
+def _by_name(counts: Counter[AuditVerdict]) -> dict[str, int]:
+    return {verdict.value: count for verdict, count in counts.items() if count}
+
+
 def findings_of(judged: DataFrame, run: int, listing: LogListing) -> DataFrame:
     rows = judged.where(f.col("kind") == FINDING_KIND)
     head = {
@@ -193,12 +211,16 @@ def findings_of(judged: DataFrame, run: int, listing: LogListing) -> DataFrame:
     return rows.withColumns(head).select(*FINDINGS.names).coalesce(1)
 
 
-def _summary(result: AuditResult, listing: LogListing) -> dict[str, Any]:
-    return {
-        "cluster_id": result.cluster_id,
-        "audited_at_ms": listing.at_ms,
-        "transactions": {verdict.value: count for verdict, count in result.transactions.items()},
-        "findings": {verdict.value: count for verdict, count in result.findings.items()},
-        "partitions": result.partitions,
-        "partitions_unread": len(result.unread),
-    }
+def last_audit_of(result: AuditResult, listing: LogListing, state: AuditState) -> LastAudit:
+    transactions, findings = Counter[str](), Counter[str]()
+    for run in state.recent:
+        transactions.update(run.transactions)
+        findings.update(run.findings)
+    return LastAudit(
+        cluster_id=result.cluster_id,
+        audited_at_ms=listing.at_ms,
+        transactions={verdict.value: transactions[verdict.value] for verdict in OF_DECISIONS},
+        findings={verdict.value: findings[verdict.value] for verdict in OF_DECISIONS if verdict in ACCUSATIONS},
+        partitions=result.partitions,
+        partitions_unread=len(result.unread),
+    )

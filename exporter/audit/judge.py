@@ -234,8 +234,8 @@ class _OnePartition:
         decision = self._decision_of(following)
         is_alone = following is not None and not following.has_records
         if decision is not None and is_alone and decision.open_epoch == each.last_epoch:
-            begun_ms = (decision.start_ms or 0) - CLOCKS_APART_MS
-            return decision if (each.marker_timestamp_ms or 0) >= begun_ms else None
+            start_ms = (decision.start_ms or 0) - CLOCKS_APART_MS
+            return decision if (each.marker_timestamp_ms or 0) >= start_ms else None
         return next(
             (
                 decision
@@ -316,8 +316,8 @@ class _OnePartition:
 
     def _read_since(self, decision: Decision) -> int | None:
         """An offset from which the log was read to its end, and before which the marker cannot be; None if it can."""
-        begun_ms = decision.start_ms or 0
-        if self._read.read_from_ms is not None and begun_ms >= self._read.read_from_ms + SETTLED_MS:
+        start_ms = decision.start_ms or 0
+        if self._read.read_from_ms is not None and start_ms >= self._read.read_from_ms + SETTLED_MS:
             return self._read.read_from
         # Markers of one epoch may belong to their decisions in another way, as far as clocks may be apart.
         margin_ms = 0 if decision.has_own_epoch else 2 * CLOCKS_APART_MS

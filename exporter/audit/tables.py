@@ -27,6 +27,7 @@ from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.delta import APPLICATION, Table, TableError, TableVersion
 from exporter.pipeline.tables import KEPT_S, Tables, write_whole
 from exporter.snapshot import TopicPartition
+from exporter.storage import last_audit
 from exporter.storage.places import Place, remove_folder
 
 FINDING: Final = pa.schema(
@@ -144,6 +145,15 @@ class PartitionPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts:
+    """Counts of one run by verdict."""
+
+    audited_at_ms: int
+    transactions: Mapping[str, int]
+    findings: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditState:
     """The state after a run."""
 
@@ -160,6 +170,8 @@ class AuditState:
     """Decisions of the next run begin later."""
     coverage: tuple[Mapping[str, Any], ...] = ()
     """The rows of `audit_coverage`."""
+    recent: tuple[RunCounts, ...] = ()
+    """The runs of the last day, oldest first; states of older versions have none."""
 
 
 class AuditTables:
@@ -169,7 +181,7 @@ class AuditTables:
         self._application = f"{APPLICATION}-audit-{cluster_id}"
         self._states = tables.states
         self.log = tables.transaction_log
-        self.summary = tables.root / "audit.json"
+        self.last_audit = tables.root / last_audit.file_name(cluster_id)
         self.findings = Table(
             tables.root / "audit_transactions", FINDINGS, "Transactions whose logs are not as decided, or unknown"
         )
@@ -184,7 +196,7 @@ class AuditTables:
                 raise TableError(f"{self.findings.folder}: a commit has no note, so what was audited is unknown")
             return version, AuditState(), None
         folder = self._states / str(name)
-        return version, _state(folder / "state.json"), folder / "pending"
+        return version, read_state(folder / "state.json"), folder / "pending"
 
     def new_state(self) -> Place:
         return self._states / f"audit-{secrets.token_hex(8)}"
@@ -192,7 +204,7 @@ class AuditTables:
     def commit(self, version: TableVersion, state: AuditState, folder: Place, findings: DataFrame) -> None:
         """Commits the findings and the state. Raises ConflictError if another run was first."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "state.json", json.dumps(_document(state)))
+        write_whole(folder / "state.json", json.dumps(state_document(state)))
         self.findings.commit(findings, version, note={"version": __version__, STATE: folder.name})
 
     def add_coverage(self, spark: SparkSession, state: AuditState, cluster_id: str) -> None:
@@ -231,12 +243,13 @@ class AuditTables:
         return spark.read.schema(schema).parquet(spark_path(folder))
 
 
-def _document(state: AuditState) -> dict[str, Any]:
+def state_document(state: AuditState) -> dict[str, Any]:
     positions = [[*partition, asdict(position)] for partition, position in sorted(state.positions.items())]
-    return {**asdict(state), "positions": positions, "coverage": list(state.coverage)}
+    return {**asdict(state), "positions": positions}
 
 
-def _state(path: Place) -> AuditState:
+def read_state(path: Place) -> AuditState:
+    """Raises TableError."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         positions = {
@@ -249,6 +262,7 @@ def _state(path: Place) -> AuditState:
             settled=settled,
             log_offsets=_by_number(document.pop("log_offsets")),
             coverage=tuple(document.pop("coverage")),
+            recent=tuple(RunCounts(**each) for each in document.pop("recent", ())),
             **document,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

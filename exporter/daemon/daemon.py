@@ -74,6 +74,7 @@ class Daemon:
             follow=follow,
             history=history,
             baseline=self._usual,
+            last_audits=None if report is None else report.folder,
             namesake_of=self._namesake_of,
         )
         self._watch(settings.watched)
@@ -141,7 +142,7 @@ class Daemon:
 
     def _namesake_of(self, cluster: WatchedCluster, snapshot: Snapshot) -> str | None:
         """Returns the earlier cluster in the settings with the same id: the first of several keeps the id."""
-        if self._history is None and self._baseline is None:  # nothing is kept by id
+        if self._history is None and self._baseline is None and self._report is None:  # nothing is kept by id
             return None
         for other in takewhile(lambda other: other is not cluster, self._clusters.values()):
             if other.snapshot is not None and snapshot.has_the_id_of_another(other.snapshot):

@@ -33,6 +33,11 @@ class ReportFile:
         self._lock = threading.Lock()
         self._succeeded_at_ms: int | None = None
 
+    @property
+    def folder(self) -> Place:
+        """Folder of the pipeline's tables, and of the small files beside them."""
+        return self._path.parent
+
     def page(self) -> Page:
         changed = self._text.changed()
         if changed is not None:

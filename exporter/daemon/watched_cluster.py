@@ -21,6 +21,7 @@ from exporter.daemon.between_cycles import ProofCheck, ProtectionWatch
 from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.explainer import Explainer, in_one_line
 from exporter.daemon.incidents_file import LOOKED_AT_MAX, AuditReader, IncidentsFile, in_words
+from exporter.daemon.last_audit_file import LastAuditFile
 from exporter.daemon.log_follower import LogFollower
 from exporter.daemon.wiring import policy_of, publish_options_of
 from exporter.evaluation.verdicts import Evaluation
@@ -35,7 +36,8 @@ from exporter.publication.page.page import Page, render_page
 from exporter.publication.paths import url_of
 from exporter.publication.publication import Publication
 from exporter.snapshot import ClusterIdentity, Snapshot, TransactionKey
-from exporter.status import HistoryStatus, ProcessStatus
+from exporter.status import AuditStatus, HistoryStatus, ProcessStatus
+from exporter.storage.places import Place
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 from exporter.transaction_log.report import LogPosition, LogReport
 
@@ -78,6 +80,8 @@ class DaemonServices:
     history: Recorder | None = None
     baseline: Callable[[], Baseline] = lambda: NO_BASELINE
     """The usual durations, as the file has them now."""
+    last_audits: Place | None = None
+    """Folder of the files of `pipeline audit`; None: there are none."""
     namesake_of: Callable[[WatchedCluster, Snapshot], str | None] = lambda *_: None
     """The name of another cluster whose id this snapshot has."""
 
@@ -105,8 +109,9 @@ class WatchedCluster:
         self._lock = threading.Lock()
         self._rendering = threading.Lock()
         self._new: tuple[Settings, bool] | None = None
+        self._last_audit: LastAuditFile | None = None
         self.namesake: str | None = None
-        """The cluster whose id this one has too: history and baselines, which have only ids, are for that one."""
+        """The cluster whose id this one has too: history, baselines and audits, which have only ids, are for that one."""
         self._reader = reader
         self._renderer = ClusterRenderer(self.name)
         self._incident_pages = IncidentPages(self.name)
@@ -186,7 +191,8 @@ class WatchedCluster:
         before, self.namesake = self.namesake, self._shared.namesake_of(self, snapshot)
         if self.namesake not in {None, before}:
             log.error(
-                "not recorded in the history, no baselines: cluster %s has the same cluster id, %s, and other topics",
+                "not recorded in the history, no baselines, no audit: "
+                "cluster %s has the same cluster id, %s, and other topics",
                 self.namesake,
                 snapshot.cluster_id,
             )
@@ -320,9 +326,20 @@ class WatchedCluster:
                 self._record.log_position = report.position
             return rendered
 
+    def _audit(self) -> AuditStatus | None:
+        """The audit of the cluster that was read last."""
+        folder, snapshot = self._shared.last_audits, self.snapshot
+        if folder is None or snapshot is None or self.namesake is not None:
+            return None
+        file = self._last_audit
+        if file is None or file.cluster_id != snapshot.cluster_id:
+            file = self._last_audit = LastAuditFile(folder, snapshot.cluster_id, self._shared.wall_clock)
+        return file.status()
+
     def _publication(self, process: ProcessStatus, report: LogReport | None, partitions_elsewhere: int) -> Publication:
         settings = self.settings
         status = self._record.status(settings, self._reader.statistics(), report)
+        status = replace(status, audit=self._audit())
         options = publish_options_of(settings)
         series_limit = max(options.partition_series_limit - partitions_elsewhere, 0)
         return Publication(

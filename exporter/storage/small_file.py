@@ -29,6 +29,8 @@ class ChangingText:
     def __init__(self, place: Place, *, bytes_max: int) -> None:
         self._file = small_file(place, bytes_max=bytes_max)
         self._stamp: Hashable | None = None
+        self.is_missing = False
+        """True if there was no file at the last call."""
 
     def changed(self) -> tuple[str, str | None] | None:
         """(text, why there is none, as the end of a sentence); None if nothing has changed since the last call."""
@@ -36,12 +38,14 @@ class ChangingText:
         if stamp is not None and stamp == self._stamp:
             return None
         self._stamp = stamp
+        self.is_missing = False
         try:
             return self._file.read_text(), None
         except UnicodeDecodeError:
             return "", "it is not UTF-8 text"
         except OSError as error:
             self._stamp = None
+            self.is_missing = isinstance(error, FileNotFoundError)
             return "", f"it cannot be read: {error.strerror or error}"
 
 

@@ -21,6 +21,7 @@ from exporter.artifacts.rules import (
     rules_of,
     thresholds,
 )
+from exporter.audit.verdicts import AuditVerdict
 from exporter.commands.arguments import PROGRAM
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics.table import METRICS
@@ -53,7 +54,7 @@ PROMQL: Final = {
     *("max_over_time", "min_over_time", "last_over_time", "absent_over_time", "offset"),
 }
 LABEL_VALUES: Final = {
-    "verdict": {verdict.label for verdict in Verdict},
+    "verdict": {verdict.label for verdict in Verdict} | {verdict.value for verdict in AuditVerdict},
     "reason": {reason.value for reason in InconclusiveReason},
     "answer": {answer.label for answer in PartitionResult}
     | {"current", "behind", "unread"},  # of partitions; of those of the log

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import random
+import re
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from exporter.audit.job import AuditResult
+from exporter.audit.job import DAY_MS, OF_DECISIONS, AuditResult
 from exporter.audit.tables import AuditTables
-from exporter.audit.verdicts import AuditVerdict
+from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
 from exporter.pipeline.delta import ConflictError
-from tests.audit.on_spark import JobOfWorld, Row, instants, of_table
+from exporter.storage.last_audit import LastAudit, file_name, parse
+from tests.audit.on_spark import CLUSTER, JobOfWorld, Row, instants, of_table
 from tests.audit.runs import Audit, audit
 from tests.audit.worlds import played
 
@@ -58,6 +65,48 @@ def test_its_rows_are_those_of_the_judge_alone(seed: int, spark: SparkSession, t
         finding.verdict is AuditVerdict.AS_DECIDED for finding in expected.findings
     )
     assert {row.run for row in coverage} <= set(range(1, len(runs) + 1))
+    missing = {
+        (row.topic, row.partition) for row in coverage if row.last_missing is not None or row.failure is not None
+    }
+    assert coverage_gaps(work) == sorted(missing)
+    last = last_audit(work)
+    assert (last.audited_at_ms, last.partitions) == (runs[-1], results[-1].partitions)
+    assert runs[-1] - runs[0] < DAY_MS, "all runs are of the last day"
+    assert last.transactions == {verdict.value: expected.transactions[verdict] for verdict in OF_DECISIONS}
+    assert of_runbook(work, tmp_path) == sorted(row.producer_id for row in rows if row.verdict in OF_RUNBOOK)
+    accused = Counter(row.verdict for row in rows)
+    assert last.findings == {verdict.value: accused[verdict.value] for verdict in ACCUSATIONS}
+
+
+OF_RUNBOOK = {"torn", "contradicted", "closed_by_another", "marker_missing"}
+"""Verdicts that the alert is about."""
+
+
+def of_runbook(work: JobOfWorld, folder: Path) -> list[int]:
+    """Producers in the file that the runbook's query writes, which runs as it is pasted but for the tables' folder."""
+    page = Path(__file__).parents[2] / "alerts" / "runbooks" / "KafkaTransactionAuditFinding.md"
+    (query,) = re.findall(r"```text\n(tables = .*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    _, rest = query.split("\n", 1)
+    script = f'tables = "{work.tables.root}"\n{rest}'
+    run = subprocess.run([sys.executable], input=script, cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    with (folder / "findings.csv").open(encoding="utf-8", newline="") as file:
+        return sorted(int(row["producer_id"]) for row in csv.DictReader(file))
+
+
+def coverage_gaps(work: JobOfWorld) -> list[tuple[str, int]]:
+    """Partitions that the query of docs/audit.md names; the world's days are long ago."""
+    page = Path(__file__).parents[2] / "docs" / "audit.md"
+    (query,) = re.findall(r"```sql\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    tables = duckdb.connect()
+    tables.register("audit_coverage", DeltaTable(str(work.tables.root / "audit_coverage")).scan().read_all())
+    long_ago = query.replace("now()", "(SELECT max(audited_at) FROM audit_coverage)")
+    assert tables.sql(query).fetchall() == []
+    return [(topic, partition) for _cluster_id, topic, partition, *_ in tables.sql(long_ago).fetchall()]
+
+
+def last_audit(work: JobOfWorld) -> LastAudit:
+    return parse((work.tables.root / file_name(CLUSTER)).read_text(encoding="utf-8"))
 
 
 class KilledError(Exception):
@@ -94,6 +143,7 @@ def test_a_killed_run_and_a_second_one_change_nothing(
     last = work.job(last_ms).run()
     assert results == expected[:1]
     assert last.transactions == Counter()  # the killed run had committed them
+    assert last_audit(work) == last_audit(undisturbed)  # and left them to the next file
     for name in ("audit_transactions", "audit_coverage"):
         assert _of_runs(work.rows(name)) == _of_runs(undisturbed.rows(name))
 

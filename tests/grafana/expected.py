@@ -12,7 +12,7 @@ NEVER: Final = {"never_read"}
 UNREAD: Final = {"unreachable", "never_read", "down", "frozen"}
 """Nothing is known now."""
 TROUBLED: Final = {"transaction_log"}
-"""The transaction log is read, a history recorded, and baselines used."""
+"""The transaction log is read, a history recorded, baselines used, and the logs audited."""
 IDLE: Final = {"idle"}
 """The same but for the history, and no transaction is open or in the log."""
 NO_LOG: Final = set(SCENARIOS) - TROUBLED - IDLE
@@ -71,6 +71,11 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Age of the baseline file: A": NO_LOG,
     "overview: Age of the baseline file: B": NO_LOG,
     "overview: Age of the baseline file: C": NO_LOG,
+    "overview: Audited transactions of the last day, by verdict: A": NOTHING_IN_LOG,
+    "overview: Audited transactions of the last day, by verdict: B": NOT_IDLE,
+    "overview: Findings of the audits of the last day, by verdict: A": NOTHING_IN_LOG,
+    "overview: Findings of the audits of the last day, by verdict: B": NOT_IDLE,
+    "overview: Age of the audit: A": NO_LOG,
     "overview: Transactions per minute, by outcome: A": NOTHING_IN_LOG,
     "overview: Transactions per minute, by outcome: B": NOT_IDLE,
     "overview: Timed out within 15 minutes, by group: A": NOTHING_IN_LOG,

@@ -38,7 +38,7 @@ from exporter.snapshot import (
     Snapshot,
     StatePartitionProof,
 )
-from exporter.status import ApiStatistics, BaselineStatus, ClusterStatus, HistoryStatus, ProcessStatus
+from exporter.status import ApiStatistics, AuditStatus, BaselineStatus, ClusterStatus, HistoryStatus, ProcessStatus
 from exporter.transaction_log.counts import DURATION_BUCKETS_SECONDS, MARKER_BUCKETS_SECONDS, Counted, Histogram
 from exporter.transaction_log.events import Outcome
 from exporter.transaction_log.report import LogReport
@@ -80,6 +80,8 @@ class Scraped:
     keeping: Keeping | None = None
     """None where no history is recorded."""
     usual: Baseline = NO_BASELINE
+    audited: Mapping[str, int] | None = None
+    """Verdicts of transactions, and of findings; None where there is no audit."""
     answers_until_ms: int = LASTS_MS
     """From then on no scrape is answered."""
     frozen_from_ms: int = LASTS_MS
@@ -360,7 +362,9 @@ SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "never_read": [Scraped(never_read)],
     "down": [Scraped(hanging, answers_until_ms=BREAKS_MS)],
     "frozen": [Scraped(hanging, frozen_from_ms=BREAKS_MS)],
-    "transaction_log": [Scraped(healthy, log=troubled_applications, keeping=full_disk, usual=HASTY)],
+    "transaction_log": [
+        Scraped(healthy, log=troubled_applications, keeping=full_disk, usual=HASTY, audited={"torn": 2})
+    ],
     "fleet": [
         Scraped(healthy, of_cluster("berlin")),
         Scraped(hanging, of_cluster("oslo")),
@@ -368,7 +372,7 @@ SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
         Scraped(healthy, of_cluster("rome"), answers_until_ms=BREAKS_MS),
     ],
     "one_process": [Scraped(healthy, keeping=full_disk, external_url=ADDRESS, also={"oslo": hanging})],
-    "idle": [Scraped(idle, log=no_application, usual=HASTY)],
+    "idle": [Scraped(idle, log=no_application, usual=HASTY, audited={"torn": 0})],
 }
 
 
@@ -403,6 +407,9 @@ def _publications(target: Scraped, begins_ms: int, cluster: str | None, taking: 
             status,
             is_stale=newest is None and taken_at_ms is not None,
             transaction_log=None if target.log is None else target.log(since_ms),
+            audit=None
+            if target.audited is None
+            else AuditStatus(begins_ms, transactions=target.audited, findings=target.audited),
         )
         process = ProcessStatus(
             version="0.1.0",

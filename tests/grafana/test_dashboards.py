@@ -214,14 +214,16 @@ def test_only_fine_is_green(colour: Shade | str) -> None:
 
 
 def test_what_a_default_installation_lacks_is_collapsed() -> None:
-    """Log, history and baseline are off by default: their panels are rows that a click opens, and cost no query before."""
+    """Log, history, baseline and audit are off by default: a click opens their rows, and before that they cost no query."""
     rows = {row["title"]: row for row in COMMITTED["overview"]["panels"] if row["type"] == "row"}
     collapsed = {panel["title"] for row in rows.values() for panel in row["panels"]}
     needing = {
         target.panel["title"]
         for target in targets()
         if target.dashboard == "overview"
-        and re.search("transaction_log_|_completed|transaction_marker|history_|baseline_|unusual", target.expression)
+        and re.search(
+            "transaction_log_|_completed|transaction_marker|history_|baseline_|unusual|audit", target.expression
+        )
     }
 
     assert needing

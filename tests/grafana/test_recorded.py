@@ -341,7 +341,7 @@ def test_a_cluster_without_transactions_is_read(prometheus: Prometheus) -> None:
         if re.match("no(ne)? ", target.target["legendFormat"])
     }
 
-    assert len(lines) == 16
+    assert len(lines) == 18
     assert {place: set(points) for place, points in lines.items()} == {place: {0} for place in lines}
 
 

@@ -17,6 +17,7 @@ from exporter.publication.exposition import Exposition, Renderer
 from exporter.publication.publication import Publication, PublishOptions
 from exporter.snapshot import CoordinatorCoverage, DiskSpace, LogDir, MaxTimeout, PartitionResult
 from exporter.snapshot.origin import Protection
+from exporter.status import AuditStatus
 from exporter.transaction_log.counts import Counts
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.report import LogReport
@@ -192,7 +193,7 @@ def more_partitions_than_series() -> Publication:
 
 
 def with_transaction_log() -> Publication:
-    """The coordinators' log is read: two groups, one partition behind and one unread, an unknown record."""
+    """The coordinators' log is read: two groups, one partition behind and one unread, an unknown record; and audited."""
     counts = Counts([("orders", re.compile("orders-.*"))])
     for name, outcome, took_ms in (("orders-1", Outcome.COMMITTED, 40), ("x", Outcome.TIMED_OUT, 60_000)):
         for happening, duration_ms in (
@@ -223,7 +224,8 @@ def with_transaction_log() -> Publication:
         transactional_ids=2,
         failure="partition 4: Broker: Topic authorization failed",
     )
-    return published(evaluation([Partition()], []), status=status(transaction_log=report))
+    audit = AuditStatus(TAKEN_AT_MS - 500, transactions={"torn": 1, "as_decided": 10_412}, findings={"torn": 2})
+    return published(evaluation([Partition()], []), status=status(transaction_log=report, audit=audit))
 
 
 SCENARIOS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from examples.workload.planting import plant_hang
 from exporter.commands.context import CONFIG_FILE
+from exporter.storage.last_audit import LastAudit, document, file_name
 from tests.alerts.monitoring import hurried_rules, monitoring
 from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.conftest import FreshName, MakeTopic
@@ -29,6 +31,7 @@ CLUSTER_INFO = "kafka_transaction_exporter_cluster_info"
 UNREAD = "kafka_transaction_exporter_partitions"
 VISIBLE = "kafka_transaction_exporter_visible_topics"
 INCONCLUSIVE = "kafka_transaction_exporter_inconclusive_transactions"
+FINDINGS = "kafka_transaction_audit_findings"
 AHEAD_S = 60
 
 
@@ -183,6 +186,29 @@ def test_config_reload_failed(desk: Desk, settings_file: SettingsFile, tmp_path:
             exporter.until(lambda metrics: value(metrics, RELOADED) == 1)
             operator.pastes("get", "grep -x", shows=f"{RELOADED} 1")
             operator.pastes("config dump", shows="suspects_limit: 7", hides=PASSWORD)
+
+
+def test_audit_finding(desk: Desk, settings_file: SettingsFile, tmp_path: Path) -> None:
+    """The page leads from the settings to the folder of the tables, and to the findings by verdict."""
+    path = settings_file("watcher", f"publish.report: '{tmp_path / 'tables' / 'report.html'}'\n")
+    (tmp_path / "tables").mkdir()
+    with serving(None, tmp_path, config_file=path) as exporter:
+        about(desk, exporter, path)
+        (((cluster_id,), _),) = exporter.until(lambda metrics: CLUSTER_INFO in metrics)[CLUSTER_INFO].items()
+        audit = LastAudit(
+            cluster_id=cluster_id,
+            audited_at_ms=int(time.time() * 1000),
+            transactions={"torn": 1},
+            findings={"torn": 2},
+            partitions=1,
+            partitions_unread=0,
+        )
+        (tmp_path / "tables" / file_name(cluster_id)).write_text(document(audit))
+        exporter.until(lambda metrics: value(metrics, FINDINGS, "torn") == 2)
+
+        with desk.reading("KafkaTransactionAuditFinding") as operator:
+            operator.pastes("config dump", shows=f"{tmp_path}/tables/report.html")
+            operator.pastes("get", "grep", shows=f'{FINDINGS}{{verdict="torn"}} 2')
 
 
 def test_clock_skew(desk: Desk, settings_file: SettingsFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

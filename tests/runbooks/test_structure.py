@@ -13,6 +13,8 @@ import pytest
 
 from alerts.document import commands_block
 from exporter.artifacts.rules import ALERTS, RECORDING, load, page_of, reason_of, rules_of, thresholds
+from exporter.audit.tables import FINDINGS
+from exporter.audit.verdicts import AuditVerdict
 from exporter.commands.arguments import PROGRAM, build_parser
 from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
@@ -115,6 +117,9 @@ def vocabulary() -> set[str]:
         *(outcome.value for outcome in Outcome),
         *thresholds([*load(RECORDING), *load(ALERTS)]),
         *TRANSACTION_KEYS,
+        *(verdict.value for verdict in AuditVerdict),
+        *FINDINGS.names,
+        *("pipeline audit", "audit_transactions", "pip install deltalake duckdb", "python3", "findings.csv"),
     }
 
 

@@ -9,7 +9,7 @@ from exporter.publication.metrics.model import HISTORY, Metric, seconds
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_exporter_history_writing",
-        help="1 while the history can be written, 0 when the last attempt failed, for example because the disk is full, "
+        help="1 while the history can be written, 0 when the last attempt failed, "
         "and while two clusters have one cluster id, of which only one is recorded.",
         of=HISTORY,
         values=lambda history: history.failure is None,

@@ -14,7 +14,7 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.publication.publication import Publication
 from exporter.snapshot import Int64Column, Partitions
 from exporter.snapshot.origin import Protection
-from exporter.status import BaselineStatus, ClusterStatus, HistoryStatus, ProcessStatus
+from exporter.status import AuditStatus, BaselineStatus, ClusterStatus, HistoryStatus, ProcessStatus
 from exporter.transaction_log.report import LogReport
 
 Kind = Literal["gauge", "counter", "histogram"]
@@ -83,6 +83,9 @@ STATUS: Final[MetricSource[ClusterStatus]] = MetricSource(lambda publication: pu
 LOG: Final[MetricSource[LogReport]] = MetricSource(lambda publication: publication.status.transaction_log)
 PROTECTION: Final[MetricSource[Protection]] = MetricSource(
     lambda publication: None if publication.status.is_stale else publication.status.protection
+)
+AUDIT: Final[MetricSource[AuditStatus]] = MetricSource(
+    lambda publication: None if publication.evaluation is None else publication.status.audit
 )
 PROCESS: Final[MetricSource[ProcessStatus]] = MetricSource(lambda publication: publication.process, is_of_process=True)
 HISTORY: Final[MetricSource[HistoryStatus]] = MetricSource(

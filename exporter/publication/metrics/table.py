@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from exporter.publication.metrics import (
+    audit,
     baseline,
     blocking,
     coverage,
@@ -26,7 +27,7 @@ from exporter.publication.metrics.model import Metric
 
 SECTIONS: Final[tuple[tuple[str, tuple[Metric[Any], ...]], ...]] = (
     ("Partitions", partitions.METRICS),
-    ("Transactions", transactions.METRICS),
+    ("Transactions", transactions.METRICS + audit.METRICS),
     ("Consumer groups", groups.METRICS + blocking.METRICS),
     ("Disk", disk.METRICS),
     ("Coverage", coverage.METRICS),
