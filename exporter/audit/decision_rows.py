@@ -53,6 +53,8 @@ class LogFacts:
 
     offsets: Mapping[int, int]
     settled: Mapping[int, int]
+    read_from_ms: int
+    """Oldest record of this run."""
     read_to_ms: int
     complete_from_ms: int
 
@@ -76,6 +78,7 @@ def log_facts(records: DataFrame, state: AuditState, *, settled_by_ms: int) -> L
         .agg(
             f.max("offset").alias("newest"),
             f.max(f.when(f.col("ms") <= settled_by_ms, f.col("offset"))).alias("settled"),
+            f.min("ms").alias("read_from_ms"),
             f.max("ms").alias("read_to_ms"),
             f.max(f.when(~f.col("follows"), f.col("ms"))).alias("after_gap_ms"),
         )
@@ -85,6 +88,7 @@ def log_facts(records: DataFrame, state: AuditState, *, settled_by_ms: int) -> L
     return LogFacts(
         offsets={**state.log_offsets, **{row.log_partition: row.newest for row in found}},
         settled={**before_run, **{row.log_partition: row.settled for row in found if row.settled is not None}},
+        read_from_ms=min((row.read_from_ms for row in found), default=0),
         read_to_ms=max((row.read_to_ms for row in found), default=0),
         complete_from_ms=max(
             [state.log_complete_from_ms, *(row.after_gap_ms for row in found if row.after_gap_ms is not None)]

@@ -22,6 +22,7 @@ from exporter.audit.data_source import MARKERS, TRANSACTION, read_rows
 from exporter.audit.decision_rows import (
     FINDING_KIND,
     PENDING,
+    LogFacts,
     VerdictCounts,
     counts_of,
     decisions_in,
@@ -39,7 +40,7 @@ from exporter.audit.positions import (
     state_after,
     why_another_log,
 )
-from exporter.audit.reading import LogListing, LogRange, list_partitions
+from exporter.audit.reading import LogListing, LogRange, begin_at, list_partitions
 from exporter.audit.tables import FINDINGS, AuditState, AuditTables, RunCounts
 from exporter.audit.verdicts import ACCUSATIONS, SETTLED_MS, AuditVerdict, Horizon, NotRead, PartitionRead
 from exporter.config.kafka_section import KafkaSettings
@@ -87,6 +88,7 @@ class AuditJob:
     tables: Tables
     say: Callable[[str], None]
     list_partitions: Callable[[KafkaSettings, TopicFilter], LogListing] = list_partitions
+    begin_at: Callable[[KafkaSettings, LogListing, int], LogListing] = begin_at
     read_rows: Callable[..., Iterator[list[dict[str, Any]]]] = read_rows
     """Reads a range on a worker."""
     settled_ms: int = SETTLED_MS
@@ -108,16 +110,9 @@ class AuditJob:
             & (f.col("written_at") >= f.timestamp_millis(f.lit(state.records_from_ms)))
         )
         facts = log_facts(records, state, settled_by_ms=listing.at_ms - self.settled_ms)
-        if not facts.offsets:
-            raise TableError(
-                f"{self.tables.transaction_log.folder}: has no record of cluster {listing.cluster_id}: "
-                "`pipeline transaction-log` adds them"
-            )
-        if (why := why_another_log(listing, state, facts.offsets)) is not None:
-            raise TableError(
-                f"{self.tables.transaction_log.folder}: is not the {STATE_TOPIC} of these brokers, which was made again or "
-                f"cut off ({why}): use another --tables"
-            )
+        self._check_log(listing, state, facts)
+        if not state.run:
+            listing = self.begin_at(self.kafka, listing, facts.read_from_ms)
         ranges = new_ranges(listing, state)
         self.say(plan_of(listing, ranges))
         rows = self._read(spark, ranges).persist(StorageLevel.DISK_ONLY)
@@ -162,6 +157,19 @@ class AuditJob:
         rows.unpersist()
         judged.unpersist()
         return result
+
+    def _check_log(self, listing: LogListing, state: AuditState, facts: LogFacts) -> None:
+        """Raises TableError if `transaction_log` has nothing of these brokers' log, or what is not in it."""
+        folder = self.tables.transaction_log.folder
+        if not facts.offsets:
+            raise TableError(
+                f"{folder}: has no record of cluster {listing.cluster_id}: `pipeline transaction-log` adds them"
+            )
+        if (why := why_another_log(listing, state, facts.offsets)) is not None:
+            raise TableError(
+                f"{folder}: is not the {STATE_TOPIC} of these brokers, which was made again or cut off ({why}): "
+                "use another --tables"
+            )
 
     def _read(self, spark: SparkSession, ranges: Sequence[LogRange]) -> DataFrame:
         schema = from_arrow_schema(MARKERS)

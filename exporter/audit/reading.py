@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, Final
 
@@ -62,6 +62,7 @@ class LogExtent:
 
     topic_id: str
     log_start: int
+    """First offset of the log; in a first run the one from which it is read."""
     high_watermark: int
     size_bytes: int | None
     """Size at the leader; None if it does not say."""
@@ -157,6 +158,33 @@ async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
         log_topic_id=topology.topic_id_of(STATE_TOPIC),
         log_ends={number: end for (_, number), end in log_ends.items()},
     )
+
+
+def begin_at(kafka: KafkaSettings, listing: LogListing, since_ms: int) -> LogListing:
+    """The listing with each log from its first record of that time on: before it there is no decision to compare with.
+
+    Raises LogReadError.
+    """
+    with connected(kafka) as run:
+        try:
+            found: Mapping[TopicPartition, int] = run(_offsets_since, listing.ends.keys(), since_ms)
+        except (BrokerFault, ClusterUnavailableError) as error:
+            raise LogReadError(str(error)) from error
+    ends = {}
+    for partition, known in listing.ends.items():
+        offset = found.get(partition, known.log_start)
+        # Without such a record there is none to read.
+        first = known.high_watermark if offset < 0 else max(offset, known.log_start)
+        ends[partition] = replace(known, log_start=min(first, known.high_watermark))
+    return replace(listing, ends=ends)
+
+
+async def _offsets_since(
+    client: ClusterClient, partitions: Collection[TopicPartition], since_ms: int
+) -> Mapping[TopicPartition, int]:
+    topology = await client.topology()
+    found, _ = await offsets_at(client, {each: topology.leader_of(*each)[0] for each in partitions}, since_ms)
+    return found
 
 
 def ranges_of(

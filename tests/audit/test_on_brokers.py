@@ -18,6 +18,7 @@ from examples.workload.planting import plant_hang, write_marker
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from exporter.audit.job import AuditJob, AuditResult
+from exporter.audit.reading import begin_at, list_partitions
 from exporter.audit.verdicts import SETTLED_MS, AuditVerdict
 from exporter.config.loading import load
 from exporter.kafka.collect.topic_filter import NO_FILTER
@@ -96,6 +97,20 @@ def test_all_is_as_decided(careless: KafkaCluster, fresh_name: FreshName, spark:
         assert result.transactions == {AuditVerdict.AS_DECIDED: decided.total()}
         assert (result.findings, result.unread) == (Counter(), {})
     assert auditor.found() == []
+
+
+def test_a_first_audit_begins_where_the_decisions_begin(careless: KafkaCluster, fresh_name: FreshName) -> None:
+    """Years of logs before them have nothing to be compared with, and would be as many unknown rows."""
+    topic = careless.topics.create(fresh_name("topic"), partitions=2)
+    for number in range(3):
+        plant_hang(careless.bootstrap, topic, 0, fresh_name("old"), timestamp_ms=1_000 * (1 + number))
+    kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": careless.bootstrap}).settings.kafka
+    listing = list_partitions(kafka, NO_FILTER)
+
+    begun = [begin_at(kafka, listing, since_ms).ends for since_ms in (1, 2_500, 4_000)]
+
+    assert [ends[topic, 0].log_start for ends in begun] == [0, 2, 3]
+    assert [ends[topic, 1].log_start for ends in begun] == [0, 0, 0]
 
 
 @pytest.mark.slow
