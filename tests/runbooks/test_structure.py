@@ -263,6 +263,23 @@ def test_no_command_disables_a_safety(page: Page) -> None:
         assert "--dry-run" in dry
 
 
+def test_a_check_that_shows_every_transaction_names_the_one_that_must_be_gone() -> None:
+    """A busy partition always has a young transaction of another application: "no rows" never comes."""
+    checks = {
+        name: before
+        for name, page in RUNBOOKS.items()
+        for before in re.findall(
+            r"([^\n]+)\n\n *```sh\n[^\n]*find-hanging --topic [^\n]* --all\n", page.text.partition("## Mitigation")[2]
+        )
+    }
+
+    assert set(checks) == {f"KafkaTransaction{reason}" for reason in ("Inconclusive", "OwnerSilent", "ReplicaDiverged")}
+    for name, before in checks.items():
+        assert "row" in before, name
+        assert "has your `START_OFFSET`" in before, name
+        assert "ewer" in before, name
+
+
 @every_page
 def test_variables_are_explained(page: Page) -> None:
     """Each is in the table of the common page, and so are those of the alerts."""
