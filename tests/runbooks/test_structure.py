@@ -249,6 +249,8 @@ def test_page_runbook_and_on_call_paste_in_one_order() -> None:
     assert (
         "Paste its last line first, then the runbook's line for a login if you need one, then its commands." in on_call
     )
+    # Prometheus and other receivers show the annotations only.
+    assert "without the example's Alertmanager template, that line is the annotation `variables`." in on_call
     assert "paste first, before the runbook's line for a login and its commands:" in what_to_paste(hanging(), "", None)
 
 
