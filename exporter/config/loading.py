@@ -26,6 +26,9 @@ settings.
 
 VALUES_MAX = 100_000
 """Limit for one file. Ten lines of aliases of aliases can expand to a billion values."""
+_SIMILARITY_MIN = 0.6
+_KEY_SIMILARITY_MIN = 0.5
+"""Below it another setting of the same section is a far-fetched guess."""
 _SECRETS = frozenset(setting.name for setting in SETTINGS if setting.is_secret)
 _COMPANIONS = frozenset(secret + FILE_SUFFIX for secret in _SECRETS)
 
@@ -224,8 +227,18 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     candidates = [candidate for candidate in known if candidate not in _COMPANIONS]
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY_MIN)
+    return f"; did you mean {close[0]}?" if close and _is_similar(close[0], name) else ""
+
+
+def _is_similar(candidate: str, name: str) -> bool:
+    """Returns whether two names are similar in what they do not share anyway: the prefix of variables, and a section."""
+    own, other = candidate.removeprefix(ENVIRONMENT_PREFIX), name.removeprefix(ENVIRONMENT_PREFIX)
+    separator = "." if own == candidate else "__"
+    (section, _, key), (other_section, _, other_key) = own.partition(separator), other.partition(separator)
+    if section == other_section:
+        return difflib.SequenceMatcher(None, key, other_key).ratio() >= _KEY_SIMILARITY_MIN
+    return difflib.SequenceMatcher(None, own, other).ratio() >= _SIMILARITY_MIN
 
 
 def composed(path: str, text: str) -> yaml.Node | None:
