@@ -87,7 +87,7 @@ def load(
     flags: Mapping[str, str],
     java: Mapping[str, SettingSource] = MappingProxyType({}),
     java_file: str | None = None,
-    cluster: Mapping[str, SettingSource] = MappingProxyType({}),
+    cluster: Mapping[str, SettingSource] | None = None,
     read: ReadText = read_text,
 ) -> SettingsWithSources:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
@@ -98,13 +98,18 @@ def load(
     Raises ConfigurationError with every problem found.
     """
     problems: list[str] = []
-    written = {**_values_by_setting(file, java, environment, flags, problems), **cluster}
+    written = {**_values_by_setting(file, java, environment, flags, problems), **(cluster or {})}
     elsewhere = ReferenceSources(environment, read)
     written = _resolve_references(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
     if parsed.get("kafka.bootstrap.servers", "") is None:
         where = ", for example" if java_file is None else f" in {java_file} as bootstrap.servers, or"
-        problems.append(f"kafka.bootstrap.servers is not set: name a broker{where} --bootstrap-server localhost:9092")
+        fleet = (
+            "" if file is None or cluster is not None else "; with the common file of a fleet also use --clusters FILE"
+        )
+        problems.append(
+            f"kafka.bootstrap.servers is not set: name a broker{where} --bootstrap-server localhost:9092{fleet}"
+        )
     if not problems:
         parsed = complete_values(parsed)
         problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
