@@ -148,8 +148,11 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
 
 
 @pytest.mark.parametrize(("prefix", "named"), [("build/demo", "build/demo"), (".venv", ".venv"), ("/opt/x", "/opt/x")])
-def test_what_stays_names_the_folder_that_was_used(prefix: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stays_names_the_folder_that_was_used(
+    prefix: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where all packages are installed the demo uses these: it is not always build/demo."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "prefix", str(Path.cwd() / prefix))
     monkeypatch.setenv("KAFKA_JARS_CACHE", "/var/jars")
 
@@ -157,6 +160,20 @@ def test_what_stays_names_the_folder_that_was_used(prefix: str, named: str, monk
         what_stays("a log")
         == f"What stays: a log, packages in {named}, jars in /var/jars, and what Maven keeps in ~/.m2"
     )
+
+
+def test_what_stays_names_what_earlier_demos_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo after that of the pipeline uses other packages, and the report is still there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setenv("KAFKA_JARS_CACHE", "/var/jars")
+    for folder in (".venv", "build/demo", "build/demo-pipeline"):
+        (tmp_path / folder).mkdir(parents=True)
+    rest = "packages in .venv and build/demo, jars in /var/jars, and what Maven keeps in ~/.m2"
+
+    assert what_stays("a log") == f"What stays: a log, build/demo-pipeline, {rest}"
+    own = str(tmp_path / "build" / "demo-pipeline")
+    assert what_stays(own) == f"What stays: {own}, {rest}"
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

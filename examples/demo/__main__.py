@@ -22,7 +22,7 @@ AUDIT_LOG = "the audit log of your aborts in ~/.local/state/kafka-transaction-ex
 
 def main() -> int:
     """Run the demo; its exit status."""
-    return run_demo(_run, end=f"ended: broker, workload and exporter are gone. {what_stays(AUDIT_LOG)}")
+    return run_demo(_run, end=lambda: f"ended: broker, workload and exporter are gone. {what_stays(AUDIT_LOG)}")
 
 
 def _run(port: int, kafka_port: int | None) -> None:

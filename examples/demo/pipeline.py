@@ -22,11 +22,10 @@ from typing import Final
 
 from examples.demo.display import shown
 from examples.demo.progress import Progress
-from examples.demo.stage import END_SECONDS, DemoFailed, number_in, run_demo, stage, what_stays
+from examples.demo.stage import END_SECONDS, OUTPUT, DemoFailed, number_in, run_demo, stage, what_stays
 from tests.brokers.process import end_with_parent
 
 SECONDS: Final = 60
-OUTPUT: Final = Path("build") / "demo-pipeline"
 SHOWN_EVERY: Final = 5
 """One cycle in so many: a report follows."""
 SPARK_S_JARS: Final = "Spark's jars in ~/.ivy2*"
@@ -36,7 +35,7 @@ JOBS: Final = ("transactions", "incidents", "stalls", "baselines", "report", "co
 
 def main() -> int:
     """Run the demo; its exit status."""
-    return run_demo(_run, end=f"ended before the report, whose folder is gone. {what_stays(SPARK_S_JARS)}")
+    return run_demo(_run, end=lambda: f"ended before the report, whose folder is gone. {what_stays(SPARK_S_JARS)}")
 
 
 def _run(port: int, kafka_port: int | None) -> None:

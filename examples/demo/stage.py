@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -26,6 +27,10 @@ from tests.brokers.process import end_with_parent
 KAFKA: Final = "4.3.1"
 HOST: Final = "127.0.0.1"
 PORT: Final = 9814
+OUTPUT: Final = Path("build") / "demo-pipeline"
+"""The folder that `make demo-pipeline` makes."""
+ENVIRONMENTS: Final = (Path(".venv"), Path("build") / "demo")
+"""Folders of packages: `make demo` makes the second one unless the first exists."""
 TOPICS: Final = ("orders", "payments", "shipments")
 PARTITIONS: Final = 3
 GROUP: Final = "order-emails"
@@ -79,8 +84,11 @@ class Stage:
                 planted = _plant(self.bootstrap)
 
 
-def run_demo(demo: Callable[[int, int | None], None], *, end: str) -> int:
-    """Run it with the ports of DEMO_PORT and DEMO_KAFKA_PORT, until a signal or the closed terminal; its exit status."""
+def run_demo(demo: Callable[[int, int | None], None], *, end: Callable[[], str]) -> int:
+    """Runs a demo with the ports of DEMO_PORT and DEMO_KAFKA_PORT, until a signal or the closed terminal.
+
+    Returns the exit status; `end` makes the last lines, after a signal.
+    """
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _leave)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
@@ -95,7 +103,7 @@ def run_demo(demo: Callable[[int, int | None], None], *, end: str) -> int:
         return 1
     except KeyboardInterrupt:
         with suppress(OSError):  # the terminal may be gone
-            print(f"\n{end}", flush=True)
+            print(f"\n{end()}", flush=True)
     return 0
 
 
@@ -131,10 +139,13 @@ def stage(port: int, kafka_port: int | None, settings: Mapping[str, str]) -> Ite
 
 
 def what_stays(*places: str) -> str:
-    """The last line of a demo: all that it leaves on the disk, and where."""
-    packages = os.path.relpath(sys.prefix)
-    always = (f"packages in {sys.prefix if packages.startswith(os.pardir) else packages}", f"jars in {cache_folder()}")
-    return f"What stays: {', '.join((*places, *always))}, and what Maven keeps in ~/.m2"
+    """The last line of a demo: all that it and earlier demos have left on the disk, and where."""
+    used = os.path.relpath(sys.prefix)
+    used = sys.prefix if used.startswith(os.pardir) else used
+    packages = dict.fromkeys([used, *(str(folder) for folder in ENVIRONMENTS if folder.is_dir())])
+    earlier = [str(OUTPUT)] if OUTPUT.is_dir() and str(OUTPUT.absolute()) not in places else []
+    always = (f"packages in {' and '.join(packages)}", f"jars in {cache_folder()}")
+    return f"What stays: {', '.join((*places, *earlier, *always))}, and what Maven keeps in ~/.m2"
 
 
 def number_in(variable: str, default: float, what: str) -> float:

@@ -5,8 +5,9 @@ Pure but for `load`, which reads the files beside it; what nobody chooses stays 
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -39,7 +40,7 @@ class Choices:
     labels: Mapping[str, str] = field(default_factory=dict)
     """Added to each alert; its own labels stay."""
     disabled: frozenset[str] = frozenset()
-    """Names of alerts, or of their runbooks for one reason only, to leave out."""
+    """Names of alerts to leave out; for one reason only, the reason or its runbook."""
     thresholds: Mapping[str, str] = field(default_factory=dict)
     """Threshold name -> value."""
     durations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -132,7 +133,7 @@ def prometheus_rule(name: str, groups: list[Group]) -> dict[str, Any]:
 
 
 def _is_disabled(rule: Rule, choices: Choices) -> bool:
-    return "alert" in rule and bool({rule["alert"], page_of(rule)} & choices.disabled)
+    return "alert" in rule and bool({rule["alert"], reason_of(rule), page_of(rule)} & choices.disabled)
 
 
 def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
@@ -158,10 +159,21 @@ def _runbooks(rule: Rule, choices: Choices) -> str:
 def _refuse_unknown(groups: list[Group], choices: Choices) -> None:
     """A misspelt name would otherwise leave an alert on, or a threshold as it was, without a word."""
     alerts = [rule for rule in rules_of(groups) if "alert" in rule]
-    for kind, named, known in (
-        ("alert", choices.disabled, {name for rule in alerts for name in (rule["alert"], page_of(rule))}),
-        ("threshold", choices.thresholds, thresholds(groups)),
-        ("runbook and severity", choices.durations, {key_of(rule) for rule in alerts}),
+    names = {str(rule["alert"]) for rule in alerts} | set(map(reason_of, alerts))
+    for kind, named, known, more in (
+        ("alert", choices.disabled, names, set(map(page_of, alerts))),
+        ("threshold", choices.thresholds, set(thresholds(groups)), set()),
+        ("runbook and severity", choices.durations, set(map(key_of, alerts)), set()),
     ):
-        if unknown := sorted(set(named) - set(known)):
-            raise UnknownChoiceError(f"no rule has this {kind}: {', '.join(unknown)}")
+        if unknown := sorted(set(named) - known - more):
+            raise UnknownChoiceError(
+                f"no rule has this {kind}: {', '.join(unknown)}{_instead(unknown, known | more, known)}"
+            )
+
+
+def _instead(unknown: Iterable[str], known: set[str], listed: set[str]) -> str:
+    """Returns the end of a message about unknown names: the nearest name of each, or a list where one has none near."""
+    nearest = [difflib.get_close_matches(name, sorted(known), n=1) for name in unknown]
+    if all(nearest):
+        return f"; did you mean {', '.join(name for (name,) in nearest)}?"
+    return f"; there are {', '.join(sorted(listed))}"

@@ -93,7 +93,7 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--grafana-url", type=web_address, metavar="URL", help="where Grafana is, for links in alerts")
     parser.add_argument(
-        "--disable", action="append", default=[], metavar="NAME", help="leave out this alert, or runbook; repeatable"
+        "--disable", action="append", default=[], metavar="NAME", help="leave out this alert, or reason; repeatable"
     )
     parser.add_argument(
         "--threshold", action="append", default=[], type=threshold, metavar="NAME=VALUE", help="set one; repeatable"

@@ -26,6 +26,9 @@ settings.
 
 VALUES_MAX = 100_000
 """Limit for one file. Ten lines of aliases of aliases can expand to a billion values."""
+_SIMILARITY_MIN = 0.6
+_KEY_SIMILARITY_MIN = 0.5
+"""Below it another setting of the same section is a far-fetched guess."""
 _SECRETS = frozenset(setting.name for setting in SETTINGS if setting.is_secret)
 _COMPANIONS = frozenset(secret + FILE_SUFFIX for secret in _SECRETS)
 
@@ -84,7 +87,7 @@ def load(
     flags: Mapping[str, str],
     java: Mapping[str, SettingSource] = MappingProxyType({}),
     java_file: str | None = None,
-    cluster: Mapping[str, SettingSource] = MappingProxyType({}),
+    cluster: Mapping[str, SettingSource] | None = None,
     read: ReadText = read_text,
 ) -> SettingsWithSources:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
@@ -95,13 +98,18 @@ def load(
     Raises ConfigurationError with every problem found.
     """
     problems: list[str] = []
-    written = {**_values_by_setting(file, java, environment, flags, problems), **cluster}
+    written = {**_values_by_setting(file, java, environment, flags, problems), **(cluster or {})}
     elsewhere = ReferenceSources(environment, read)
     written = _resolve_references(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
     if parsed.get("kafka.bootstrap.servers", "") is None:
         where = ", for example" if java_file is None else f" in {java_file} as bootstrap.servers, or"
-        problems.append(f"kafka.bootstrap.servers is not set: name a broker{where} --bootstrap-server localhost:9092")
+        fleet = (
+            "" if file is None or cluster is not None else "; with the common file of a fleet also use --clusters FILE"
+        )
+        problems.append(
+            f"kafka.bootstrap.servers is not set: name a broker{where} --bootstrap-server localhost:9092{fleet}"
+        )
     if not problems:
         parsed = complete_values(parsed)
         problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
@@ -224,8 +232,18 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     candidates = [candidate for candidate in known if candidate not in _COMPANIONS]
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY_MIN)
+    return f"; did you mean {close[0]}?" if close and _is_similar(close[0], name) else ""
+
+
+def _is_similar(candidate: str, name: str) -> bool:
+    """Returns whether two names are similar in what they do not share anyway: the prefix of variables, and a section."""
+    own, other = candidate.removeprefix(ENVIRONMENT_PREFIX), name.removeprefix(ENVIRONMENT_PREFIX)
+    separator = "." if own == candidate else "__"
+    (section, _, key), (other_section, _, other_key) = own.partition(separator), other.partition(separator)
+    if section == other_section:
+        return difflib.SequenceMatcher(None, key, other_key).ratio() >= _KEY_SIMILARITY_MIN
+    return difflib.SequenceMatcher(None, own, other).ratio() >= _SIMILARITY_MIN
 
 
 def composed(path: str, text: str) -> yaml.Node | None:

@@ -39,6 +39,9 @@ def jsonnet(program: str) -> Any:
     return json.loads(subprocess.run(["jsonnet", "-e", text], capture_output=True, check=True).stdout)
 
 
+ALERTING: Final = [rule for rule in rules_of(load(ALERTS)) if "alert" in rule]
+
+
 def alert(groups: list[dict[str, Any]], reason: str) -> dict[str, Any]:
     (found,) = (rule for rule in rules_of(groups) if "alert" in rule and reason_of(rule) == reason)
     return found
@@ -116,8 +119,13 @@ def test_durations_are_chosen_for_one_severity() -> None:
 
 
 def test_an_alert_that_is_left_out_is_gone() -> None:
-    """A name leaves out all its reasons, the runbook of one reason all its severities."""
-    for name, count in (("KafkaTransactionExporterBlind", 3), ("KafkaTransactionStuckCompleting", 2)):
+    """A name leaves out all its reasons; a reason, or its runbook, all severities of this reason."""
+    for name, count in (
+        ("KafkaTransactionExporterBlind", 3),
+        ("KafkaTransactionStuckCompleting", 2),
+        ("StuckCompleting", 2),
+        ("ExporterClockSkew", 1),
+    ):
         left = list(rules_of(rule_groups(Choices(disabled=frozenset({name})))))
         assert len(left) == len(list(rules_of(rule_groups()))) - count
 
@@ -135,6 +143,40 @@ def test_a_choice_that_names_nothing_is_refused(choices: Choices) -> None:
     """A misspelt name would leave things as they were, without a word."""
     with pytest.raises(UnknownChoiceError, match="no rule has this"):
         rule_groups(choices)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (
+            Choices(disabled=frozenset({"ExporterClockSkw", "KafkaTransactionHangs"})),
+            (
+                "no rule has this alert: ExporterClockSkw, KafkaTransactionHangs; "
+                "did you mean ExporterClockSkew, KafkaTransactionHanging?"
+            ),
+        ),
+        (
+            Choices(thresholds={"fresh_cycle": "1"}),
+            "no rule has this threshold: fresh_cycle; did you mean fresh_cycles?",
+        ),
+        (
+            Choices(thresholds={"foo": "1"}),
+            f"no rule has this threshold: foo; there are {', '.join(sorted(thresholds(rule_groups())))}",
+        ),
+        (
+            Choices(disabled=frozenset({"foo", "ExporterClockSkw"})),
+            "no rule has this alert: ExporterClockSkw, foo; there are "
+            + ", ".join(sorted({name for rule in ALERTING for name in (str(rule["alert"]), reason_of(rule))})),
+        ),
+    ],
+    ids=["near alerts", "near threshold", "thresholds", "alerts and reasons"],
+)
+def test_a_refusal_leads_to_the_names(choices: Choices, message: str) -> None:
+    """By the nearest name, or where there is none by all of them."""
+    with pytest.raises(UnknownChoiceError) as refused:
+        rule_groups(choices)
+
+    assert str(refused.value) == message
 
 
 def test_the_command_prints_a_prometheus_rule(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,23 +129,6 @@ kafka:
     assert "0042" not in repr(settings)
 
 
-def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
-    """Unknown keys name the nearest known one; wrong values say what they must be; every place is given."""
-    text = "scan:\n  intervall: 3s\n  deadline: soon\npublish:\n  stale_after_cycles: 0\n"
-
-    assert problems_of(text, {"KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVALL": "1s"}, {"log.level": "loud"}) == [
-        "config.yaml:2: scan.intervall: unknown setting; did you mean scan.interval?",
-        (
-            "KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVALL: unknown setting; "
-            "did you mean KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL?"
-        ),
-        "config.yaml:3: scan.deadline must be a duration such as 500ms, 30s, 5m or 1h",
-        "config.yaml:5: publish.stale_after_cycles must be a whole number from 1 to 1000",
-        "--log.level: log.level must be one of debug, info, warning, error",
-        "kafka.bootstrap.servers is not set: name a broker, for example --bootstrap-server localhost:9092",
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

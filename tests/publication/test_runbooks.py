@@ -6,16 +6,40 @@ import re
 from html import unescape
 from pathlib import Path
 from typing import Final
+from urllib.parse import urljoin
 
-from exporter.artifacts import runbooks
+from exporter.artifacts import PROJECT, runbooks
 from exporter.publication.page.runbooks import render_runbooks
 
-FOLDER: Final = Path(__file__).parents[2] / "alerts" / "runbooks"
-PAGES: Final = {path: page.with_alarm(None).decode() for path, page in render_runbooks(runbooks()).items()}
+ROOT: Final = Path(__file__).parents[2]
+FOLDER: Final = ROOT / "alerts" / "runbooks"
+RENDERED: Final = render_runbooks(runbooks())
+PAGES: Final = {path: page.with_alarm(None).decode() for path, page in RENDERED.items() if not page.moved_to}
 
 
 def test_every_runbook_has_a_page() -> None:
     assert set(PAGES) == {f"/runbooks/{path.name}" for path in FOLDER.glob("*.md")}
+
+
+def test_the_first_page_lists_every_runbook_with_its_alert() -> None:
+    """It is what a reader without an alert's link opens: a line leads to each page."""
+    listed = re.search(r'<ul id="runbooks">(.*)</ul>', PAGES["/runbooks/README.md"], re.DOTALL)
+    assert listed is not None
+    lines = dict(re.findall(r'<li><a href="/runbooks/(\w+)\.md">\1</a>: (.*)</li>', listed[1]))
+    assert list(lines) == sorted({path.stem for path in FOLDER.glob("*.md")} - {"README"})
+    assert lines["KafkaTransactionLate"] == (
+        "Alert KafkaTransactionBlocksConsumersLong (critical) and KafkaTransactionBlocksConsumers (warning), reason Late."
+    )
+    for name, line in lines.items():
+        assert name == "KafkaTransaction" + line.removesuffix(".").rpartition(" ")[2], line
+    assert [path for path, page in PAGES.items() if '<ul id="runbooks">' in page] == ["/runbooks/README.md"]
+
+
+def test_the_folder_leads_to_the_list() -> None:
+    """Both addresses are relative to the path: a proxy may have one before it."""
+    for path in ("/runbooks", "/runbooks/"):
+        assert urljoin(path, RENDERED[path].moved_to) == "/runbooks/README.md"
+        assert urljoin(f"/proxy{path}", RENDERED[path].moved_to) == "/proxy/runbooks/README.md"
 
 
 def test_a_page_has_every_line_as_it_is_pasted() -> None:
@@ -64,9 +88,12 @@ def test_links_lead_to_pages_and_their_headings() -> None:
 
 
 def test_no_link_is_shown_as_markdown() -> None:
-    """A page of the project that the exporter does not serve is named by its file."""
+    """A page of the project that the exporter does not serve has its full address."""
     assert [path for path, page in PAGES.items() if "](" in page] == []
-    assert "docs/verdicts.md has the proof of each verdict" in PAGES["/runbooks/README.md"]
+    outside = {link for page in PAGES.values() for link in re.findall(r'href="(https?:[^"#]*)', page)}
+    assert f"{PROJECT}/blob/main/docs/commands.md" in outside
+    for link in outside:
+        assert (ROOT / link.removeprefix(f"{PROJECT}/blob/main/")).is_file(), link
     below = '<a href="#a-replica-that-does-not-know-the-producer">below</a>'
     assert below in PAGES["/runbooks/KafkaTransactionInconclusive.md"]
 

@@ -254,6 +254,8 @@ def test_page_runbook_and_on_call_paste_in_one_order() -> None:
     assert (
         "Paste its last line first, then the runbook's line for a login if you need one, then its commands." in on_call
     )
+    # Prometheus and other receivers show the annotations only.
+    assert "without the example's Alertmanager template, that line is the annotation `variables`." in on_call
     assert "paste first, before the runbook's line for a login and its commands:" in what_to_paste(hanging(), "", None)
 
 
@@ -266,6 +268,23 @@ def test_no_command_disables_a_safety(page: Page) -> None:
     for dry, real in zip(writing[::2], writing[1::2], strict=True):
         assert dry.replace(" --dry-run", "") == real
         assert "--dry-run" in dry
+
+
+def test_a_check_that_shows_every_transaction_names_the_one_that_must_be_gone() -> None:
+    """A busy partition always has a young transaction of another application: "no rows" never comes."""
+    checks = {
+        name: before
+        for name, page in RUNBOOKS.items()
+        for before in re.findall(
+            r"([^\n]+)\n\n *```sh\n[^\n]*find-hanging --topic [^\n]* --all\n", page.text.partition("## Mitigation")[2]
+        )
+    }
+
+    assert set(checks) == {f"KafkaTransaction{reason}" for reason in ("Inconclusive", "OwnerSilent", "ReplicaDiverged")}
+    for name, before in checks.items():
+        assert "row" in before, name
+        assert "has your `START_OFFSET`" in before, name
+        assert "ewer" in before, name
 
 
 @every_page

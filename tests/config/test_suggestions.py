@@ -1,0 +1,81 @@
+"""Errors of settings lead to the cure: the name that was meant, or the file that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import pytest
+
+from exporter.config.fleet import load_fleet
+from exporter.config.loading import ConfigurationError, environment_name, load
+
+BROKER: Final = {"kafka.bootstrap.servers": "a:1"}
+
+
+def problems_of(
+    text: str | None, environment: Mapping[str, str] = MappingProxyType({}), flags: Mapping[str, str] = BROKER
+) -> list[str]:
+    """The errors of a file, None for no file."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(file=None if text is None else ("config.yaml", text), environment=environment, flags=flags)
+    return list(caught.value.problems)
+
+
+def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
+    """Unknown keys name the nearest known one; wrong values say what they must be; every place is given."""
+    text = "scan:\n  intervall: 3s\n  deadline: soon\npublish:\n  stale_after_cycles: 0\n"
+    environment = {"KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVALL": "1s"}
+
+    assert problems_of(text, environment, {"log.level": "loud"}) == [
+        "config.yaml:2: scan.intervall: unknown setting; did you mean scan.interval?",
+        (
+            "KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVALL: unknown setting; "
+            "did you mean KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL?"
+        ),
+        "config.yaml:3: scan.deadline must be a duration such as 500ms, 30s, 5m or 1h",
+        "config.yaml:5: publish.stale_after_cycles must be a whole number from 1 to 1000",
+        "--log.level: log.level must be one of debug, info, warning, error",
+        (
+            "kafka.bootstrap.servers is not set: name a broker, for example --bootstrap-server localhost:9092; "
+            "with the common file of a fleet also use --clusters FILE"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("publish.typo_here", None),
+        ("publish.foo", None),
+        ("state.path", None),
+        ("publish.listen_adress", "publish.listen_address"),
+        ("history.dir", "history.directory"),
+        ("log.lvl", "log.level"),
+        ("foo.bar", None),
+        ("listen_address", "publish.listen_address"),
+        ("scann.interval", "scan.interval"),
+    ],
+)
+def test_only_a_similar_name_is_suggested(written: str, meant: str | None) -> None:
+    """The section that two settings share says nothing, nor do the first words of every environment variable."""
+    in_file = "" if meant is None else f"; did you mean {meant}?"
+    assert problems_of(f"{written}: 1") == [f"config.yaml:1: {written}: unknown setting{in_file}"]
+    if "." in written:
+        variable = environment_name(written)
+        in_environment = "" if meant is None else f"; did you mean {environment_name(meant)}?"
+        assert problems_of("", {variable: "1"}) == [f"{variable}: unknown setting{in_environment}"]
+
+
+def test_a_file_without_brokers_may_be_that_of_a_fleet() -> None:
+    """With `--clusters` it is valid; without a file, or with this option, the option is not the cure."""
+    (of_a_file,) = problems_of("scan.interval: 30s", flags={})
+    (of_nothing,) = problems_of(None, flags={})
+    with pytest.raises(ConfigurationError) as of_fleet:
+        load_fleet(("clusters.yaml", "clusters: {a: {kafka.client.id: x}}"), file=("config.yaml", "scan.interval: 30s"))
+
+    assert of_a_file.endswith("localhost:9092; with the common file of a fleet also use --clusters FILE")
+    for other in (of_nothing, *of_fleet.value.problems):
+        assert other.startswith("kafka.bootstrap.servers is not set: ")
+        assert "--clusters" not in other
