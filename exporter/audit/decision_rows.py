@@ -238,6 +238,6 @@ def _example(row: Any) -> str:
 
 def needed_from(judged: DataFrame, facts: LogFacts) -> int:
     """Decisions that are not settled yet, and those about what is pending, begin later."""
-    instant = f.coalesce("first_timestamp_ms", "marker_timestamp_ms", "start_ms")
+    instant = f.coalesce("marker_timestamp_ms", "first_timestamp_ms", "start_ms")
     oldest = judged.where(f.col("kind").isin(PENDING, _UNSETTLED)).agg(f.min(instant).alias("ms")).collect()[0].ms
     return int(max(min(facts.read_to_ms, facts.read_to_ms if oldest is None else oldest) - LOOKBACK_MS, 0))

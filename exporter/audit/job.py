@@ -38,6 +38,7 @@ from exporter.audit.positions import (
     ranges_read,
     shares_of,
     state_after,
+    unknown_partitions,
     why_another_log,
 )
 from exporter.audit.reading import LogListing, LogRange, begin_at, list_partitions
@@ -88,7 +89,7 @@ class AuditJob:
     tables: Tables
     say: Callable[[str], None]
     list_partitions: Callable[[KafkaSettings, TopicFilter], LogListing] = list_partitions
-    begin_at: Callable[[KafkaSettings, LogListing, int], LogListing] = begin_at
+    begin_at: Callable[..., LogListing] = begin_at
     read_rows: Callable[..., Iterator[list[dict[str, Any]]]] = read_rows
     """Reads a range on a worker."""
     settled_ms: int = SETTLED_MS
@@ -111,8 +112,7 @@ class AuditJob:
         )
         facts = log_facts(records, state, settled_by_ms=listing.at_ms - self.settled_ms)
         self._check_log(listing, state, facts)
-        if not state.run:
-            listing = self.begin_at(self.kafka, listing, facts.read_from_ms)
+        listing = self.begin_at(self.kafka, listing, unknown_partitions(listing, state), facts.read_from_ms)
         ranges = new_ranges(listing, state)
         self.say(plan_of(listing, ranges))
         rows = self._read(spark, ranges).persist(StorageLevel.DISK_ONLY)
@@ -120,7 +120,7 @@ class AuditJob:
         horizon = Horizon(
             settled=facts.settled,
             log_read_to_ms=facts.read_to_ms - self.settled_ms,
-            log_complete_from_ms=facts.complete_from_ms,
+            log_complete_from_ms=max(facts.complete_from_ms, state.records_from_ms),
             first_judged=state.settled.get(state.run, {}),
         )
         partitions = partition_reads(listing, state, read)

@@ -49,11 +49,12 @@ def judge(
     for partition in sorted(included | by_partition.keys()):
         read = partitions.get(partition)
         if not isinstance(read, PartitionRead):
-            pending += by_partition.get(partition, ())
             new = [each for each in decisions if each.includes(partition) and horizon.is_new(each)]
             if read is None:
                 findings += [AuditFinding(AuditVerdict.UNKNOWN, *partition, Reason.HIDDEN, each) for each in new]
-            elif read is NotRead.FAILED:
+            else:
+                pending += by_partition.get(partition, ())
+            if read is NotRead.FAILED:
                 not_yet.update(new)
             continue
         in_log = joined(part for part in by_partition.get(partition, ()) if part.topic_id == read.topic_id)

@@ -28,6 +28,15 @@ def new_ranges(listing: LogListing, state: AuditState) -> list[LogRange]:
     return ranges
 
 
+def unknown_partitions(listing: LogListing, state: AuditState) -> frozenset[TopicPartition]:
+    """The partitions of which no run has read anything."""
+    return frozenset(
+        partition
+        for partition, ends in listing.ends.items()
+        if (known := state.positions.get(partition)) is None or known.topic_id != ends.topic_id
+    )
+
+
 def plan_of(listing: LogListing, ranges: Sequence[LogRange]) -> str:
     partitions = {(each.topic, each.partition) for each in ranges}
     offsets = sum(each.end - each.first for each in ranges)
@@ -114,7 +123,7 @@ def partition_reads(
             continue
         found[partition] = PartitionRead(
             topic_id=ends.topic_id,
-            judged=state.settled.get(state.run if known is None else known.judged_in, {}),
+            judged={} if known is None else state.settled.get(known.judged_in, {}),
             read_from_ms=None if known is None else known.read_from_ms,
             read_from=0 if known is None else known.read_from,
             gaps=_joined_gaps([*(() if known is None else known.gaps), *(() if now is None else now.gaps)]),
@@ -142,7 +151,8 @@ def state_after(
     records_from_ms: int,
 ) -> AuditState:
     run = state.run + 1
-    positions = dict(state.positions)
+    # What is not there any more, or hidden, is a new partition when it comes back: what waited for it is dropped.
+    positions = {partition: known for partition, known in state.positions.items() if partition in partitions}
     coverage: list[dict[str, Any]] = []
     for partition, known in partitions.items():
         ends, now, before = listing.ends.get(partition), read.get(partition), positions.get(partition)

@@ -62,7 +62,7 @@ class LogExtent:
 
     topic_id: str
     log_start: int
-    """First offset of the log; in a first run the one from which it is read."""
+    """First offset of the log; where no run has read it before, the one from which it is read."""
     high_watermark: int
     size_bytes: int | None
     """Size at the leader; None if it does not say."""
@@ -160,18 +160,23 @@ async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
     )
 
 
-def begin_at(kafka: KafkaSettings, listing: LogListing, since_ms: int) -> LogListing:
-    """The listing with each log from its first record of that time on: before it there is no decision to compare with.
+def begin_at(
+    kafka: KafkaSettings, listing: LogListing, partitions: Collection[TopicPartition], since_ms: int
+) -> LogListing:
+    """The listing with these logs from their first record of that time on: decisions of before are not looked at.
 
     Raises LogReadError.
     """
+    if not partitions:
+        return listing
     with connected(kafka) as run:
         try:
-            found: Mapping[TopicPartition, int] = run(_offsets_since, listing.ends.keys(), since_ms)
+            found: Mapping[TopicPartition, int] = run(_offsets_since, partitions, since_ms)
         except (BrokerFault, ClusterUnavailableError) as error:
             raise LogReadError(str(error)) from error
-    ends = {}
-    for partition, known in listing.ends.items():
+    ends = dict(listing.ends)
+    for partition in partitions:
+        known = ends[partition]
         offset = found.get(partition, known.log_start)
         # Without such a record there is none to read.
         first = known.high_watermark if offset < 0 else max(offset, known.log_start)

@@ -98,7 +98,7 @@ class JobOfWorld:
             tables=self.tables,
             say=lambda _: None,
             list_partitions=logs.listing,
-            begin_at=lambda _, listing, __: listing,
+            begin_at=lambda _, listing, *__: listing,
             read_rows=logs.reader(),
             settled_ms=SETTLED_MS,
         )

@@ -21,7 +21,7 @@ from exporter.audit.job import AuditJob, AuditResult
 from exporter.audit.reading import begin_at, list_partitions
 from exporter.audit.verdicts import SETTLED_MS, AuditVerdict
 from exporter.config.loading import load
-from exporter.kafka.collect.topic_filter import NO_FILTER
+from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
 from exporter.pipeline.log_job import java_client_options
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
@@ -60,13 +60,13 @@ class Auditor:
         query = write_records(rows, table, cluster_id, self._folder / "checkpoint", every=None)
         assert query.awaitTermination(PATIENCE_S)
 
-    def audit(self) -> AuditResult:
+    def audit(self, topics: TopicFilter = NO_FILTER) -> AuditResult:
         """Reads the log first. All that is decided counts as settled."""
         self.read_log()
         job = AuditJob(
             open_spark=lambda: self._spark,
             kafka=self._kafka,
-            topics=NO_FILTER,
+            topics=topics,
             tables=self.tables,
             say=self.said.append,
             settled_ms=0,
@@ -74,7 +74,13 @@ class Auditor:
         return job.run()
 
     def found(self) -> list[Any]:
-        return self._spark.read.format("delta").load(str(self.tables.root / "audit_transactions")).collect()
+        return self._rows("audit_transactions")
+
+    def coverage(self) -> list[Any]:
+        return self._rows("audit_coverage")
+
+    def _rows(self, table: str) -> list[Any]:
+        return self._spark.read.format("delta").load(str(self.tables.root / table)).collect()
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
@@ -99,6 +105,25 @@ def test_all_is_as_decided(careless: KafkaCluster, fresh_name: FreshName, spark:
     assert auditor.found() == []
 
 
+def test_a_topic_that_is_chosen_later_accuses_nobody(
+    careless: KafkaCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Decisions of before are compared with it, or are older than what is read; no marker is without one."""
+    auditor = Auditor(spark, careless, tmp_path)
+    first, second = (careless.topics.create(fresh_name("topic"), partitions=len(PARTITIONS)) for _ in range(2))
+    for topic in (first, second):
+        worked(careless, topic, fresh_name("worker"), Rhythm(transactions=6, abort_share=0.3))
+    auditor.audit(TopicFilter([re.compile(first)], []))
+    worked(careless, second, fresh_name("worker"), Rhythm(transactions=4))
+
+    result = auditor.audit()
+
+    assert result.findings == Counter()
+    assert result.transactions[AuditVerdict.AS_DECIDED] >= 8
+    of_second = [row for row in auditor.coverage() if row.topic == second]
+    assert sum(row.as_decided for row in of_second) > 8
+
+
 def test_a_first_audit_begins_where_the_decisions_begin(careless: KafkaCluster, fresh_name: FreshName) -> None:
     """Years of logs before them have nothing to be compared with, and would be as many unknown rows."""
     topic = careless.topics.create(fresh_name("topic"), partitions=2)
@@ -107,10 +132,11 @@ def test_a_first_audit_begins_where_the_decisions_begin(careless: KafkaCluster, 
     kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": careless.bootstrap}).settings.kafka
     listing = list_partitions(kafka, NO_FILTER)
 
-    begun = [begin_at(kafka, listing, since_ms).ends for since_ms in (1, 2_500, 4_000)]
+    begun = [begin_at(kafka, listing, [(topic, 0), (topic, 1)], since_ms).ends for since_ms in (1, 2_500, 4_000)]
 
     assert [ends[topic, 0].log_start for ends in begun] == [0, 2, 3]
     assert [ends[topic, 1].log_start for ends in begun] == [0, 0, 0]
+    assert begin_at(kafka, listing, [], 4_000) == listing
 
 
 @pytest.mark.slow

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from exporter.audit.decision_rows import LogFacts, VerdictCounts
 from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.log_transactions import LogTransaction
-from exporter.audit.positions import why_another_log
-from exporter.audit.reading import LogListing
-from exporter.audit.tables import AuditState
+from exporter.audit.positions import partition_reads, state_after, unknown_partitions, why_another_log
+from exporter.audit.reading import LogExtent, LogListing
+from exporter.audit.tables import AuditState, PartitionPosition
 from exporter.audit.verdicts import AuditVerdict, Horizon, Judgement, PartitionRead, Reason
 from exporter.transaction_log.records import Tombstone, TransactionRecord
 from tests.transaction_log import builders
@@ -183,6 +185,34 @@ def test_the_log_of_another_cluster_is_refused(listing: dict[str, Any], state: d
     now = LogListing(cluster_id="c", at_ms=0, ends={}, failures={}, excluded=frozenset(), **listing)
 
     assert why_another_log(now, AuditState(**state), {3: 100}) == why
+
+
+def test_what_was_hidden_begins_anew() -> None:
+    """Decisions that were judged without the partition are compared when it is seen, and nothing of before waits."""
+    position = PartitionPosition(
+        topic_id="one", next_offset=7, leader_epoch=0, read_from_ms=5, read_from=4, gaps=(), judged_in=1
+    )
+    state = AuditState(run=1, settled={1: {0: 50}}, positions={("orders", 0): position, ("gone", 0): position})
+    extent = LogExtent(topic_id="one", log_start=0, high_watermark=9, size_bytes=None)
+    now = LogListing(
+        cluster_id="c",
+        at_ms=9,
+        ends={ORDERS: extent, ("seen", 0): extent, ("late", 0): extent},
+        failures={},
+        excluded=frozenset(),
+    )
+
+    read = partition_reads(now, state, {})
+
+    assert unknown_partitions(now, state) == {("seen", 0), ("late", 0)}
+    known, seen = read[ORDERS], read["seen", 0]
+    assert isinstance(known, PartitionRead)
+    assert isinstance(seen, PartitionRead)
+    assert (known.judged, seen.judged, seen.read_from_ms) == ({0: 50}, {}, None)
+    facts = LogFacts({0: 60}, {0: 55}, 0, 9, 0)
+    after = state_after(state, now, {}, read, facts, VerdictCounts(Counter(), {}), 0)
+    assert ("gone", 0) not in after.positions
+    assert judge([], [in_log(4, at_ms=None, topic="gone")], read, HORIZON).pending == ()
 
 
 def log_of(*contents: TransactionRecord | Tombstone) -> list[DecisionRecord]:
