@@ -27,6 +27,7 @@ from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName, MakeCluster
+from tests.marks import starts
 from tests.pipeline.log_records import PATIENCE_S, positions, worked
 from tests.verification.situations.steps import EPOCH_BUMPING_VERSION, Client
 from tests.waiting import until
@@ -84,6 +85,7 @@ class Auditor:
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
+@starts("broker")
 def careless(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A broker that lets records in without a transaction, and times transactions out within moments."""
     with KafkaCluster(request.param, properties={**HANGS_CAN_BE_PLANTED, **HASTY}) as cluster:
