@@ -11,6 +11,7 @@ from exporter.audit.decision_rows import LogFacts, VerdictCounts
 from exporter.audit.reading import RANGE_OFFSETS, LogExtent, LogListing, LogRange, ranges_of
 from exporter.audit.tables import AuditState, PartitionPosition
 from exporter.audit.verdicts import AuditVerdict, NotRead, PartitionRead
+from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import TopicPartition
 
 GAPS_MAX: Final = 8
@@ -41,8 +42,8 @@ def plan_of(listing: LogListing, ranges: Sequence[LogRange]) -> str:
     partitions = {(each.topic, each.partition) for each in ranges}
     offsets = sum(each.end - each.first for each in ranges)
     return (
-        f"audit: {offsets:,} new offsets on {len(partitions):,} of {len(listing.ends):,} partitions are read, "
-        f"in {len(ranges):,} ranges"
+        f"audit: reads {humanize_count(offsets, 'new offset')} on {len(partitions):,} of "
+        f"{humanize_count(len(listing.ends), 'partition')}, in {humanize_count(len(ranges), 'range')}"
     )
 
 

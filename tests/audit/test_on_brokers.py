@@ -283,7 +283,9 @@ def test_the_program_says_what_contradicts(
     first, second = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(2))
 
     assert (first.returncode, first.stderr) == (3, "")
-    assert re.search(r"^[\d,]+ transactions audited on 1 partition .+: 1 not as decided\.$", first.stdout, re.MULTILINE)
+    assert re.search(
+        r"^[\d,]+ transactions? audited on 1 partition .+: 1 not as decided\.$", first.stdout, re.MULTILINE
+    )
     assert f"\n  contradicted on {topic}-0 from offset 0: transactional id {client.transactional_id}, " in first.stdout
     assert (second.returncode, second.stderr) == (0, "")
     assert (
