@@ -24,9 +24,9 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     return max(columns, WIDTH_MIN) if columns else None
 
 
-def next_line(command: str, whom: str = "") -> str:
-    """A command to paste, and for whom; `fit` leaves it on one line, or its first part would be another command."""
-    return f"{_NEXT}{f', for {whom}' if whom else ''}: {command}"
+def next_line(command: str, who: str = "") -> str:
+    """A command to paste, and who may; `fit` leaves it on one line, or its first part would be another command."""
+    return f"{_NEXT}{f', for {who}' if who else ''}: {command}"
 
 
 def fit(text: str, width: int | None, hang: int | None = None) -> str:

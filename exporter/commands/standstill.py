@@ -351,19 +351,19 @@ def _effect(row: TransactionRow) -> str:
 def _next(row: TransactionRow, connection: tuple[str, ...]) -> str:
     """A command that prints a plan or a list, and who may carry the plan out: often not the one who asks."""
     place = ["--topic", row.topic, "--partition", str(row.partition)]
-    whom = ""
+    who = ""
     if row.verdict.is_hanging:
-        whom = _OPERATORS
+        who = _OPERATORS
         words = ["abort", *place, "--start-offset", str(row.start_offset), "--dry-run"]
     elif row.verdict is Verdict.STUCK_COMPLETING:
-        whom = _OPERATORS
+        who = _OPERATORS
         words = ["complete", *place, "--start-offset", str(row.start_offset), "--dry-run"]
     elif row.transactional_id is not None and row.verdict in _CAN_BE_TERMINATED:
-        whom = f"the owner of this id or {_OPERATORS}"
+        who = f"the owner of this id or {_OPERATORS}"
         words = ["force-terminate", "--transactional-id", row.transactional_id, "--dry-run"]
     else:
         words = ["find-hanging", *place, "--all"]
-    return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", whom)
+    return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
 
 
 _OPERATORS: Final = "the operators of Kafka"

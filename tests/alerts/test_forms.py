@@ -172,7 +172,7 @@ def test_a_choice_that_names_nothing_is_refused(choices: Choices) -> None:
     ids=["near alerts", "near threshold", "thresholds", "alerts and reasons"],
 )
 def test_a_refusal_leads_to_the_names(choices: Choices, message: str) -> None:
-    """By the nearest name, or where there is none by all of them."""
+    """An unknown name is answered by the nearest one, or where there is none by all of them."""
     with pytest.raises(UnknownChoiceError) as refused:
         rule_groups(choices)
 

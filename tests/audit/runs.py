@@ -22,12 +22,12 @@ SETTLED_MS = 10_000
 
 @dataclass(slots=True)
 class Audit:
-    """What runs have found."""
+    """Result of several runs."""
 
     findings: list[AuditFinding] = field(default_factory=list)
     transactions: Counter[AuditVerdict] = field(default_factory=Counter)
     pending: dict[int, list[LogTransaction]] = field(default_factory=dict)
-    """What the last run has left, by producer id."""
+    """Transactions that the last run has left, by producer id."""
 
 
 def parts_of(

@@ -43,8 +43,8 @@ CLUSTER_DAYS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What is there after a day."""
+class StoredAmounts:
+    """Amounts of what is stored after a day."""
 
     day: int
     files: int
@@ -73,7 +73,7 @@ class Year:
             lambda: spark, self.history, self.tables, (), retention_ms, lambda: self.now_ms, lambda _: None
         )
 
-    def days(self, number: int) -> Iterator[Kept]:
+    def days(self, number: int) -> Iterator[StoredAmounts]:
         """Plays them, one after the other."""
         for day in range(number):
             self._write(day)
@@ -101,14 +101,14 @@ class Year:
             if folder.name < f"date={kept_from}":
                 shutil.rmtree(folder)
 
-    def _kept(self, day: int, quiet_s: float) -> Kept:
+    def _kept(self, day: int, quiet_s: float) -> StoredAmounts:
         found = [*self.root.rglob("*"), *self.history.rglob("*")]
         files = [path for path in found if path.is_file()]
         of_state, of_logs = (
             sum(path.stat().st_size for path in files if folder in path.parts) for folder in ("state", "_delta_log")
         )
         rows = sum(int(file["num_records"]) for table in self.tables.every for file in table.files())
-        return Kept(day, len(files), len(found) - len(files), rows, of_state, of_logs, quiet_s)
+        return StoredAmounts(day, len(files), len(found) - len(files), rows, of_state, of_logs, quiet_s)
 
 
 def _cycles(day: int, hour: int) -> list[dict[str, Any]]:
