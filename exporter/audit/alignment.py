@@ -64,8 +64,7 @@ _NEAR_MS: Final = 10_000
 
 def _may_pair(decision: Decision, each: LogTransaction) -> bool:
     """False if the marker has ended records that are newer than the transaction."""
-    newest = decision.open_epoch if decision.is_epoch_sure else decision.marker_epoch
-    return each.last_epoch is None or each.last_epoch <= newest
+    return each.last_epoch is None or each.last_epoch <= decision.newest_epoch
 
 
 def misfit_ms(decision: Decision, each: LogTransaction) -> int:
@@ -149,14 +148,9 @@ def is_as_decided(decision: Decision, each: LogTransaction) -> bool:
 
 
 def has_epoch_of(decision: Decision, each: LogTransaction) -> bool:
-    if decision.is_epoch_sure:
-        return each.last_epoch == decision.open_epoch
-    return each.last_epoch in (decision.marker_epoch - 1, decision.marker_epoch)
+    return each.last_epoch is not None and decision.oldest_epoch <= each.last_epoch <= decision.newest_epoch
 
 
 def has_older_records(decision: Decision, each: LogTransaction) -> bool:
     """True if the marker has ended records of an epoch before that of its transaction."""
-    if each.first_epoch is None:
-        return False
-    oldest = decision.open_epoch if decision.is_epoch_sure else decision.marker_epoch - 1
-    return each.first_epoch < oldest
+    return each.first_epoch is not None and each.first_epoch < decision.oldest_epoch

@@ -146,11 +146,10 @@ def read_rows(
     kafka: KafkaSettings, ranges: Iterable[LogRange], *, bytes_per_second: float = float("inf")
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of ranges in lists of some thousand; the last row of a range is about the range itself."""
-    names = TRANSACTION.names
     rows: list[dict[str, Any]] = []
     for found in read_ranges(kafka, ranges, bytes_per_second=bytes_per_second):
         if isinstance(found, LogTransaction):
-            rows.append({name: getattr(found, name) for name in names})
+            rows.append(transaction_row(found))
         else:
             rows.append(range_row(found))
         if len(rows) >= _ROWS:
@@ -177,6 +176,10 @@ def range_row(result: RangeResult) -> dict[str, Any]:
         "diverges_at": result.diverges_at,
         "failure": result.failure,
     }
+
+
+def transaction_row(transaction: LogTransaction) -> dict[str, Any]:
+    return {name: getattr(transaction, name) for name in TRANSACTION.names}
 
 
 def transactions_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[LogTransaction]:

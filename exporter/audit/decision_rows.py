@@ -12,13 +12,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from exporter.audit.data_source import TRANSACTION, transactions_of
+from exporter.audit.data_source import TRANSACTION, transaction_row, transactions_of
 from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
 from exporter.audit.judge import judge
-from exporter.audit.log_transactions import LogTransaction
 from exporter.audit.tables import FINDING, AuditState
 from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead
-from exporter.pipeline.transaction_log import decoded
+from exporter.pipeline.transaction_log import decoded, partition_names, partitions_named
 from exporter.snapshot import TopicPartition
 from exporter.transaction_log.records import UnknownVersion
 
@@ -113,14 +112,13 @@ def decisions_in(records: DataFrame) -> DataFrame:
 def _decision_row(decision: Decision) -> dict[str, Any]:
     row = {name: getattr(decision, name) for name in DECISION.names}
     if decision.partitions is not None:
-        row["partitions"] = sorted(f"{topic}-{number}" for topic, number in decision.partitions)
+        row["partitions"] = partition_names(decision.partitions)
     return row
 
 
 def _decision_of(row: Mapping[str, Any]) -> Decision:
-    names = None if row["partitions"] is None else (each.rpartition("-") for each in row["partitions"])
-    partitions = None if names is None else frozenset((topic, int(number)) for topic, _, number in names)
-    return Decision(**{**row, "partitions": partitions})
+    names = row["partitions"]
+    return Decision(**{**row, "partitions": None if names is None else partitions_named(names)})
 
 
 def judged_rows(
@@ -144,17 +142,13 @@ def judged_rows(
             for (topic, number, verdict), count in on_partition.items()
         ]
         rows += [_finding_row(each) for each in judgement.findings if each.verdict is not AuditVerdict.AS_DECIDED]
-        rows += [{"kind": PENDING, **_transaction_row(each)} for each in judgement.pending]
+        rows += [{"kind": PENDING, **transaction_row(each)} for each in judgement.pending]
         begun = [each.start_ms for each in known if each.start_ms is not None and not horizon.is_settled(each)]
         rows += [{"kind": _UNSETTLED, "start_ms": start_ms} for start_ms in begun]
         return pa.Table.from_pylist(rows, schema=JUDGED)
 
     grouped = decisions.groupBy("producer_id").cogroup(parts.groupBy("producer_id"))
     return grouped.applyInArrow(judge_one, from_arrow_schema(JUDGED))
-
-
-def _transaction_row(each: LogTransaction) -> dict[str, Any]:
-    return {name: getattr(each, name) for name in TRANSACTION.names}
 
 
 def _finding_row(finding: AuditFinding) -> dict[str, Any]:
@@ -164,7 +158,7 @@ def _finding_row(finding: AuditFinding) -> dict[str, Any]:
         "reason": None if finding.reason is None else finding.reason.value,
     }
     if finding.in_log is not None:
-        row |= _transaction_row(finding.in_log)
+        row |= transaction_row(finding.in_log)
     if (decision := finding.decision) is not None:
         row |= {
             "producer_id": decision.producer_id,

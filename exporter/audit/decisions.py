@@ -37,6 +37,15 @@ class Decision:
     completed_offset: int | None
     """Offset of the record that says so in that partition of `__transaction_state`."""
 
+    @property
+    def oldest_epoch(self) -> int:
+        """The lowest epoch that its records may have."""
+        return self.open_epoch if self.is_epoch_sure else self.marker_epoch - 1
+
+    @property
+    def newest_epoch(self) -> int:
+        return self.open_epoch if self.is_epoch_sure else self.marker_epoch
+
     def includes(self, partition: TopicPartition) -> bool:
         return self.partitions is not None and partition in self.partitions
 

@@ -50,11 +50,10 @@ from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.tables import Tables, write_whole
 from exporter.snapshot import STATE_TOPIC, TopicPartition
-from exporter.storage.last_audit import LastAudit, document
+from exporter.storage.last_audit import DAY_MS, LastAudit, document
 
 TASKS_PER_CORE: Final = 8
 """Small ranges share a task and its connections."""
-DAY_MS: Final = 24 * 60 * 60 * 1000
 OF_DECISIONS: Final = tuple(verdict for verdict in AuditVerdict if verdict is not AuditVerdict.OPEN)
 """Verdicts that a decided transaction may have."""
 

@@ -24,6 +24,7 @@ from exporter.audit.verdicts import (
     NotRead,
     PartitionRead,
     Reason,
+    is_reached,
 )
 from exporter.snapshot import TopicPartition
 
@@ -77,9 +78,8 @@ def judge(
 _RANK: Final = {verdict: rank for rank, verdict in enumerate(AuditVerdict)}
 
 
-def _with_torn(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
+def _with_torn(findings: Sequence[AuditFinding]) -> list[AuditFinding]:
     """A decision that is contradicted on one partition, and carried out on records of another, has torn its transaction."""
-    findings = list(findings)
     carried_out: dict[Decision | None, set[TopicPartition]] = defaultdict(set)
     for finding in findings:
         if finding.verdict is AuditVerdict.AS_DECIDED and finding.in_log is not None and finding.in_log.has_records:
@@ -112,7 +112,8 @@ class _OnePartition:
         """Marker epochs whose decisions and markers may belong together in another way."""
 
     def judge(self, in_log: Sequence[LogTransaction]) -> None:
-        unmatched = self._match(in_log)
+        still_open = in_log[-1] if in_log and not in_log[-1].is_ended else None
+        unmatched = self._match(in_log, still_open)
         for number, each in enumerate(in_log):
             following = in_log[number + 1] if number + 1 < len(in_log) else None
             decision = self._decision_of(each)
@@ -124,25 +125,23 @@ class _OnePartition:
                 self._judge_by_hand(on_records, each, unmatched)
             elif each.is_ended and not self._is_repeated(each):
                 self._judge_surplus(each)
-        still_open = _open_at_end(in_log)
         for decision in reversed(unmatched):
             if self._horizon.is_settled(decision):
                 still_open = self._judge_without_marker(decision, still_open)
         if still_open is not None:
             self._judge_open(still_open)
 
-    def _match(self, in_log: Sequence[LogTransaction]) -> dict[Decision, None]:
+    def _match(self, in_log: Sequence[LogTransaction], still_open: LogTransaction | None) -> dict[Decision, None]:
         """Pairs decisions and markers; returns the decisions without one, in their order."""
         by_epoch: dict[int, list[Decision]] = defaultdict(list)
         for decision in self._decided:
-            if not self._is_judged(decision):
+            if not is_reached(self._read.judged, decision):
                 by_epoch[decision.marker_epoch].append(decision)
         ended: dict[int, list[LogTransaction]] = defaultdict(list)
         for each in in_log:
             if each.marker_epoch is not None:
                 ended[each.marker_epoch].append(each)
         unmatched: dict[Decision, None] = {}
-        still_open = _open_at_end(in_log)
         for epoch in sorted(by_epoch.keys() | ended.keys()):
             pairs, is_sure = align(by_epoch.get(epoch, ()), ended.get(epoch, ()), still_open)
             self._matched.update((each.marker_offset or 0, decision) for decision, each in pairs)
@@ -160,10 +159,6 @@ class _OnePartition:
 
     def _unknown(self, reason: Reason, decision: Decision | None, in_log: LogTransaction | None) -> None:
         self.findings.append(AuditFinding(AuditVerdict.UNKNOWN, *self._partition, reason, decision, in_log))
-
-    def _is_judged(self, decision: Decision) -> bool:
-        offset = decision.completed_offset
-        return offset is not None and offset <= self._read.judged.get(decision.log_partition, -1)
 
     def _judge_pair(self, decision: Decision, each: LogTransaction) -> None:
         if not self._horizon.is_settled(decision):
@@ -331,7 +326,3 @@ class _OnePartition:
             and (other.completed_ms or 0) <= (decision.decided_ms or 0) - margin_ms
         ]
         return max(before, default=None)
-
-
-def _open_at_end(in_log: Sequence[LogTransaction]) -> LogTransaction | None:
-    return in_log[-1] if in_log and not in_log[-1].is_ended else None

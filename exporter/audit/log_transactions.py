@@ -116,7 +116,7 @@ class RangeOfLog:
     size_bytes: int = 0
     batches: int = 0
     leader_epoch: int = -1
-    """That of the last batch."""
+    """Epoch of the last batch's leader."""
     _open: dict[int, _Records] = field(default_factory=dict)
     _others: dict[int, int] = field(default_factory=dict)
 

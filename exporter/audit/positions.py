@@ -21,8 +21,8 @@ GAPS_MAX: Final = 8
 def new_ranges(listing: LogListing, state: AuditState) -> list[LogRange]:
     ranges: list[LogRange] = []
     for partition, ends in sorted(listing.ends.items()):
-        known = state.positions.get(partition)
-        if known is None or known.topic_id != ends.topic_id:
+        known = state.position_of(partition, ends.topic_id)
+        if known is None:
             ranges += ranges_of(partition, ends, ends.log_start)
         else:
             ranges += ranges_of(partition, ends, known.next_offset, leader_epoch=known.leader_epoch)
@@ -32,9 +32,7 @@ def new_ranges(listing: LogListing, state: AuditState) -> list[LogRange]:
 def unknown_partitions(listing: LogListing, state: AuditState) -> frozenset[TopicPartition]:
     """The partitions of which no run has read anything."""
     return frozenset(
-        partition
-        for partition, ends in listing.ends.items()
-        if (known := state.positions.get(partition)) is None or known.topic_id != ends.topic_id
+        partition for partition, ends in listing.ends.items() if state.position_of(partition, ends.topic_id) is None
     )
 
 
@@ -116,9 +114,7 @@ def partition_reads(
         **dict.fromkeys(listing.excluded, NotRead.LEFT_OUT),
     }
     for partition, ends in listing.ends.items():
-        known, now = state.positions.get(partition), read.get(partition)
-        if known is not None and known.topic_id != ends.topic_id:
-            known = None
+        known, now = state.position_of(partition, ends.topic_id), read.get(partition)
         if now is not None and now.failure is not None:
             found[partition] = NotRead.FAILED
             continue
@@ -164,7 +160,8 @@ def state_after(
             }
             coverage.append({"audited_at": listing.at_ms, **row, **verdicts})
         if isinstance(known, PartitionRead) and ends is not None:
-            positions[partition] = _position_after(known, ends, now, before, at_ms=listing.at_ms, run=run)
+            same = state.position_of(partition, ends.topic_id)
+            positions[partition] = _position_after(known, ends, now, same, at_ms=listing.at_ms, run=run)
         elif now is not None and now.diverges_at is not None and before is not None:
             # What an unclean election has cut off is read again from there, and nothing follows from its absence.
             positions[partition] = replace(
@@ -194,7 +191,7 @@ def _position_after(
 ) -> PartitionPosition:
     if now is not None:
         next_offset, leader_epoch = now.next_offset, now.leader_epoch
-    elif before is not None and before.topic_id == known.topic_id:
+    elif before is not None:
         next_offset, leader_epoch = before.next_offset, before.leader_epoch
     else:
         next_offset, leader_epoch = ends.log_start, -1

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from exporter.audit.log_transactions import LogTransaction, RangeOfLog
 from exporter.config.kafka_section import KafkaSettings
-from exporter.kafka.client.connections import Address, Connections
-from exporter.kafka.client.credentials import client_options
+from exporter.kafka.client.connections import Connections
+from exporter.kafka.client.credentials import bootstrap_of, client_options
 from exporter.kafka.client.logins import logins_of
 from exporter.kafka.client.oauth import tokens_of
 from exporter.kafka.cluster_client import ClusterClient
@@ -100,7 +100,7 @@ def connected(kafka: KafkaSettings) -> Iterator[Callable[..., Any]]:
     timeout_s = kafka.request_timeout_ms / 1000
     client = ClusterClient(
         connections=connections,
-        bootstrap=tuple(Address(host, port) for host, port in kafka.bootstrap_servers),
+        bootstrap=bootstrap_of(kafka),
         request_timeout_s=timeout_s,
         deadline=time.monotonic() + HOUR_S,
     )
@@ -120,12 +120,17 @@ def connected(kafka: KafkaSettings) -> Iterator[Callable[..., Any]]:
 
 def list_partitions(kafka: KafkaSettings, topics: TopicFilter) -> LogListing:
     """Lists the partitions whose topics are not excluded. Raises LogReadError."""
+    listing: LogListing = _asked(kafka, _listed, topics)
+    return listing
+
+
+def _asked(kafka: KafkaSettings, coroutine: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns the result of a coroutine of a client. Raises LogReadError."""
     with connected(kafka) as run:
         try:
-            listing: LogListing = run(_listed, topics)
+            return run(coroutine, *arguments)
         except (BrokerFault, ClusterUnavailableError) as error:
             raise LogReadError(str(error)) from error
-        return listing
 
 
 async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
@@ -169,11 +174,7 @@ def begin_at(
     """
     if not partitions:
         return listing
-    with connected(kafka) as run:
-        try:
-            found: Mapping[TopicPartition, int] = run(_offsets_since, partitions, since_ms)
-        except (BrokerFault, ClusterUnavailableError) as error:
-            raise LogReadError(str(error)) from error
+    found: Mapping[TopicPartition, int] = _asked(kafka, _offsets_since, partitions, since_ms)
     ends = dict(listing.ends)
     for partition in partitions:
         known = ends[partition]
@@ -245,32 +246,43 @@ def read_ranges(
 ) -> Iterator[LogTransaction | RangeResult]:
     """Yields the transactions of each range, and then what was read of it. Raises LogReadError without a client."""
     began, size = clock(), 0
+
+    def keep_pace(log: RangeOfLog) -> None:
+        ahead_s = (size + log.size_bytes) / bytes_per_second - (clock() - began)
+        if ahead_s > 0:
+            time.sleep(ahead_s)
+
     with connected(kafka) as run:
         for wanted in ranges:
             log = RangeOfLog(wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end)
             result = RangeResult(log)
-            place = _Place(wanted, Position(wanted.first, wanted.leader_epoch))
-            while not log.is_read and result.failure is None:
-                try:
-                    answer: Fetched | None = run(place.fetch, log.next_offset)
-                    if answer is None:
-                        log.skip_to(place.skips_to)
-                        continue
-                    if answer.diverges_at is not None:
-                        result.diverges_at = answer.diverges_at
-                        result.failure = f"its log was cut off at offset {answer.diverges_at}"
-                        break
-                    for batch in batches_from(answer.records, log.next_offset):
-                        yield from log.take(batch, answer.records)
-                except (BrokerFault, ClusterUnavailableError, MalformedResponseError) as error:
-                    result.failure = str(error)
-                    break
-                ahead_s = (size + log.size_bytes) / bytes_per_second - (clock() - began)
-                if ahead_s > 0:
-                    time.sleep(ahead_s)
+            yield from _read_range(run, wanted, result, keep_pace)
             size += log.size_bytes
             yield from log.rest()
             yield result
+
+
+def _read_range(
+    run: Callable[..., Any], wanted: LogRange, result: RangeResult, keep_pace: Callable[[RangeOfLog], None]
+) -> Iterator[LogTransaction]:
+    """Yields the transactions that the range ends; a failure is in the result."""
+    log, place = result.log, _Place(wanted)
+    while not log.is_read:
+        try:
+            answer: Fetched | None = run(place.fetch, log.next_offset)
+            if answer is None:
+                log.skip_to(place.skips_to)
+                continue
+            if answer.diverges_at is not None:
+                result.diverges_at = answer.diverges_at
+                result.failure = f"its log was cut off at offset {answer.diverges_at}"
+                return
+            for batch in batches_from(answer.records, log.next_offset):
+                yield from log.take(batch, answer.records)
+        except (BrokerFault, ClusterUnavailableError, MalformedResponseError) as error:
+            result.failure = str(error)
+            return
+        keep_pace(log)
 
 
 @dataclass(slots=True)
@@ -278,14 +290,13 @@ class _Place:
     """Place of a range, whose leader may move."""
 
     wanted: LogRange
-    begin: Position
     leader: int | None = None
     skips_to: int = 0
 
     async def fetch(self, client: ClusterClient, offset: int) -> Fetched | None:
         """The piece at `offset`; None if the log begins later, at `skips_to`. Raises BrokerFault."""
         topic, number = self.wanted.topic, self.wanted.partition
-        position = self.begin if offset == self.begin.offset else Position(offset)
+        position = Position(offset, self.wanted.leader_epoch if offset == self.wanted.first else -1)
         request = fetch.request(topic, {number: position}, bytes_max=PIECE_BYTES)
         why = BrokerFault(FaultReason.REFUSED, "it has no leader")
         for attempt in range(ATTEMPTS):

@@ -173,6 +173,11 @@ class AuditState:
     recent: tuple[RunCounts, ...] = ()
     """The runs of the last day, oldest first; states of older versions have none."""
 
+    def position_of(self, partition: TopicPartition, topic_id: str) -> PartitionPosition | None:
+        """None if no run has read this partition, but perhaps one of an earlier topic of its name."""
+        known = self.positions.get(partition)
+        return known if known is not None and known.topic_id == topic_id else None
+
 
 class AuditTables:
     """The tables of the audits of all clusters, beside those of the pipeline."""
@@ -180,7 +185,6 @@ class AuditTables:
     def __init__(self, tables: Tables, cluster_id: str) -> None:
         self._application = f"{APPLICATION}-audit-{cluster_id}"
         self._states = tables.states
-        self.log = tables.transaction_log
         self.last_audit = tables.root / last_audit.file_name(cluster_id)
         self.findings = Table(
             tables.root / "audit_transactions", FINDINGS, "Transactions whose logs are not as decided, or unknown"

@@ -82,7 +82,7 @@ class PartitionRead:
     read_from_ms: int | None = None
     """Instant at which its end was first read: it has been read without a break since. None in a first run."""
     read_from: int = 0
-    """That end."""
+    """Offset of that end."""
     gaps: tuple[tuple[int, int], ...] = ()
     """Stretches of offsets in which records are missing, from the first missing one to the last, of all runs."""
 
@@ -105,13 +105,17 @@ class Horizon:
     """Same as `settled`, of the run before: later decisions are new to this run."""
 
     def is_settled(self, decision: Decision) -> bool:
-        offset = decision.completed_offset
-        return offset is not None and offset <= self.settled.get(decision.log_partition, -1)
+        return is_reached(self.settled, decision)
 
     def is_new(self, decision: Decision) -> bool:
         """True if it is settled, and was not in the run before."""
-        offset = decision.completed_offset
-        return self.is_settled(decision) and (offset or 0) > self.first_judged.get(decision.log_partition, -1)
+        return self.is_settled(decision) and not is_reached(self.first_judged, decision)
+
+
+def is_reached(offsets: Mapping[int, int], decision: Decision) -> bool:
+    """True if the decision is completed up to these offsets, by partition of the transaction log."""
+    offset = decision.completed_offset
+    return offset is not None and offset <= offsets.get(decision.log_partition, -1)
 
 
 @dataclass(frozen=True, slots=True)

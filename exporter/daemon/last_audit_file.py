@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
 
 from exporter.log_format import LatestState
 from exporter.status import AuditStatus
-from exporter.storage.last_audit import BYTES_MAX, LastAudit, file_name, parse
+from exporter.storage.last_audit import BYTES_MAX, DAY_MS, LastAudit, file_name, parse
 from exporter.storage.places import Place
 from exporter.storage.small_file import ChangingText
 
 log = logging.getLogger("exporter")
-
-DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 class LastAuditFile:

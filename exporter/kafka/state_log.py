@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Any, Final
 
 from exporter.config.kafka_section import KafkaSettings
-from exporter.kafka.client.connections import Address, Connections
-from exporter.kafka.client.credentials import client_options
+from exporter.kafka.client.connections import Connections
+from exporter.kafka.client.credentials import bootstrap_of, client_options
 from exporter.kafka.client.logins import logins_of
 from exporter.kafka.client.oauth import tokens_of
 from exporter.kafka.client.receiving import ReceiveBudget
@@ -101,7 +101,7 @@ class StateLog:
         self._clock = clock
         self._since_ms = since_ms
         self._timeout_s = kafka.request_timeout_ms / 1000
-        self._bootstrap = tuple(Address(host, port) for host, port in kafka.bootstrap_servers)
+        self._bootstrap = bootstrap_of(kafka)
         self._opened_at = clock()
         self._ends: dict[int, tuple[int, float]] = {}
         self._failure: str | None = None

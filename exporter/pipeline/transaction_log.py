@@ -20,7 +20,7 @@ from exporter.pipeline import schemas
 from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.delta import APPLICATION, Table, to_ms
 from exporter.pipeline.tables import by_cluster
-from exporter.snapshot import STATE_TOPIC, TransactionState
+from exporter.snapshot import STATE_TOPIC, TopicPartition, TransactionState
 from exporter.storage.places import Place
 from exporter.transaction_log.events import Event, Happening, StateMachine
 from exporter.transaction_log.records import (
@@ -149,7 +149,7 @@ def _row(*, partition: int, offset: int, timestamp: Any, key: bytes | None, valu
         **row,
         "kind": "state",
         "status": decoded.status.name,
-        "partitions": sorted(f"{topic}-{number}" for topic, number in decoded.partitions),
+        "partitions": partition_names(decoded.partitions),
         **{name: getattr(decoded, name) for name in _FIELDS_OF_STATE},
     }
 
@@ -180,7 +180,7 @@ def _add_outcome(found: list[dict[str, Any]], cluster_id: str, event: Event) -> 
         "start_ms": start_ms,
     }
     if event.happening is Happening.PREPARED:
-        partitions = sorted(f"{topic}-{number}" for topic, number in event.partitions)
+        partitions = partition_names(event.partitions)
         found.append(
             {**row, "decided_ms": event.at_ms, "duration_ms": _known(event.duration_ms), "partitions": partitions}
         )
@@ -198,13 +198,22 @@ def _known(value: int) -> int | None:
     return None if value < 0 else value
 
 
+def partition_names(partitions: Iterable[TopicPartition]) -> list[str]:
+    """The column `partitions`: `orders-0` and so on, sorted."""
+    return sorted(f"{topic}-{number}" for topic, number in partitions)
+
+
+def partitions_named(names: Iterable[str]) -> frozenset[TopicPartition]:
+    """The partitions of the column."""
+    return frozenset((topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names))
+
+
 def decoded(row: Mapping[str, Any]) -> Decoded:
     if row["kind"] == "tombstone":
         return Tombstone(row["transactional_id"])
-    names = (partition.rpartition("-") for partition in row["partitions"])
     return TransactionRecord(
         transactional_id=row["transactional_id"],
         status=TransactionState[row["status"]],
-        partitions=frozenset((topic, int(number)) for topic, _, number in names),
+        partitions=partitions_named(row["partitions"]),
         **{name: row[name] for name in _FIELDS_OF_STATE},
     )

@@ -17,6 +17,8 @@ FORMAT: Final = "kafka-transaction-exporter audit"
 BYTES_MAX: Final = 100_000
 VERDICTS_MAX: Final = 50
 """Each verdict is a series."""
+DAY_MS: Final = 24 * 60 * 60 * 1000
+"""Span of its counts: after it they say nothing of the present."""
 _VERDICT: Final = re.compile(r"[a-z_]{1,50}")
 _OTHER: Final = "it is not the file of an audit"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from exporter.audit.data_source import TRANSACTION, range_row
+from exporter.audit.data_source import range_row, transaction_row
 from exporter.audit.job import AuditJob, AuditResult
 from exporter.audit.log_transactions import RangeOfLog
 from exporter.audit.reading import LogExtent, LogListing, LogRange, RangeResult
@@ -30,7 +30,7 @@ KAFKA = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}
 
 
 def add_records(spark: SparkSession, tables: Tables, world: World, after_ms: int, to_ms: int) -> None:
-    """What `pipeline transaction-log` adds."""
+    """Adds the records that `pipeline transaction-log` would."""
     rows = [
         (each.log_partition, each.offset, datetime.fromtimestamp(each.at_ms / 1000, timezone.utc), each.key, each.value)
         for each in world.state
@@ -74,7 +74,7 @@ class WorldsLogs:
                 log = RangeOfLog(wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end)
                 found = [each for batch in batches_from(data, wanted.first) for each in log.take(batch, data)]
                 log.skip_to(wanted.end)
-                rows = [{name: getattr(each, name) for name in TRANSACTION.names} for each in [*found, *log.rest()]]
+                rows = [transaction_row(each) for each in [*found, *log.rest()]]
                 yield [*rows, range_row(RangeResult(log))]
 
         return read_rows

@@ -17,11 +17,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from exporter.audit.job import DAY_MS, OF_DECISIONS, AuditResult
+from exporter.audit.job import OF_DECISIONS, AuditResult
 from exporter.audit.tables import AuditTables
 from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
 from exporter.pipeline.delta import ConflictError
-from exporter.storage.last_audit import LastAudit, file_name, parse
+from exporter.storage.last_audit import DAY_MS, LastAudit, file_name, parse
 from tests.audit.on_spark import CLUSTER, JobOfWorld, Row, instants, of_table
 from tests.audit.runs import Audit, audit
 from tests.audit.worlds import played

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from exporter.audit.decision_rows import VerdictCounts
-from exporter.audit.job import DAY_MS, last_day
+from exporter.audit.job import last_day
 from exporter.audit.tables import AuditState, PartitionPosition, RunCounts, read_state, state_document
 from exporter.audit.verdicts import AuditVerdict
-from exporter.storage.last_audit import BYTES_MAX, VERDICTS_MAX, LastAudit, document, file_name, parse
+from exporter.storage.last_audit import BYTES_MAX, DAY_MS, VERDICTS_MAX, LastAudit, document, file_name, parse
 
 LAST = LastAudit(
     cluster_id="MkU3OEVBNTcwNTJENDM2Qk",

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from exporter.daemon.daemon import Daemon
-from exporter.daemon.last_audit_file import DAY_MS
 from exporter.daemon.report_file import ReportFile
 from exporter.snapshot import Snapshot
-from exporter.storage.last_audit import BYTES_MAX, LastAudit, document, file_name
+from exporter.storage.last_audit import BYTES_MAX, DAY_MS, LastAudit, document, file_name
 from tests.daemon.fleets import Scripts, fleet
 from tests.daemon.fleets import healthy as healthy_cluster
 from tests.daemon.stand_ins import Clock, Script, cycle, down, get, healthy, settings_with

@@ -16,6 +16,7 @@ from exporter.config.kafka_section import KafkaSettings, SaslSettings, TlsSettin
 from exporter.config.sasl import MECHANISMS
 from exporter.files import check_regular, contents
 from exporter.http.tls import client_context
+from exporter.kafka.client.connections import Address
 from exporter.kafka.client.oauth import ClientCredentials
 from exporter.kafka.client.scram import register
 from exporter.kafka.errors import ClusterUnavailableError
@@ -33,6 +34,11 @@ def client_options(kafka: KafkaSettings) -> dict[str, Any]:
     if kafka.tls is not None:
         options["ssl_context"] = tls_context(kafka.tls)
     return options
+
+
+def bootstrap_of(kafka: KafkaSettings) -> tuple[Address, ...]:
+    """The addresses of `kafka.bootstrap.servers`."""
+    return tuple(Address(host, port) for host, port in kafka.bootstrap_servers)
 
 
 def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings
 from exporter.kafka.client.connections import Address, Connections
-from exporter.kafka.client.credentials import client_options
+from exporter.kafka.client.credentials import bootstrap_of, client_options
 from exporter.kafka.client.logins import logins_of
 from exporter.kafka.client.oauth import ClientCredentials, tokens_of
 from exporter.kafka.client.receiving import PROCESS
@@ -66,10 +66,6 @@ class CollectOptions:
     request_timeout_s: float
     transactions_limit: int = TRANSACTIONS_LIMIT
     topics: TopicFilter = NO_FILTER
-
-
-def _bootstrap(kafka: KafkaSettings) -> tuple[Address, ...]:
-    return tuple(Address(host, port) for host, port in kafka.bootstrap_servers)
 
 
 def _collect_options(kafka: KafkaSettings, scan: ScanSettings) -> CollectOptions:
@@ -131,7 +127,7 @@ class Collector:
         PROCESS.limit_bytes = scan.receive_limit_bytes
         connections = Connections(options, client_id=kafka.client_id, logins=logins_of(kafka))
         collect_options = _collect_options(kafka, scan)
-        return cls(connections, _bootstrap(kafka), collect_options, tokens=tokens_of(options), wall_clock=wall_clock)
+        return cls(connections, bootstrap_of(kafka), collect_options, tokens=tokens_of(options), wall_clock=wall_clock)
 
     def collect(
         self,
@@ -169,8 +165,8 @@ class Collector:
         options = client_options(kafka) if reconnect else {}
         self._options = _collect_options(kafka, scan)
         PROCESS.limit_bytes = scan.receive_limit_bytes
-        if self._bootstrap != _bootstrap(kafka):
-            self._bootstrap = _bootstrap(kafka)
+        if self._bootstrap != bootstrap_of(kafka):
+            self._bootstrap = bootstrap_of(kafka)
             self._metadata.cluster = UNKNOWN_CLUSTER
         if reconnect:
             self._topology = self._producers = self._refused = self._disk = None
