@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from exporter.commands.context import Context
@@ -172,17 +173,21 @@ def _read_log(context: Context, settings: Settings, tables: Any) -> int:
 
 def _audit(context: Context, settings: Settings, tables: Any) -> int:
     from exporter.audit.job import AuditJob  # noqa: PLC0415
-    from exporter.audit.reading import LogReadError  # noqa: PLC0415
     from exporter.audit.sentence import sentence_of  # noqa: PLC0415
     from exporter.kafka.collect.topic_filter import TopicFilter  # noqa: PLC0415
-    from exporter.pipeline.delta import TableError  # noqa: PLC0415
 
     options = context.options
+    with _spark(context, (tables.root,)) as open_spark:
+        job = AuditJob(
+            open_spark=open_spark,
+            kafka=settings.kafka,
+            topics=TopicFilter(settings.scan.topics_include, settings.scan.topics_exclude),
+            tables=tables,
+            say=lambda line: print(line, flush=True),
+            bytes_per_second=float("inf") if options.max_rate is None else options.max_rate,
+        )
 
-    class Work:
-        """The audit, as `repeat` runs it."""
-
-        def audit(self) -> int:
+        def audit() -> ExitStatus:
             result = job.run()
             for line in sentence_of(result):
                 print(line, flush=True)
@@ -191,19 +196,7 @@ def _audit(context: Context, settings: Settings, tables: Any) -> int:
             is_part = result.unread or (result.log_behind and not result.transactions)
             return ExitStatus.INCOMPLETE if is_part else ExitStatus.ANSWERED
 
-    try:
-        with _spark(context, (tables.root,)) as open_spark:
-            job = AuditJob(
-                open_spark=open_spark,
-                kafka=settings.kafka,
-                topics=TopicFilter(settings.scan.topics_include, settings.scan.topics_exclude),
-                tables=tables,
-                say=lambda line: print(line, flush=True),
-                bytes_per_second=float("inf") if options.max_rate is None else options.max_rate,
-            )
-            return repeat(Work(), options)
-    except (LogReadError, TableError) as error:
-        return complain(str(error))
+        return repeat(SimpleNamespace(audit=audit), options)
 
 
 def repeat(work: Any, options: argparse.Namespace) -> int:
