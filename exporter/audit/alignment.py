@@ -6,22 +6,41 @@ all transactions of an epoch are compared in their order, and where that is not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from exporter.audit.decisions import Decision
 from exporter.audit.log_transactions import LogTransaction, MarkerKind
 from exporter.audit.verdicts import CLOCKS_APART_MS
 
-_BAND: Final = 64
-"""Transactions of one epoch are aligned where the numbers of decisions and markers differ by less than that."""
-
+CELLS_MAX: Final = 50_000_000
+"""Pairs of a decision and a marker that are weighed for one epoch on one partition; beyond it nothing is sure."""
+ANCHOR: Final = 64
+"""So many pairs one after the other, to the millisecond, are not apart by one."""
 
 Pairs = list[tuple[Decision, LogTransaction]]
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """How many at the end may have their counterpart later: it is not read yet."""
+
+    decisions: int = 0
+    markers: int = 0
+
+
 def align(
-    decisions: Sequence[Decision], in_log: Sequence[LogTransaction], still_open: LogTransaction | None = None
+    decisions: Sequence[Decision],
+    in_log: Sequence[LogTransaction],
+    still_open: LogTransaction | None = None,
+    late: Late = Late(),
 ) -> tuple[Pairs, bool]:
     """Pairs decisions of one marker epoch with the markers of this epoch on one partition, both in their order.
 
@@ -32,34 +51,58 @@ def align(
         return [], True
     if len(decisions) == len(in_log) == 1 and decisions[0].has_own_epoch:
         return ([(decisions[0], in_log[0])] if _may_pair(decisions[0], in_log[0]) else []), True
-    pairs = list(zip(decisions, in_log, strict=False))
-    is_plain = len(decisions) == len(in_log) and not any(_repeats(in_log, number) for number in range(len(in_log)))
-    is_agreed = is_plain and all(_may_pair(*pair) and is_as_decided(*pair) for pair in pairs)
-    if not is_agreed:
-        first, last = _near(decisions, in_log)
-        is_open = still_open is not None and has_epoch_of(decisions[-1], still_open)
-        found = _cheapest(decisions, in_log[first:last], _OPEN if is_open else _UNMARKED)
-        if found is None:
-            return [], False
-        pairs = found
-    is_sure = all(misfit_ms(decision, each) <= CLOCKS_APART_MS for decision, each in pairs)
-    return pairs, is_sure and not _may_be_apart(decisions, in_log, pairs)
+    repeated = [_repeats(in_log, number) for number in range(len(in_log))]
+    in_order = list(zip(decisions, in_log, strict=False))
+    agreed = _agreed(in_order, repeated)
+    over = len(in_log) - len(decisions)
+    if agreed == len(in_order) and (over == 0 or (_is_sure(in_order) and -late.decisions <= over <= late.markers)):
+        return in_order, _is_sure(in_order)
+    begin = _anchored(in_order[:agreed])
+    is_open = still_open is not None and has_epoch_of(decisions[-1], still_open)
+    found = _cheapest(decisions[begin:], in_log[begin:], repeated[begin:], _OPEN if is_open else _UNMARKED)
+    pairs = in_order[:begin] + (found or [])
+    is_sure = found is not None and _is_sure(pairs) and not _may_be_apart(decisions, in_log, repeated, pairs)
+    return pairs, is_sure
 
 
-def _may_be_apart(decisions: Sequence[Decision], in_log: Sequence[LogTransaction], pairs: Pairs) -> bool:
+def _agreed(in_order: Pairs, repeated: Sequence[bool]) -> int:
+    """The number of pairs before the first one that is not as decided."""
+    for number, (decision, each) in enumerate(in_order):
+        if repeated[number] or not _may_pair(decision, each) or not is_as_decided(decision, each):
+            return number
+    return len(in_order)
+
+
+def _is_sure(pairs: Pairs) -> bool:
+    return all(misfit_ms(decision, each) <= CLOCKS_APART_MS for decision, each in pairs)
+
+
+def _anchored(agreed: Pairs) -> int:
+    """The number of pairs before the last stretch that leaves no doubt; what follows may be apart by one."""
+    exact = 0
+    anchored = 0
+    for number, pair in enumerate(agreed):
+        exact = exact + 1 if misfit_ms(*pair) == 0 else 0
+        if exact >= ANCHOR:
+            anchored = number + 1 - ANCHOR
+    return anchored
+
+
+def _may_be_apart(
+    decisions: Sequence[Decision], in_log: Sequence[LogTransaction], repeated: Sequence[bool], pairs: Pairs
+) -> bool:
     """True if decisions and markers are left, which belong together where a clock is wrong."""
     paired = {decision for decision, _ in pairs}
     marked = {each.marker_offset for _, each in pairs}
     return any(decision not in paired and decision.completed_ms is not None for decision in decisions) and any(
-        each.marker_offset not in marked and not _repeats(in_log, number) for number, each in enumerate(in_log)
+        each.marker_offset not in marked and not repeated[number] for number, each in enumerate(in_log)
     )
 
 
-_OPPOSITE, _OLDER, _PER_SECOND, _MISFIT_MAX = 15.0, 1.0, 10.0, 30.0
-_UNMARKED, _OPEN, _SURPLUS, _REPEATED = 8.0, 4.0, 12.0, 1.0
-"""Costs: two left alone cost more than a pair of opposites, and as much as a pair two seconds apart. The last decision
-may well have no marker where its records are open."""
-_NEAR_MS: Final = 10_000
+_OPPOSITE, _OLDER, _MISFIT_MAX, _NEVER = 1500, 100, 3000, 1 << 40
+_UNMARKED, _OPEN, _SURPLUS, _REPEATED = 800, 400, 1200, 100
+"""Costs, of which a misfit has one for each millisecond: two left alone cost more than a pair of opposites, and as much as
+a pair two seconds apart. The last decision may well have no marker where its records are open."""
 
 
 def _may_pair(decision: Decision, each: LogTransaction) -> bool:
@@ -79,15 +122,6 @@ def misfit_ms(decision: Decision, each: LogTransaction) -> int:
     return max(early, late, 0)
 
 
-def _cost(decision: Decision, each: LogTransaction) -> float:
-    if not _may_pair(decision, each):
-        return float("inf")
-    cost = min(_PER_SECOND * misfit_ms(decision, each) / 1000, _MISFIT_MAX)
-    if each.marker != MarkerKind.GONE.value and not is_as_decided(decision, each):
-        cost += _OPPOSITE
-    return cost + (_OLDER if has_older_records(decision, each) else 0)
-
-
 def _repeats(in_log: Sequence[LogTransaction], number: int) -> bool:
     """True if it is the marker before, sent again by a newer coordinator."""
     each, before = in_log[number], in_log[number - 1]
@@ -99,48 +133,107 @@ def _repeats(in_log: Sequence[LogTransaction], number: int) -> bool:
     )
 
 
-def _near(decisions: Sequence[Decision], in_log: Sequence[LogTransaction]) -> tuple[int, int]:
-    """The markers that are not long before all decisions, or long after them."""
-    first_ms = decisions[0].decided_ms
-    last_ms = decisions[-1].completed_ms
-    first, last = 0, len(in_log)
-    if first_ms is not None:
-        while first < last and (in_log[first].marker_timestamp_ms or 0) < first_ms - _NEAR_MS:
-            first += 1
-    if last_ms is not None:
-        while last > first and (in_log[last - 1].marker_timestamp_ms or 0) > last_ms + _NEAR_MS:
-            last -= 1
-    return first, last
-
-
-def _cheapest(decisions: Sequence[Decision], in_log: Sequence[LogTransaction], last_unmarked: float) -> Pairs | None:
+def _cheapest(
+    decisions: Sequence[Decision], in_log: Sequence[LogTransaction], repeated: Sequence[bool], last_unmarked: int
+) -> Pairs | None:
     """The pairing with the least cost (an alignment as of Needleman and Wunsch, in a band); None if it is too wide."""
     skew = len(in_log) - len(decisions)
-    if abs(skew) > _BAND:
-        return None
     low, high = min(skew, 0) - _MARGIN, max(skew, 0) + _MARGIN
-    best: dict[tuple[int, int], tuple[float, int]] = {}
-    for i in range(len(decisions) + 1):
-        for j in range(max(i + low, 0), min(i + high, len(in_log)) + 1):
-            choices = [] if i or j else [(0.0, 0)]
-            if i and (i - 1, j) in best:
-                choices.append((best[i - 1, j][0] + (last_unmarked if i == len(decisions) else _UNMARKED), 1))
-            if j and (i, j - 1) in best:
-                choices.append((best[i, j - 1][0] + (_REPEATED if _repeats(in_log, j - 1) else _SURPLUS), 2))
-            if i and j and (i - 1, j - 1) in best:
-                choices.append((best[i - 1, j - 1][0] + _cost(decisions[i - 1], in_log[j - 1]), 3))
-            best[i, j] = min(choices)
+    width = high - low + 1
+    if len(decisions) * width > CELLS_MAX:
+        return None
+    markers = _Markers.of(in_log)
+    # Column c of row i is the marker j = i + low + c; the costs of markers that are left over are summed up to j.
+    left_over = np.concatenate([[0], np.cumsum(np.where(repeated, _REPEATED, _SURPLUS))])
+    places = np.arange(low, high + 1)
+    best = np.where((places >= 0) & (places <= len(in_log)), left_over[np.clip(places, 0, len(in_log))], _NEVER)
+    steps = np.full((len(decisions) + 1, width), _LEFT_OVER, dtype=np.uint8)
+    for i, decision in enumerate(decisions, start=1):
+        places = places + 1
+        is_there = (places >= 0) & (places <= len(in_log))
+        unmarked = np.append(best[1:], _NEVER) + (last_unmarked if i == len(decisions) else _UNMARKED)
+        paired = np.where(places >= 1, best + markers.costs(decision, np.clip(places - 1, 0, len(in_log) - 1)), _NEVER)
+        either = np.where(is_there, np.minimum(unmarked, paired), _NEVER)
+        sums = left_over[np.clip(places, 0, len(in_log))]
+        best = np.where(is_there, np.minimum.accumulate(either - sums) + sums, _NEVER)
+        steps[i] = np.where(either > best, _LEFT_OVER, np.where(paired <= unmarked, _PAIRED, _ALONE))
+    return _steps_back(decisions, in_log, steps, low)
+
+
+_MARGIN: Final = 16
+_ALONE, _LEFT_OVER, _PAIRED = range(3)
+
+
+def _steps_back(
+    decisions: Sequence[Decision], in_log: Sequence[LogTransaction], steps: NDArray[np.uint8], low: int
+) -> Pairs:
     pairs: Pairs = []
     i, j = len(decisions), len(in_log)
     while i or j:
-        step = best[i, j][1]
-        i, j = i - (step != 2), j - (step != 1)  # noqa: PLR2004 - as above
-        if step == 3:  # noqa: PLR2004
+        step = steps[i, j - i - low] if i else _LEFT_OVER
+        i, j = i - (step != _LEFT_OVER), j - (step != _ALONE)
+        if step == _PAIRED:
             pairs.append((decisions[i], in_log[j]))
     return pairs[::-1]
 
 
-_MARGIN: Final = 8
+@dataclass(frozen=True, slots=True)
+class _Markers:
+    """Columns of markers, to weigh them all at once."""
+
+    at_ms: NDArray[np.int64]
+    commits: NDArray[np.bool_]
+    is_gone: NDArray[np.bool_]
+    first_epoch: NDArray[np.int64]
+    """One that is never too low where there is no record."""
+    last_epoch: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, in_log: Sequence[LogTransaction]) -> _Markers:
+        return cls(
+            at_ms=np.array([each.marker_timestamp_ms or 0 for each in in_log], dtype=np.int64),
+            commits=np.array([each.marker == MarkerKind.COMMIT.value for each in in_log]),
+            is_gone=np.array([each.marker == MarkerKind.GONE.value for each in in_log]),
+            first_epoch=np.array([_NEVER if each.first_epoch is None else each.first_epoch for each in in_log]),
+            last_epoch=np.array([-1 if each.last_epoch is None else each.last_epoch for each in in_log]),
+        )
+
+    def costs(self, decision: Decision, places: NDArray[Any]) -> NDArray[Any]:
+        """The costs to pair the decision with the markers in these places; as `misfit_ms` and `_may_pair`, for many."""
+        at_ms, is_opposite = self.at_ms[places], self.commits[places] != decision.commit
+        from_ms = np.where(is_opposite, _or_zero(decision.start_ms), _or_zero(decision.decided_ms))
+        known = np.where(is_opposite, decision.start_ms is not None, decision.decided_ms is not None)
+        early = np.where(known, from_ms - at_ms, 0)
+        late = np.zeros_like(at_ms) if decision.completed_ms is None else at_ms - decision.completed_ms
+        misfit = np.clip(np.maximum(early, late), 0, _MISFIT_MAX)
+        cost = misfit + _OPPOSITE * (is_opposite & ~self.is_gone[places])
+        cost += _OLDER * (self.first_epoch[places] < decision.oldest_epoch)
+        return np.where(self.last_epoch[places] > decision.newest_epoch, _NEVER, cost)
+
+
+def _or_zero(instant_ms: int | None) -> int:
+    return 0 if instant_ms is None else instant_ms
+
+
+class MatchedBefore:
+    """Finds the newest marker that was certainly written before one of another decision."""
+
+    def __init__(self, matched: Mapping[int, Decision]) -> None:
+        """Decisions by the offsets of their markers."""
+        by_log: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for offset, decision in matched.items():
+            if decision.completed_offset is not None:
+                by_log[decision.log_partition].append((decision.completed_offset, decision.completed_ms or 0, offset))
+        self._by_log: dict[int, tuple[list[int], list[int], list[int]]] = {}
+        for number, rows in by_log.items():
+            completed, instants, offsets = zip(*sorted(rows), strict=True)
+            self._by_log[number] = (list(completed), list(accumulate(instants, max)), list(accumulate(offsets, max)))
+
+    def offset(self, decision: Decision, by_ms: int) -> int | None:
+        """Offset of a marker whose decision was completed by then, and before this one."""
+        completed, instants, offsets = self._by_log.get(decision.log_partition, ([], [], []))
+        count = min(bisect_left(completed, decision.completed_offset or 0), bisect_right(instants, by_ms))
+        return offsets[count - 1] if count else None
 
 
 def is_as_decided(decision: Decision, each: LogTransaction) -> bool:

@@ -16,7 +16,7 @@ from exporter.audit.data_source import TRANSACTION, transaction_row, transaction
 from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.tables import FINDING, AuditState
-from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead
+from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead, read_to_ms
 from exporter.pipeline.transaction_log import decoded, partition_names, partitions_named
 from exporter.snapshot import TopicPartition
 from exporter.transaction_log.records import UnknownVersion
@@ -55,10 +55,11 @@ class LogFacts:
     read_from_ms: int
     """Oldest record of this run."""
     read_to_ms: int
+    """All of its partitions were read up to this instant."""
     complete_from_ms: int
 
 
-def log_facts(records: DataFrame, state: AuditState, *, settled_by_ms: int) -> LogFacts:
+def log_facts(records: DataFrame, state: AuditState, *, log_ends: Mapping[int, int], settled_by_ms: int) -> LogFacts:
     """A record whose offset does not follow on that of the one before is after a gap."""
     written_ms = f.unix_millis("written_at")
     in_order = Window.partitionBy("log_partition").orderBy("offset")
@@ -84,11 +85,16 @@ def log_facts(records: DataFrame, state: AuditState, *, settled_by_ms: int) -> L
         .collect()
     )
     before_run = state.settled.get(state.run, {})
+    offsets = {**state.log_offsets, **{row.log_partition: row.newest for row in found}}
+    newest_ms = {
+        **dict.fromkeys(offsets, state.records_from_ms),
+        **{row.log_partition: row.read_to_ms for row in found},
+    }
     return LogFacts(
-        offsets={**state.log_offsets, **{row.log_partition: row.newest for row in found}},
+        offsets=offsets,
         settled={**before_run, **{row.log_partition: row.settled for row in found if row.settled is not None}},
         read_from_ms=min((row.read_from_ms for row in found), default=0),
-        read_to_ms=max((row.read_to_ms for row in found), default=0),
+        read_to_ms=read_to_ms(newest_ms, [each for each in offsets if offsets[each] + 1 < log_ends.get(each, 0)]),
         complete_from_ms=max(
             [state.log_complete_from_ms, *(row.after_gap_ms for row in found if row.after_gap_ms is not None)]
         ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.snapshot import TopicPartition, TransactionState
@@ -46,8 +47,37 @@ class Decision:
     def newest_epoch(self) -> int:
         return self.open_epoch if self.is_epoch_sure else self.marker_epoch
 
-    def includes(self, partition: TopicPartition) -> bool:
-        return self.partitions is not None and partition in self.partitions
+
+@dataclass(frozen=True, slots=True)
+class ProducerDecisions:
+    """All decisions about one producer id, in the order of the log, and where to find them."""
+
+    all: Sequence[Decision]
+    on_partition: Mapping[TopicPartition, Sequence[Decision]]
+    """Those that include it."""
+    of_unknown_partitions: Mapping[int, Sequence[Decision]]
+    """By marker epoch."""
+    with_own_epoch: Mapping[int, Sequence[Decision]]
+    """By the epoch of their records."""
+
+    @classmethod
+    def of(cls, decisions: Sequence[Decision]) -> ProducerDecisions:
+        on_partition: dict[TopicPartition, list[Decision]] = defaultdict(list)
+        of_unknown: dict[int, list[Decision]] = defaultdict(list)
+        with_own_epoch: dict[int, list[Decision]] = defaultdict(list)
+        for decision in decisions:
+            if decision.partitions is None:
+                of_unknown[decision.marker_epoch].append(decision)
+            for partition in decision.partitions or ():
+                on_partition[partition].append(decision)
+            if decision.has_own_epoch:
+                with_own_epoch[decision.open_epoch].append(decision)
+        return cls(decisions, on_partition, of_unknown, with_own_epoch)
+
+    def without(self, partition: TopicPartition, open_epoch: int | None) -> list[Decision]:
+        """Those with an epoch of their own that are known to leave the partition out."""
+        found = self.with_own_epoch.get(-1 if open_epoch is None else open_epoch, ())
+        return [each for each in found if each.partitions is not None and partition not in each.partitions]
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class AuditJob:
             (f.col("cluster_id") == listing.cluster_id)
             & (f.col("written_at") >= f.timestamp_millis(f.lit(state.records_from_ms)))
         )
-        facts = log_facts(records, state, settled_by_ms=listing.at_ms - self.settled_ms)
+        facts = log_facts(records, state, log_ends=listing.log_ends, settled_by_ms=listing.at_ms - self.settled_ms)
         self._check_log(listing, state, facts)
         listing = self.begin_at(self.kafka, listing, unknown_partitions(listing, state), facts.read_from_ms)
         ranges = new_ranges(listing, state)

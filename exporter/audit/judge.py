@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
-from exporter.audit.alignment import align, has_epoch_of, has_older_records, is_as_decided, misfit_ms
-from exporter.audit.decisions import Decision
+from exporter.audit.alignment import (
+    Late,
+    MatchedBefore,
+    align,
+    has_epoch_of,
+    has_older_records,
+    is_as_decided,
+    misfit_ms,
+)
+from exporter.audit.decisions import Decision, ProducerDecisions
 from exporter.audit.log_transactions import LogTransaction, MarkerKind, joined
 from exporter.audit.verdicts import (
     CLOCKS_APART_MS,
@@ -43,14 +52,14 @@ def judge(
     by_partition: dict[TopicPartition, list[LogTransaction]] = defaultdict(list)
     for part in parts:
         by_partition[part.topic, part.partition].append(part)
-    included = {partition for decision in decisions for partition in decision.partitions or ()}
+    known = ProducerDecisions.of(decisions)
     findings: list[AuditFinding] = []
     pending: list[LogTransaction] = []
     not_yet: set[Decision] = set()
-    for partition in sorted(included | by_partition.keys()):
+    for partition in sorted(known.on_partition.keys() | by_partition.keys()):
         read = partitions.get(partition)
         if not isinstance(read, PartitionRead):
-            new = [each for each in decisions if each.includes(partition) and horizon.is_new(each)]
+            new = [each for each in known.on_partition.get(partition, ()) if horizon.is_new(each)]
             if read is None:
                 findings += [AuditFinding(AuditVerdict.UNKNOWN, *partition, Reason.HIDDEN, each) for each in new]
             else:
@@ -59,7 +68,7 @@ def judge(
                 not_yet.update(new)
             continue
         in_log = joined(part for part in by_partition.get(partition, ()) if part.topic_id == read.topic_id)
-        of_partition = _OnePartition(partition, decisions, read, horizon)
+        of_partition = _OnePartition(partition, known, read, horizon)
         of_partition.judge(in_log)
         findings += of_partition.findings
         pending += of_partition.pending
@@ -97,22 +106,33 @@ class _OnePartition:
     """Judges one producer id on one partition."""
 
     def __init__(
-        self, partition: TopicPartition, decisions: Sequence[Decision], read: PartitionRead, horizon: Horizon
+        self, partition: TopicPartition, decisions: ProducerDecisions, read: PartitionRead, horizon: Horizon
     ) -> None:
         self.findings: list[AuditFinding] = []
         self.pending: list[LogTransaction] = []
         self._partition = partition
         self._all = decisions
-        self._decided = [each for each in decisions if each.commit is not None and each.includes(partition)]
+        self._included = decisions.on_partition.get(partition, ())
+        self._decided = [each for each in self._included if each.commit is not None]
         self._read = read
         self._horizon = horizon
         self._matched: dict[int, Decision] = {}
         """The decision of a marker, by the marker's offset."""
-        self._unsure = {each.marker_epoch for each in decisions if each.partitions is None}
+        self._matched_before = MatchedBefore({})
+        self._decided_markers = {
+            (each.marker_epoch, (MarkerKind.COMMIT if each.commit else MarkerKind.ABORT).value)
+            for each in self._decided
+        }
+        self._ongoing = [each for each in self._included if each.commit is None]
+        self._unsure = set(decisions.of_unknown_partitions)
         """Marker epochs whose decisions and markers may belong together in another way."""
+        self._opener: Decision | None = None
+        """The last decision that the records without a marker may be of."""
 
     def judge(self, in_log: Sequence[LogTransaction]) -> None:
         still_open = in_log[-1] if in_log and not in_log[-1].is_ended else None
+        if still_open is not None:
+            self._opener = next((each for each in reversed(self._included) if has_epoch_of(each, still_open)), None)
         unmatched = self._match(in_log, still_open)
         for number, each in enumerate(in_log):
             following = in_log[number + 1] if number + 1 < len(in_log) else None
@@ -123,7 +143,7 @@ class _OnePartition:
                 self._unknown(Reason.COMPACTED, None, each)
             elif each.is_ended and (on_records := self._decision_on_records(each, following, unmatched)) is not None:
                 self._judge_by_hand(on_records, each, unmatched)
-            elif each.is_ended and not self._is_repeated(each):
+            elif each.is_ended:
                 self._judge_surplus(each)
         for decision in reversed(unmatched):
             if self._horizon.is_settled(decision):
@@ -143,13 +163,23 @@ class _OnePartition:
                 ended[each.marker_epoch].append(each)
         unmatched: dict[Decision, None] = {}
         for epoch in sorted(by_epoch.keys() | ended.keys()):
-            pairs, is_sure = align(by_epoch.get(epoch, ()), ended.get(epoch, ()), still_open)
+            decided, marked = by_epoch.get(epoch, ()), ended.get(epoch, ())
+            pairs, is_sure = align(decided, marked, still_open, self._late(decided, marked))
             self._matched.update((each.marker_offset or 0, decision) for decision, each in pairs)
             matched = {decision for decision, _ in pairs}
-            unmatched.update((decision, None) for decision in by_epoch.get(epoch, ()) if decision not in matched)
+            unmatched.update((decision, None) for decision in decided if decision not in matched)
             if not is_sure:
                 self._unsure.add(epoch)
+        self._matched_before = MatchedBefore(self._matched)
         return unmatched
+
+    def _late(self, decided: Sequence[Decision], marked: Sequence[LogTransaction]) -> Late:
+        """Decisions that are not settled, and markers that are newer than the transaction log as it was read."""
+        unsettled = takewhile(lambda decision: not self._horizon.is_settled(decision), reversed(decided))
+        return Late(sum(1 for _ in unsettled), sum(1 for _ in takewhile(self._is_newer, reversed(marked))))
+
+    def _is_newer(self, each: LogTransaction) -> bool:
+        return (each.marker_timestamp_ms or 0) > self._horizon.log_read_to_ms
 
     def _decision_of(self, each: LogTransaction | None) -> Decision | None:
         return None if each is None or each.marker_offset is None else self._matched.get(each.marker_offset)
@@ -198,9 +228,11 @@ class _OnePartition:
 
     def _judge_surplus(self, each: LogTransaction) -> None:
         """Judges a marker that no decision is about."""
-        done = [other for other in self._all if other.partitions is None and other.marker_epoch == each.marker_epoch]
-        if (each.marker_timestamp_ms or 0) > self._horizon.log_read_to_ms or self._is_ongoing(each):
+        done = self._all.of_unknown_partitions.get(-1 if each.marker_epoch is None else each.marker_epoch, ())
+        if self._is_newer(each) or self._is_ongoing(each):
             self.pending.append(each)
+        elif self._is_repeated(each):
+            return
         elif any(is_as_decided(other, each) for other in done):
             self._add(AuditVerdict.AS_DECIDED, None, each)
         elif done:
@@ -243,36 +275,17 @@ class _OnePartition:
 
     def _is_repeated(self, each: LogTransaction) -> bool:
         """True for a marker that a new coordinator has sent again: it changes nothing."""
-        return not each.has_records and any(
-            decision.marker_epoch == each.marker_epoch and is_as_decided(decision, each) for decision in self._decided
-        )
+        return not each.has_records and (each.marker_epoch, each.marker) in self._decided_markers
 
     def _is_ongoing(self, each: LogTransaction) -> bool:
         """True if the coordinator has still to decide about its records."""
-        return any(
-            decision.commit is None
-            and decision.includes(self._partition)
-            and (
-                decision.open_epoch == each.last_epoch if each.has_records else decision.open_epoch == each.marker_epoch
-            )
-            for decision in self._all
-        )
+        epoch = each.last_epoch if each.has_records else each.marker_epoch
+        return any(decision.open_epoch == epoch for decision in self._ongoing)
 
     def _without_partition(self, each: LogTransaction) -> Decision | None:
         """The decision about the transaction of these records, if it is known to leave their partition out."""
-        return next(
-            (
-                decision
-                for decision in self._all
-                if each.has_records
-                and decision.has_own_epoch
-                and decision.open_epoch == each.last_epoch
-                and decision.partitions is not None
-                and self._partition not in decision.partitions
-                and self._horizon.is_settled(decision)
-            ),
-            None,
-        )
+        found = self._all.without(self._partition, each.last_epoch)
+        return next((decision for decision in found if self._horizon.is_settled(decision)), None)
 
     def _judge_open(self, each: LogTransaction) -> None:
         outside = self._without_partition(each)
@@ -283,7 +296,7 @@ class _OnePartition:
 
     def _judge_without_marker(self, decision: Decision, still_open: LogTransaction | None) -> LogTransaction | None:
         """Judges a decision whose marker was not found; returns `still_open` unless its records are those."""
-        if still_open is not None and self._may_have_opened(decision, still_open):
+        if still_open is not None and decision is self._opener:
             assert still_open.last_offset is not None
             if (still_open.first_timestamp_ms or 0) > (decision.completed_ms or 0) + CLOCKS_APART_MS:
                 # Of a later transaction that is not recorded yet, or of a client whose clock is wrong.
@@ -305,11 +318,6 @@ class _OnePartition:
             self._add(AuditVerdict.MARKER_MISSING, decision)
         return still_open
 
-    def _may_have_opened(self, decision: Decision, still_open: LogTransaction) -> bool:
-        """True if the records without a marker are of that decision, and not of a later transaction with the same epoch."""
-        fitting = [each for each in self._all if each.includes(self._partition) and has_epoch_of(each, still_open)]
-        return fitting[-1:] == [decision]
-
     def _read_since(self, decision: Decision) -> int | None:
         """An offset from which the log was read to its end, and before which the marker cannot be; None if it can."""
         start_ms = decision.start_ms or 0
@@ -317,12 +325,4 @@ class _OnePartition:
             return self._read.read_from
         # Markers of one epoch may belong to their decisions in another way, as far as clocks may be apart.
         margin_ms = 0 if decision.has_own_epoch else 2 * CLOCKS_APART_MS
-        before = [
-            offset
-            for offset, other in self._matched.items()
-            if other.completed_offset is not None
-            and other.completed_offset < (decision.completed_offset or 0)
-            and other.log_partition == decision.log_partition
-            and (other.completed_ms or 0) <= (decision.decided_ms or 0) - margin_ms
-        ]
-        return max(before, default=None)
+        return self._matched_before.offset(decision, (decision.decided_ms or 0) - margin_ms)

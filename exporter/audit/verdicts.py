@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -98,7 +98,7 @@ class Horizon:
     settled: Mapping[int, int]
     """Offset of the last settled record, by partition of the transaction log."""
     log_read_to_ms: int
-    """Newest record of the transaction log that was read."""
+    """Every record of the transaction log that is older was read."""
     log_complete_from_ms: int
     """Nothing is missing in it that was written later."""
     first_judged: Mapping[int, int] = field(default_factory=dict)
@@ -110,6 +110,11 @@ class Horizon:
     def is_new(self, decision: Decision) -> bool:
         """True if it is settled, and was not in the run before."""
         return self.is_settled(decision) and not is_reached(self.first_judged, decision)
+
+
+def read_to_ms(newest_ms: Mapping[int, int], behind: Iterable[int]) -> int:
+    """Returns up to when the transaction log was read, of which these partitions have newer records that were not."""
+    return min((newest_ms[number] for number in behind), default=max(newest_ms.values(), default=0))
 
 
 def is_reached(offsets: Mapping[int, int], decision: Decision) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.log_transactions import LogTransaction, RangeOfLog
-from exporter.audit.verdicts import AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead
+from exporter.audit.verdicts import AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead, read_to_ms
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.snapshot import TopicPartition
 from exporter.transaction_log.records import decode
@@ -94,20 +94,28 @@ class _Reader:
 
 
 def audit(
-    world: World, runs: Sequence[int], cut: random.Random, *, complete_from_ms: int = 0, failing: float = 0.0
+    world: World,
+    runs: Sequence[int],
+    cut: random.Random,
+    *,
+    complete_from_ms: int = 0,
+    failing: float = 0.0,
+    behind_ms: Mapping[int, int] | None = None,
 ) -> Audit:
     """Audits at these instants; each run has read the transaction log first, and then the partitions' ends.
 
-    `failing` is the share of partitions that all runs but the last one cannot read.
+    `failing` is the share of partitions that all runs but the last one cannot read. All runs but the last one have read a
+    partition of the transaction log up to `behind_ms` before their instant.
     """
     result, reader = Audit(), _Reader(world, cut)
     judged: dict[int, int] = {}
     for now_ms in runs:
-        state = [each for each in world.state if each.at_ms <= now_ms]
+        behind = behind_ms or {} if now_ms != runs[-1] else {}
+        state = [each for each in world.state if each.at_ms <= now_ms - behind.get(each.log_partition, 0)]
         settled = {each.log_partition: each.offset for each in state if each.at_ms <= now_ms - SETTLED_MS}
         horizon = Horizon(
             settled=settled,
-            log_read_to_ms=max((each.at_ms for each in state), default=0) - SETTLED_MS,
+            log_read_to_ms=_read_to_ms(world, state, now_ms) - SETTLED_MS,
             log_complete_from_ms=complete_from_ms,
             first_judged=judged,
         )
@@ -130,6 +138,16 @@ def audit(
                 result.pending[producer_id] = list(judgement.pending)
         judged = settled
     return result
+
+
+def _read_to_ms(world: World, state: Sequence[StateRecord], now_ms: int) -> int:
+    newest_ms = {each.log_partition: each.at_ms for each in state}
+    newer = {
+        each.log_partition
+        for each in world.state
+        if each.at_ms <= now_ms and each.at_ms > newest_ms.get(each.log_partition, 0)
+    }
+    return read_to_ms({**dict.fromkeys(newer, 0), **newest_ms}, newer)
 
 
 def _end(log: Sequence[Appended]) -> int:

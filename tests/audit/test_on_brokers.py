@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,18 +16,15 @@ from pyspark.sql import SparkSession
 from examples.workload.planting import plant_hang, write_marker
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
-from exporter.audit.job import AuditJob, AuditResult
+from exporter.audit.job import AuditResult
 from exporter.audit.reading import begin_at, list_partitions
 from exporter.audit.verdicts import SETTLED_MS, AuditVerdict
-from exporter.config.loading import load
 from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
-from exporter.pipeline.log_job import java_client_options
-from exporter.pipeline.tables import Tables
-from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
+from tests.audit.auditor import Auditor
 from tests.brokers.cluster import KafkaCluster
 from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName, MakeCluster
 from tests.marks import starts
-from tests.pipeline.log_records import PATIENCE_S, positions, worked
+from tests.pipeline.log_records import PATIENCE_S, settings_of, worked
 from tests.verification.situations.steps import EPOCH_BUMPING_VERSION, Client
 from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS
@@ -41,49 +37,6 @@ REPLICATED = {
 TRANSACTIONS = 60
 
 
-class Auditor:
-    """The tables of one cluster, and their audit."""
-
-    def __init__(self, spark: SparkSession, cluster: KafkaCluster, folder: Path) -> None:
-        self._spark = spark
-        self._cluster = cluster
-        self._folder = folder
-        self.tables = Tables(folder / "tables")
-        flags = {"kafka.bootstrap.servers": cluster.bootstrap}
-        self._kafka = load(file=None, environment={}, flags=flags).settings.kafka
-        self.said: list[str] = []
-
-    def read_log(self) -> None:
-        """What `pipeline transaction-log` does."""
-        cluster_id, offsets = positions(self._cluster)
-        rows = records_of(kafka_stream(self._spark, java_client_options(self._kafka), offsets), cluster_id)
-        table = self.tables.transaction_log
-        query = write_records(rows, table, cluster_id, self._folder / "checkpoint", every=None)
-        assert query.awaitTermination(PATIENCE_S)
-
-    def audit(self, topics: TopicFilter = NO_FILTER) -> AuditResult:
-        """Reads the log first. All that is decided counts as settled."""
-        self.read_log()
-        job = AuditJob(
-            open_spark=lambda: self._spark,
-            kafka=self._kafka,
-            topics=topics,
-            tables=self.tables,
-            say=self.said.append,
-            settled_ms=0,
-        )
-        return job.run()
-
-    def found(self) -> list[Any]:
-        return self._rows("audit_transactions")
-
-    def coverage(self) -> list[Any]:
-        return self._rows("audit_coverage")
-
-    def _rows(self, table: str) -> list[Any]:
-        return self._spark.read.format("delta").load(str(self.tables.root / table)).collect()
-
-
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 @starts("broker")
 def careless(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
@@ -94,7 +47,7 @@ def careless(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 def test_all_is_as_decided(careless: KafkaCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path) -> None:
     """Commits, aborts, time-outs and fences, audited in two runs, each of its own."""
-    auditor = Auditor(spark, careless, tmp_path)
+    auditor = Auditor(spark, careless.bootstrap, tmp_path)
     topic = careless.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
     rhythm = Rhythm(transactions=12, abort_share=0.2, stall_every=6, zombie_every=5, stall_timeout_ms=1000)
     for turn in range(2):
@@ -111,7 +64,7 @@ def test_a_topic_that_is_chosen_later_accuses_nobody(
     careless: KafkaCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Decisions of before are compared with it, or are older than what is read; no marker is without one."""
-    auditor = Auditor(spark, careless, tmp_path)
+    auditor = Auditor(spark, careless.bootstrap, tmp_path)
     first, second = (careless.topics.create(fresh_name("topic"), partitions=len(PARTITIONS)) for _ in range(2))
     for topic in (first, second):
         worked(careless, topic, fresh_name("worker"), Rhythm(transactions=6, abort_share=0.3))
@@ -131,7 +84,7 @@ def test_a_first_audit_begins_where_the_decisions_begin(careless: KafkaCluster, 
     topic = careless.topics.create(fresh_name("topic"), partitions=2)
     for number in range(3):
         plant_hang(careless.bootstrap, topic, 0, fresh_name("old"), timestamp_ms=1_000 * (1 + number))
-    kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": careless.bootstrap}).settings.kafka
+    kafka = settings_of(careless.bootstrap)
     listing = list_partitions(kafka, NO_FILTER)
 
     begun = [begin_at(kafka, listing, [(topic, 0), (topic, 1)], since_ms).ends for since_ms in (1, 2_500, 4_000)]
@@ -149,7 +102,7 @@ def test_nothing_is_said_while_brokers_die(
     """Producers of every kind on three brokers, of which one after the other is killed and started again."""
     cluster = make_cluster(version, nodes=3, properties={**HASTY, **REPLICATED})
     topic = cluster.topics.create(fresh_name("topic"), partitions=6)
-    auditor = Auditor(spark, cluster, tmp_path)
+    auditor = Auditor(spark, cluster.bootstrap, tmp_path)
     rhythm = Rhythm(
         transactions=TRANSACTIONS,
         abort_share=0.2,
@@ -186,7 +139,7 @@ def test_nothing_is_said_while_brokers_die(
 def test_each_fault_has_its_name(
     careless: KafkaCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
 ) -> None:
-    auditor = Auditor(spark, careless, tmp_path)
+    auditor = Auditor(spark, careless.bootstrap, tmp_path)
     bootstrap = careless.bootstrap
     topic = careless.topics.create(fresh_name("topic"), partitions=8)
     expected = set()
@@ -254,7 +207,7 @@ def test_the_program_says_what_contradicts(
     careless: KafkaCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
 ) -> None:
     """As an operator runs it: a sentence, status 3, and status 0 of the next run, which has nothing to say."""
-    auditor = Auditor(spark, careless, tmp_path)
+    auditor = Auditor(spark, careless.bootstrap, tmp_path)
     topic = careless.topics.create(fresh_name("topic"))
     client = Client.begin(careless.bootstrap, fresh_name("contradicted"))
     client.open(topic, 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from exporter.audit.alignment import MatchedBefore
 from exporter.audit.decision_rows import LogFacts, VerdictCounts
 from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
 from exporter.audit.judge import judge
@@ -246,3 +247,39 @@ def test_only_version_2_commits_with_the_next_epoch() -> None:
     assert (found.open_epoch, found.marker_epoch, found.has_own_epoch) == (3, 4, True)
     (plain,) = decisions_of(log_of(builders.ONGOING, builders.COMMITTING))
     assert (plain.marker_epoch, plain.has_own_epoch) == (3, False)
+
+
+def test_a_marker_by_hand_among_many_commits_is_found_by_its_time() -> None:
+    """Not by its outcome, which is theirs: in their order all later ones agree with the decision after their own."""
+    decisions = [decision(number, at_ms=BEGIN_MS + 30 * number) for number in range(400)]
+    late_ms = dict.fromkeys(range(300, 304), 30)  # for a moment the leader's clock is ahead
+    rows = [
+        in_log(2 * number, at_ms=BEGIN_MS + 30 * number + 15 + late_ms.get(number, 0))
+        for number in range(len(decisions))
+    ]
+    rows.insert(201, in_log(0, at_ms=BEGIN_MS + 30 * 200 + 25))
+    rows = [replace(each, first_offset=10 * number, marker_offset=10 * number + 5) for number, each in enumerate(rows)]
+
+    result = judged(decisions, rows, horizon=replace(HORIZON, settled={0: 3 * len(decisions)}))
+
+    assert result.transactions == {AuditVerdict.AS_DECIDED: 400}
+    assert [each for each in said(result) if each[0] is not AuditVerdict.AS_DECIDED] == [
+        (AuditVerdict.MARKER_WITHOUT_DECISION, None, 2015)
+    ]
+
+
+def test_the_evidence_before_a_marker_is_the_newest_one_that_is_sure() -> None:
+    """Of the same partition of the transaction log, completed before; a clock that goes back is not trusted."""
+    matched = {
+        30: decision(9, at_ms=0, log_partition=1),
+        5: decision(1, at_ms=100),
+        9: decision(2, at_ms=200),
+        12: decision(3, at_ms=50),
+        15: decision(4, at_ms=290),
+    }
+    before = MatchedBefore(matched)
+
+    asked = decision(5, at_ms=400)
+    assert [before.offset(asked, by_ms) for by_ms in (119, 120, 130, 219, 220)] == [None, 5, 5, 5, 12]
+    assert before.offset(decision(2, at_ms=300), 1_000) == 5
+    assert before.offset(decision(5, at_ms=400, log_partition=2), 1_000) is None

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
+from exporter.audit.verdicts import ACCUSATIONS, CLOCKS_APART_MS, AuditVerdict
 from tests.audit.runs import Audit, audit
 from tests.audit.world import BEGIN_MS, Truth, World
 from tests.audit.worlds import played
@@ -122,3 +122,66 @@ def test_what_is_lost_accuses_nobody(loss: str, faults: float) -> None:
         assert [found for found in accusations(result) if (found.producer_id, found.partition) not in faulty] == [], (
             seed
         )
+
+
+BEHIND_MS = {0: 4_000, 1: 20_000, 2: 0}
+"""How far the transaction log was read before a run: its partitions are not read up to the same instant."""
+
+
+@pytest.mark.parametrize("skew_ms", [3, 300])
+def test_busy_clients_of_one_epoch_are_compared_transaction_by_transaction(skew_ms: int) -> None:
+    """A run sees markers of hundreds of transactions whose decisions it has not read yet, also without a record."""
+    world, chance = busy(1, faults=0, skew_ms=skew_ms), random.Random(1)
+
+    result = audit(world, runs_within(world), chance, behind_ms=BEHIND_MS)
+
+    assert result.transactions == {AuditVerdict.AS_DECIDED: world.decided}
+    assert {finding.verdict for finding in result.findings} == {AuditVerdict.AS_DECIDED}
+    assert result.pending == {}
+
+
+def test_faults_of_busy_clients_are_named() -> None:
+    """Within the limit of the clocks: which transaction of an epoch has no marker is known within a second."""
+    faults = unknown = 0
+    for seed in range(6):
+        world, chance = busy(seed, faults=0.01), random.Random(seed)
+
+        result = audit(world, runs_within(world), chance, behind_ms=BEHIND_MS)
+
+        left = list(world.truths)
+        for accused in accusations(result).elements():
+            near = [truth for truth in left if is_near(truth, accused)]
+            assert near, accused
+            left.remove(near[0])
+        assert all(AuditVerdict.UNKNOWN in said_of(result, truth) for truth in left)
+        faults, unknown = faults + len(world.truths), unknown + len(left)
+    assert faults > 40
+    assert unknown < 0.1 * faults
+
+
+def busy(seed: int, **options: float) -> World:
+    """Three clients with about 30 transactions a second each, which neither restart nor time out."""
+    return played(
+        seed,
+        transactions=700,
+        producers=3,
+        partitions=2,
+        pauses_ms=(1, 2, 5),
+        is_steady=True,
+        **{"skew_ms": 3, **options},
+    )
+
+
+def runs_within(world: World) -> list[int]:
+    """Two while everything goes on, and one after it."""
+    span_ms = world.state[-4].at_ms - BEGIN_MS
+    return [BEGIN_MS + span_ms // 3, BEGIN_MS + 2 * span_ms // 3, world.now_ms]
+
+
+def is_near(truth: Truth, accused: Truth) -> bool:
+    at_ms = truth.start_ms or 0
+    return (truth.verdict, truth.producer_id, truth.partition) == (
+        accused.verdict,
+        accused.producer_id,
+        accused.partition,
+    ) and abs(at_ms - (accused.start_ms or 0)) <= CLOCKS_APART_MS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -74,10 +74,21 @@ class Producer:
 
 
 class World:
-    """`partitions` and ids of `seed`; `faults` is the share of transactions with one."""
+    """`partitions` and ids of `seed`; `faults` is the share of transactions with one.
+
+    One of `pauses_ms` passes before each step of any producer. A steady world's clients neither restart nor time out.
+    """
 
     def __init__(
-        self, seed: int, *, partitions: int = 4, producers: int = 4, faults: float = 0.1, skew_ms: int = 40
+        self,
+        seed: int,
+        *,
+        partitions: int = 4,
+        producers: int = 4,
+        faults: float = 0.1,
+        skew_ms: int = 40,
+        pauses_ms: Sequence[int] = (1, 2, 5, 20, 300),
+        is_steady: bool = False,
     ) -> None:
         self.random = random.Random(seed)
         self.now_ms = BEGIN_MS
@@ -93,6 +104,8 @@ class World:
         self._next_state: dict[int, int] = defaultdict(int)
         self._skew = {each: self.random.randint(-skew_ms, skew_ms) for each in self.partitions}
         self._faults = faults
+        self._pauses_ms = pauses_ms
+        self._is_steady = is_steady
         self.producers = [
             Producer(f"id-{number}", 1000 + number, bool(number % 2), number % 3) for number in range(producers)
         ]
@@ -102,7 +115,7 @@ class World:
         playing = [self._life(producer, transactions) for producer in self.producers]
         while playing:
             chosen = self.random.choice(playing)
-            self.pass_time(self.random.choice((1, 2, 5, 20, 300)))
+            self.pass_time(self.random.choice(self._pauses_ms))
             if next(chosen, None) is None:
                 playing.remove(chosen)
 
@@ -115,7 +128,7 @@ class World:
             yield True
             fault = self.random.choice(FAULTS) if self.random.random() < self._faults else None
             yield from self._transaction(producer) if fault is None else fault(self, producer)
-            if self.random.random() < 0.05:
+            if not self._is_steady and self.random.random() < 0.05:
                 self.initialize(producer)
 
     def initialize(self, producer: Producer) -> None:
@@ -215,7 +228,8 @@ class World:
     def _end_of(self, commit: bool | None) -> str:  # noqa: FBT001
         if commit is not None:
             return "commit" if commit else "abort"
-        end = self.random.choices(("commit", "abort", "timeout", "fence"), (6, 2, 0.3, 0.3))[0]
+        others = 0 if self._is_steady else 0.3
+        end = self.random.choices(("commit", "abort", "timeout", "fence"), (6, 2, others, others))[0]
         if end == "timeout":
             self.pass_time(TIMEOUT_MS)
         return end

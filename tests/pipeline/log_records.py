@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
+from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import load
 from exporter.kafka.state_log import StateLog
 from exporter.pipeline.tables import Tables
@@ -32,10 +33,13 @@ ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMMITTED, ABORTED = 1, 2, 3, 4, 5
 KAFKA_COLUMNS = "partition int, offset long, timestamp timestamp, key binary, value binary"
 
 
-def positions(cluster: KafkaCluster) -> tuple[str, dict[int, int]]:
+def settings_of(bootstrap: str) -> KafkaSettings:
+    return load(file=None, environment={}, flags={"kafka.bootstrap.servers": bootstrap}).settings.kafka
+
+
+def positions(bootstrap: str) -> tuple[str, dict[int, int]]:
     """The cluster's id, and where its log begins."""
-    kafka = load(file=None, environment={}, flags={"kafka.bootstrap.servers": cluster.bootstrap}).settings.kafka
-    log = StateLog(kafka, since_ms=0, positions={})
+    log = StateLog(settings_of(bootstrap), since_ms=0, positions={})
     try:
         return log.cluster_id, dict(log.positions)
     finally:

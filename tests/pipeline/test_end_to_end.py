@@ -68,7 +68,7 @@ def test_what_is_learned_comes_back_and_a_hang_is_reported(
     cluster, usual_id, hang_id = kafka_4_3_1, fresh_name("usual"), fresh_name("hang")
     topic = make_topic(cluster, partitions=2)
     run_transaction(cluster.bootstrap, fresh_name("first"), [(topic, 0)])  # makes the coordinators' log
-    cluster_id, _ = positions(cluster)
+    cluster_id, _ = positions(cluster.bootstrap)
     history, tables = tmp_path / "history", Tables(tmp_path / "tables")
     write_history(history, cluster_id, usual_id)
     places = [f"--history={history}", f"--tables={tmp_path / 'tables'}", f"--temporary={tmp_path}"]

@@ -229,7 +229,7 @@ def test_a_real_log_as_a_stream_has_the_workload_s_outcomes(
     for turn in range(2):
         rhythm = Rhythm(transactions=12, abort_share=0.2, stall_every=6, zombie_every=5, stall_timeout_ms=1000)
         expected += worked(cluster, topic, f"turn-{turn}", rhythm)
-        cluster_id, offsets = positions(cluster)
+        cluster_id, offsets = positions(cluster.bootstrap)
         stream = records_of(kafka_stream(spark, options, offsets), cluster_id)
         query = write_records(stream, table, cluster_id, checkpoint, every=None)
         assert query.awaitTermination(PATIENCE_S)

@@ -1,0 +1,57 @@
+"""Runs the audit on real brokers as a user would: the transaction log first, then the logs of all partitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from exporter.audit.job import AuditJob, AuditResult
+from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
+from exporter.pipeline.log_job import java_client_options
+from exporter.pipeline.tables import Tables
+from exporter.pipeline.transaction_log import kafka_stream, records_of, write_records
+from tests.pipeline.log_records import PATIENCE_S, positions, settings_of
+
+
+class Auditor:
+    """The tables of one cluster, and their audit."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, folder: Path) -> None:
+        self._spark = spark
+        self._folder = folder
+        self.tables = Tables(folder / "tables")
+        self._bootstrap = bootstrap
+        self._kafka = settings_of(bootstrap)
+        self.said: list[str] = []
+
+    def read_log(self) -> None:
+        """What `pipeline transaction-log` does."""
+        cluster_id, offsets = positions(self._bootstrap)
+        rows = records_of(kafka_stream(self._spark, java_client_options(self._kafka), offsets), cluster_id)
+        table = self.tables.transaction_log
+        query = write_records(rows, table, cluster_id, self._folder / "checkpoint", every=None)
+        assert query.awaitTermination(PATIENCE_S)
+
+    def audit(self, topics: TopicFilter = NO_FILTER) -> AuditResult:
+        """Reads the log first. All that is decided counts as settled."""
+        self.read_log()
+        job = AuditJob(
+            open_spark=lambda: self._spark,
+            kafka=self._kafka,
+            topics=topics,
+            tables=self.tables,
+            say=self.said.append,
+            settled_ms=0,
+        )
+        return job.run()
+
+    def found(self) -> list[Any]:
+        return self._rows("audit_transactions")
+
+    def coverage(self) -> list[Any]:
+        return self._rows("audit_coverage")
+
+    def _rows(self, table: str) -> list[Any]:
+        return self._spark.read.format("delta").load(str(self.tables.root / table)).collect()
