@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -58,8 +58,11 @@ def align(
     if agreed == len(in_order) and (over == 0 or (_is_sure(in_order) and -late.decisions <= over <= late.markers)):
         return in_order, _is_sure(in_order)
     begin = _anchored(in_order[:agreed])
-    is_open = still_open is not None and has_epoch_of(decisions[-1], still_open)
-    found = _cheapest(decisions[begin:], in_log[begin:], repeated[begin:], _OPEN if is_open else _UNMARKED)
+    far = _alone_at_ends(decisions[begin:], in_log[begin:], -_NEAR_MS)
+    left = decisions[begin + far.first_decisions : len(decisions) - far.last_decisions]
+    marked = slice(begin + far.first_markers, len(in_log) - far.last_markers)
+    is_open = still_open is not None and has_epoch_of(decisions[-1], still_open) and not far.last_decisions
+    found = _cheapest(left, in_log[marked], repeated[marked], _OPEN if is_open else _UNMARKED)
     pairs = in_order[:begin] + (found or [])
     is_sure = found is not None and _is_sure(pairs) and not _may_be_apart(decisions, in_log, repeated, pairs)
     return pairs, is_sure
@@ -133,12 +136,57 @@ def _repeats(in_log: Sequence[LogTransaction], number: int) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _AloneAtEnds:
+    """How many decisions are older or newer than all markers, and how many markers than all decisions."""
+
+    first_decisions: int = 0
+    first_markers: int = 0
+    last_decisions: int = 0
+    last_markers: int = 0
+
+
+def _alone_at_ends(decisions: Sequence[Decision], in_log: Sequence[LogTransaction], tolerance_ms: int) -> _AloneAtEnds:
+    """Counts also those that overlap by less than the tolerance; a negative one leaves out what is as near as that."""
+    if not decisions or not in_log:
+        return _AloneAtEnds()
+    first_ms, last_ms = _instant(in_log[0]), _instant(in_log[-1])
+    begin_ms, end_ms = _decided_ms(decisions[0]), _ended_ms(decisions[-1])
+    return _AloneAtEnds(
+        first_decisions=_count(_ended_ms(each) < first_ms + tolerance_ms for each in decisions),
+        first_markers=_count(_instant(each) < begin_ms + tolerance_ms for each in in_log),
+        last_decisions=_count(_decided_ms(each) > last_ms - tolerance_ms for each in reversed(decisions)),
+        last_markers=_count(_instant(each) > end_ms - tolerance_ms for each in reversed(in_log)),
+    )
+
+
+def _count(flags: Iterable[bool]) -> int:
+    """The number of those before the first that is false."""
+    return sum(1 for _ in takewhile(bool, flags))
+
+
+def _instant(each: LogTransaction) -> int:
+    return each.marker_timestamp_ms or 0
+
+
+def _decided_ms(decision: Decision) -> int:
+    return _or_zero(decision.decided_ms if decision.decided_ms is not None else decision.start_ms)
+
+
+def _ended_ms(decision: Decision) -> int:
+    return _decided_ms(decision) if decision.completed_ms is None else decision.completed_ms
+
+
 def _cheapest(
     decisions: Sequence[Decision], in_log: Sequence[LogTransaction], repeated: Sequence[bool], last_unmarked: int
 ) -> Pairs | None:
     """The pairing with the least cost (an alignment as of Needleman and Wunsch, in a band); None if it is too wide."""
+    if not decisions or not in_log:
+        return []
     skew = len(in_log) - len(decisions)
-    low, high = min(skew, 0) - _MARGIN, max(skew, 0) + _MARGIN
+    alone = _alone_at_ends(decisions, in_log, CLOCKS_APART_MS)
+    low = min(0, skew, -alone.first_decisions, skew - alone.last_markers) - _MARGIN
+    high = max(0, skew, alone.first_markers, skew + alone.last_decisions) + _MARGIN
     width = high - low + 1
     if len(decisions) * width > CELLS_MAX:
         return None
@@ -161,6 +209,8 @@ def _cheapest(
 
 
 _MARGIN: Final = 16
+_NEAR_MS: Final = 10_000
+"""What is farther from all others is left alone."""
 _ALONE, _LEFT_OVER, _PAIRED = range(3)
 
 

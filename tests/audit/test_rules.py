@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from exporter.audit import alignment
 from exporter.audit.alignment import MatchedBefore
 from exporter.audit.decision_rows import LogFacts, VerdictCounts
 from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
@@ -266,6 +267,24 @@ def test_a_marker_by_hand_among_many_commits_is_found_by_its_time() -> None:
     assert [each for each in said(result) if each[0] is not AuditVerdict.AS_DECIDED] == [
         (AuditVerdict.MARKER_WITHOUT_DECISION, None, 2015)
     ]
+
+
+@pytest.mark.parametrize(("every_ms", "cells"), [(30, 10**6), (1_500, 10**5)])
+def test_a_client_whose_first_markers_are_gone_is_known_from_then_on(
+    every_ms: int, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where as many markers are newer than the transaction log as it was read. What is far away is not weighed."""
+    monkeypatch.setattr(alignment, "CELLS_MAX", cells)
+    decisions = [decision(number, at_ms=BEGIN_MS + every_ms * number) for number in range(1_000)]
+    horizon = replace(
+        HORIZON, settled={0: 3 * len(decisions)}, log_read_to_ms=BEGIN_MS + every_ms * (len(decisions) - 10)
+    )
+    rows = [in_log(2 * number, at_ms=BEGIN_MS + every_ms * number + 15) for number in range(500, 1_400)]
+
+    result = judged(decisions, rows, replace(READ, gaps=((0, 999),)), horizon)
+
+    assert result.transactions == {AuditVerdict.UNKNOWN: 500, AuditVerdict.AS_DECIDED: 500}
+    assert len(result.pending) == 400
 
 
 def test_the_evidence_before_a_marker_is_the_newest_one_that_is_sure() -> None:
