@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from exporter.config import values
@@ -91,6 +93,14 @@ def verdict(text: str) -> Verdict:
         if known.label == text:
             return known
     raise argparse.ArgumentTypeError("must be a verdict: " + ", ".join(known.label for known in Verdict))
+
+
+def writable_directory(text: str) -> str:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is not a directory: make it first, or name another one")
+    if not os.access(text, os.W_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"{text} cannot be written to: name another directory")
+    return text
 
 
 def threshold(text: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from exporter.commands.option_types import (
     states,
     verdict,
     web_address,
+    writable_directory,
 )
 from exporter.config.loading import flag_name
 
@@ -74,6 +75,7 @@ def add_spark(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--memory", default="1g", metavar="SIZE", help="memory of Spark's process. Default: 1g")
     parser.add_argument(
         "--temporary",
+        type=writable_directory,
         default="/tmp",  # noqa: S108
         metavar=DIRECTORY,
         help="directory for Spark's temporary files. Default: /tmp",

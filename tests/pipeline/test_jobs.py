@@ -495,6 +495,17 @@ def test_an_objective_that_leaves_no_budget_or_nothing_else_is_refused(
     assert "--objective: must be a percentage above 0 and below 100, such as 99.95" in capsys.readouterr().err
 
 
+def test_a_missing_directory_for_temporary_files_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "missing"
+
+    with pytest.raises(SystemExit):
+        main(["pipeline", "report", "--tables", str(tmp_path), f"--temporary={missing}"])
+
+    assert f"--temporary: {missing} is not a directory: make it first, or name another one" in capsys.readouterr().err
+
+
 def test_the_objective_of_the_command_line_is_that_of_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
