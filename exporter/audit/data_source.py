@@ -54,6 +54,7 @@ _TYPES: Final = {
     "marker_epoch": _INTEGER,
     "coordinator_epoch": _INTEGER,
     "marker_leader_epoch": _INTEGER,
+    "replica": _INTEGER,
 }
 TRANSACTION: Final = pa.schema([(each.name, _TYPES.get(each.name, _LONG)) for each in fields(LogTransaction)])
 """The columns of a `LogTransaction`."""
@@ -165,6 +166,7 @@ def range_row(result: RangeResult) -> dict[str, Any]:
         "topic": log.topic,
         "topic_id": log.topic_id,
         "partition": log.partition,
+        "replica": log.replica,
         "range_first": log.first_offset,
         "range_end": log.end_offset,
         "read_to": log.next_offset,

@@ -157,6 +157,22 @@ def judged_rows(
     return grouped.applyInArrow(judge_one, from_arrow_schema(JUDGED))
 
 
+def disagreeing_rows(markers: DataFrame) -> DataFrame:
+    """Rows as of `judged_rows`, of markers that differ on a replica."""
+    verdict = f.lit(AuditVerdict.REPLICAS_DISAGREE.value)
+    counted = markers.groupBy("topic", "partition").agg(f.count("*").alias("count"))
+    rows = markers.withColumns({"kind": f.lit(FINDING_KIND), "verdict": verdict})
+    counts = counted.withColumns({"kind": f.lit(_ON_PARTITION), "verdict": verdict})
+    return rows.unionByName(counts, allowMissingColumns=True).select(
+        *(
+            f.col(each.name)
+            if each.name in {*rows.columns, "count"}
+            else f.lit(None).cast(each.dataType).alias(each.name)
+            for each in from_arrow_schema(JUDGED)
+        )
+    )
+
+
 def _finding_row(finding: AuditFinding) -> dict[str, Any]:
     row: dict[str, Any] = {
         "kind": FINDING_KIND,
@@ -229,6 +245,10 @@ def _example(row: Any) -> str:
     known = [f"producer id {row['producer_id']}"]
     if row["transactional_id"] is not None:
         known.insert(0, f"transactional id {row['transactional_id']}")
+    if row["verdict"] == AuditVerdict.REPLICAS_DISAGREE.value:
+        place = f"{row['topic']}-{row['partition']} at offset {row['marker_offset']}"
+        known.append(f"broker {row['replica']} has {row['marker'] or 'no marker'}")
+        known.append(f"the leader {row['leader_marker'] or 'none'}")
     if row["decision"] is not None:
         known.append(f"the decision is {row['decision']}")
     if row["marker"] is not None:

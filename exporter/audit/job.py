@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,12 +26,14 @@ from exporter.audit.decision_rows import (
     VerdictCounts,
     counts_of,
     decisions_in,
+    disagreeing_rows,
     examples_of,
     judged_rows,
     log_facts,
     needed_from,
 )
 from exporter.audit.positions import (
+    copies_of,
     new_ranges,
     partition_reads,
     plan_of,
@@ -42,6 +44,7 @@ from exporter.audit.positions import (
     why_another_log,
 )
 from exporter.audit.reading import LogListing, LogRange, begin_at, list_partitions
+from exporter.audit.replicas import disagreements
 from exporter.audit.tables import FINDINGS, AuditState, AuditTables, RunCounts
 from exporter.audit.verdicts import ACCUSATIONS, SETTLED_MS, AuditVerdict, Horizon, NotRead, PartitionRead
 from exporter.config.kafka_section import KafkaSettings
@@ -76,6 +79,10 @@ class AuditResult:
     log_behind: int
     """Records of the transaction log that the table does not have yet."""
     read_bytes: int
+    copies: int = 0
+    """Replicas of partitions that were compared with their leaders."""
+    copies_unread: Mapping[tuple[str, int, int], str] = field(default_factory=dict)
+    """Why others were not, by topic, partition and broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,8 @@ class AuditJob:
     settled_ms: int = SETTLED_MS
     bytes_per_second: float = float("inf")
     """Limit for each broker; it is shared evenly by the tasks that run at the same time."""
+    replicas: bool = False
+    """True if the same ranges are read at all in-sync replicas too, and compared."""
 
     def run(self) -> AuditResult:
         """Raises TableError, LogReadError and what Spark raises."""
@@ -113,9 +122,10 @@ class AuditJob:
         self._check_log(listing, state, facts)
         listing = self.begin_at(self.kafka, listing, unknown_partitions(listing, state), facts.read_from_ms)
         ranges = new_ranges(listing, state)
-        self.say(plan_of(listing, ranges))
-        rows = self._read(spark, ranges).persist(StorageLevel.DISK_ONLY)
-        read = ranges_read(rows.where(f.col("producer_id").isNull()).collect())
+        copies = copies_of(listing, ranges) if self.replicas else []
+        self.say(plan_of(listing, ranges, copies))
+        rows = self._read(spark, [*ranges, *copies]).persist(StorageLevel.DISK_ONLY)
+        read, copies_read = ranges_read(rows.where(f.col("producer_id").isNull()).collect())
         horizon = Horizon(
             settled=facts.settled,
             log_read_to_ms=facts.read_to_ms - self.settled_ms,
@@ -124,9 +134,13 @@ class AuditJob:
         )
         partitions = partition_reads(listing, state, read)
         failed = [partition for partition, known in partitions.items() if isinstance(known, NotRead)]
-        parts = without(rows.where(f.col("producer_id").isNotNull()), failed).select(*TRANSACTION.names)
+        of_leaders = rows.where(f.col("producer_id").isNotNull() & f.col("replica").isNull())
+        parts = without(of_leaders, failed).select(*TRANSACTION.names)
         parts = parts.unionByName(tables.pending(spark, pending_folder))
-        judged = judged_rows(decisions_in(records), parts, partitions, horizon).persist(StorageLevel.DISK_ONLY)
+        judged = judged_rows(decisions_in(records), parts, partitions, horizon)
+        if copies:
+            judged = judged.unionByName(disagreeing_rows(disagreements(rows)))
+        judged = judged.persist(StorageLevel.DISK_ONLY)
         counts = counts_of(judged)
         folder = tables.new_state()
         pending = judged.where(f.col("kind") == PENDING).select(*TRANSACTION.names)
@@ -149,7 +163,9 @@ class AuditJob:
             examples=examples,
             waiting=counts.waiting,
             log_behind=sum(max(end - facts.offsets.get(number, -1) - 1, 0) for number, end in listing.log_ends.items()),
-            read_bytes=sum(each.read_bytes for each in read.values()),
+            read_bytes=sum(each.read_bytes for each in (*read.values(), *copies_read.values())),
+            copies=sum(each.failure is None for each in copies_read.values()),
+            copies_unread={place: each.failure for place, each in copies_read.items() if each.failure is not None},
         )
         write_whole(tables.last_audit, document(last_audit_of(result, listing, new)))
         tables.remove_others(folder, now_s=time.time())

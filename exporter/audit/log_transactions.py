@@ -56,6 +56,8 @@ class LogTransaction:
     marker_leader_epoch: int | None = None
     other_records: int = 0
     """Records of the same producer since its transaction before that belong to no transaction."""
+    replica: int | None = None
+    """Broker whose copy of the log has it; None for the leader's."""
 
     @property
     def has_records(self) -> bool:
@@ -117,6 +119,8 @@ class RangeOfLog:
     batches: int = 0
     leader_epoch: int = -1
     """Epoch of the last batch's leader."""
+    replica: int | None = None
+    """Broker whose copy it is; None for the leader's."""
     _open: dict[int, _Records] = field(default_factory=dict)
     _others: dict[int, int] = field(default_factory=dict)
 
@@ -172,7 +176,12 @@ class RangeOfLog:
 
     def _transaction(self, producer_id: int, **fields: Any) -> LogTransaction:
         return LogTransaction(
-            topic=self.topic, topic_id=self.topic_id, partition=self.partition, producer_id=producer_id, **fields
+            topic=self.topic,
+            topic_id=self.topic_id,
+            partition=self.partition,
+            producer_id=producer_id,
+            replica=self.replica,
+            **fields,
         )
 
     def _end(self, batch: Batch, records: bytes) -> Iterator[LogTransaction]:

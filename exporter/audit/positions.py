@@ -36,12 +36,22 @@ def unknown_partitions(listing: LogListing, state: AuditState) -> frozenset[Topi
     )
 
 
-def plan_of(listing: LogListing, ranges: Sequence[LogRange]) -> str:
+def copies_of(listing: LogListing, ranges: Sequence[LogRange]) -> list[LogRange]:
+    """The same ranges of all in-sync followers."""
+    return [
+        replace(each, replica=replica, leader_epoch=-1)
+        for each in ranges
+        for replica in listing.ends[each.topic, each.partition].followers
+    ]
+
+
+def plan_of(listing: LogListing, ranges: Sequence[LogRange], copies: Sequence[LogRange] = ()) -> str:
     partitions = {(each.topic, each.partition) for each in ranges}
     offsets = sum(each.end - each.first for each in ranges)
     return (
         f"audit: reads {humanize_count(offsets, 'new offset')} on {len(partitions):,} of "
         f"{humanize_count(len(listing.ends), 'partition')}, in {humanize_count(len(ranges), 'range')}"
+        + (f", and {humanize_count(len(copies), 'range')} of replicas" if copies else "")
     )
 
 
@@ -85,14 +95,18 @@ class PartitionRange:
     diverges_at: int | None
 
 
-def ranges_read(rows: Iterable[Any]) -> dict[TopicPartition, PartitionRange]:
-    by_partition: dict[TopicPartition, list[Any]] = defaultdict(list)
+def ranges_read(
+    rows: Iterable[Any],
+) -> tuple[dict[TopicPartition, PartitionRange], dict[tuple[str, int, int], PartitionRange]]:
+    """What was read of leaders, and of replicas by topic, partition and broker."""
+    by_copy: dict[tuple[str, int, int | None], list[Any]] = defaultdict(list)
     for row in rows:
-        by_partition[row.topic, row.partition].append(row)
-    found = {}
-    for partition, own in by_partition.items():
+        by_copy[row.topic, row.partition, row.replica].append(row)
+    leaders: dict[TopicPartition, PartitionRange] = {}
+    copies: dict[tuple[str, int, int], PartitionRange] = {}
+    for (topic, number, replica), own in by_copy.items():
         own.sort(key=lambda row: row.range_first)
-        found[partition] = PartitionRange(
+        found = PartitionRange(
             first=own[0].range_first,
             next_offset=max(row.read_to for row in own),
             leader_epoch=next((row.leader_epoch for row in reversed(own) if row.leader_epoch >= 0), -1),
@@ -102,7 +116,11 @@ def ranges_read(rows: Iterable[Any]) -> dict[TopicPartition, PartitionRange]:
             failure=next((row.failure for row in own if row.failure is not None), None),
             diverges_at=next((row.diverges_at for row in own if row.diverges_at is not None), None),
         )
-    return found
+        if replica is None:
+            leaders[topic, number] = found
+        else:
+            copies[topic, number, replica] = found
+    return leaders, copies
 
 
 def partition_reads(

@@ -54,6 +54,8 @@ class LogRange:
     end: int
     leader_epoch: int = -1
     """Epoch of the record before, -1 if it is unknown: a leader whose log has another one there refuses."""
+    replica: int | None = None
+    """Broker whose copy is read; None for the leader's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,8 @@ class LogExtent:
     high_watermark: int
     size_bytes: int | None
     """Size at the leader; None if it does not say."""
+    followers: tuple[int, ...] = ()
+    """Other brokers with a copy, those that were in sync."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +142,7 @@ async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
     there = [topology.name(row) for row in range(len(topology)) if row not in topology.rows_of(STATE_TOPIC)]
     excluded = frozenset(partition for partition in there if topics.excludes(partition[0]))
     leaders = {partition: topology.leader_of(*partition)[0] for partition in there if partition not in excluded}
+    in_sync = {topology.name(row): topology.in_sync.of(row) for row in range(len(topology))}
     at_ms = int(time.time() * 1000)
     starts, failed = await offsets_at(client, leaders, LOG_START)
     latest, failed_too = await offsets_at(client, leaders, LATEST)
@@ -154,6 +159,7 @@ async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
                 log_start=start,
                 high_watermark=latest[partition],
                 size_bytes=sizes[partition].size_bytes if partition in sizes else None,
+                followers=tuple(each for each in in_sync[partition] if each != leaders[partition]),
             )
             for partition, start in starts.items()
             if partition in latest
@@ -254,7 +260,9 @@ def read_ranges(
 
     with connected(kafka) as run:
         for wanted in ranges:
-            log = RangeOfLog(wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end)
+            log = RangeOfLog(
+                wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end, replica=wanted.replica
+            )
             result = RangeResult(log)
             yield from _read_range(run, wanted, result, keep_pace)
             size += log.size_bytes
@@ -287,10 +295,10 @@ def _read_range(
 
 @dataclass(slots=True)
 class _Place:
-    """Place of a range, whose leader may move."""
+    """Place of a range: its leader, which may move, or one replica."""
 
     wanted: LogRange
-    leader: int | None = None
+    broker: int | None = None
     skips_to: int = 0
 
     async def fetch(self, client: ClusterClient, offset: int) -> Fetched | None:
@@ -303,14 +311,14 @@ class _Place:
             if attempt:
                 await client.pause(PAUSE_S)
                 client.silent.clear()
-                self.leader = None
+                self.broker = None
             try:
-                leader = await self._leader(client)
+                broker = await self._broker(client)
                 answer: Fetched = await client.request(
-                    leader, "Fetch", request, lambda body: fetched_of_topic(body, topic, [number])[number]
+                    broker, "Fetch", request, lambda body: fetched_of_topic(body, topic, [number])[number]
                 )
                 if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    starts, _ = await offsets_at(client, {(topic, number): leader}, LOG_START)
+                    starts, _ = await offsets_at(client, {(topic, number): broker}, LOG_START)
                     start = starts.get((topic, number), -1)
                     if start > offset:
                         self.skips_to = start
@@ -318,16 +326,17 @@ class _Place:
                 if answer.error == ErrorCode.NONE and (answer.records or answer.diverges_at is not None):
                     return answer
                 said = "no record" if answer.error == ErrorCode.NONE else error_name(answer.error)
-                why = BrokerFault(FaultReason.REFUSED, f"broker {leader} responded with {said} at offset {offset}")
+                why = BrokerFault(FaultReason.REFUSED, f"broker {broker} responded with {said} at offset {offset}")
             except BrokerFault as fault:
                 why = fault
         raise why
 
-    async def _leader(self, client: ClusterClient) -> int:
-        """The partition's leader. Raises BrokerFault if there is none, or if the topic was made again."""
-        if self.leader is None:
+    async def _broker(self, client: ClusterClient) -> int:
+        """The replica, or the leader. Raises BrokerFault if there is none, or if the topic was made again."""
+        if self.broker is None:
             topology = await client.topology((self.wanted.topic,))
             if topology.topic_id_of(self.wanted.topic) != self.wanted.topic_id:
                 raise BrokerFault(FaultReason.REFUSED, "its topic was deleted, or made again")
-            self.leader = topology.leader_of(self.wanted.topic, self.wanted.partition)[0]
-        return self.leader
+            leader = topology.leader_of(self.wanted.topic, self.wanted.partition)[0]
+            self.broker = leader if self.wanted.replica is None else self.wanted.replica
+        return self.broker

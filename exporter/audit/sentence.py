@@ -27,10 +27,19 @@ def sentence_of(result: AuditResult) -> Iterator[str]:
     if result.waiting:
         behind = f" (transaction_log lacks the newest {humanize_count(result.log_behind, 'record')})"
         yield f"{result.waiting:,} on partitions are open, or wait for their decision{behind if result.log_behind else ''}."
+    if result.copies or result.copies_unread:
+        yield f"{humanize_count(result.copies, 'replica')} compared with their leaders{_not_compared(result)}."
     if result.unread:
         names = [f"{topic}-{number} ({why})" for (topic, number), why in sorted(result.unread.items())[:_NAMED]]
         more = f" and {len(result.unread) - _NAMED:,} more" if len(result.unread) > _NAMED else ""
         yield f"{humanize_count(len(result.unread), 'partition')} not read: {', '.join(names)}{more}."
+
+
+def _not_compared(result: AuditResult) -> str:
+    unread = sorted(result.copies_unread.items())
+    names = [f"{topic}-{number} on broker {broker} ({why})" for (topic, number, broker), why in unread[:_NAMED]]
+    more = f" and {len(unread) - _NAMED:,} more" if len(unread) > _NAMED else ""
+    return f"; not compared: {', '.join(names)}{more}" if unread else ""
 
 
 def _audited(result: AuditResult) -> str:

@@ -43,6 +43,7 @@ FINDING: Final = pa.schema(
         ("completed_ms", pa.int64()),
         ("log_partition", pa.int32()),
         ("log_offset", pa.int64()),
+        ("leader_marker", pa.string()),
     ]
 )
 COMMENTS: Final = {
@@ -60,6 +61,7 @@ COMMENTS: Final = {
     "completed_ms": "when all markers were written",
     "log_partition": "partition of `__transaction_state` that says so",
     "log_offset": "offset in it",
+    "leader_marker": "of `replicas_disagree`: the leader's marker at this offset; null if it has none",
     "topic": "the topic",
     "topic_id": "its id, different for a later topic of the same name",
     "partition": "the partition",
@@ -81,6 +83,7 @@ COMMENTS: Final = {
     "marker_timestamp_ms": "when it was written, by the leader's clock",
     "marker_leader_epoch": "its leader epoch",
     "other_records": "records of the producer since its transaction before that belong to no transaction",
+    "replica": "broker with this copy of the log; null for the leader's",
 }
 _HEAD: Final = t.StructType(
     [

@@ -31,6 +31,8 @@ class AuditVerdict(Enum):
     RECORDS_OUTSIDE = "records_outside"
     """The decision does not include the partition."""
     MARKER_WITHOUT_DECISION = "marker_without_decision"
+    REPLICAS_DISAGREE = "replicas_disagree"
+    """A replica has another marker than the leader, or none."""
     UNKNOWN = "unknown"
     OPEN = "open"
     AS_DECIDED = "as_decided"
@@ -44,6 +46,7 @@ ACCUSATIONS: Final = frozenset(
         AuditVerdict.MARKER_MISSING,
         AuditVerdict.RECORDS_OUTSIDE,
         AuditVerdict.MARKER_WITHOUT_DECISION,
+        AuditVerdict.REPLICAS_DISAGREE,
     }
 )
 

@@ -61,6 +61,9 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         help="audit: read at most so much in a second, such as 20MB",
     )
     parser.add_argument(
+        "--replicas", action="store_true", help="audit: read all in-sync replicas, and compare their markers too"
+    )
+    parser.add_argument(
         "--objective",
         type=percentage,
         default="99.9",

@@ -185,6 +185,7 @@ def _audit(context: Context, settings: Settings, tables: Any) -> int:
             tables=tables,
             say=lambda line: print(line, flush=True),
             bytes_per_second=float("inf") if options.max_rate is None else options.max_rate,
+            replicas=options.replicas,
         )
 
         def audit() -> ExitStatus:
@@ -193,7 +194,7 @@ def _audit(context: Context, settings: Settings, tables: Any) -> int:
                 print(line, flush=True)
             if result.findings:
                 return ExitStatus.HANGING
-            is_part = result.unread or (result.log_behind and not result.transactions)
+            is_part = result.unread or result.copies_unread or (result.log_behind and not result.transactions)
             return ExitStatus.INCOMPLETE if is_part else ExitStatus.ANSWERED
 
         return repeat(SimpleNamespace(audit=audit), options)

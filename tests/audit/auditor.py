@@ -18,11 +18,12 @@ from tests.pipeline.log_records import PATIENCE_S, positions, settings_of
 class Auditor:
     """The tables of one cluster, and their audit."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, bootstrap: str, folder: Path, *, replicas: bool = False) -> None:
         self._spark = spark
         self._folder = folder
         self.tables = Tables(folder / "tables")
         self._bootstrap = bootstrap
+        self._replicas = replicas
         self._kafka = settings_of(bootstrap)
         self.said: list[str] = []
 
@@ -44,6 +45,7 @@ class Auditor:
             tables=self.tables,
             say=self.said.append,
             settled_ms=0,
+            replicas=self._replicas,
         )
         return job.run()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,13 @@ from exporter.kafka.collect.topic_filter import NO_FILTER
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import records_of
-from exporter.snapshot import TopicPartition
 from tests.audit.runs import SETTLED_MS
 from tests.audit.world import TOPIC_ID, World
 from tests.pipeline.log_records import KAFKA_COLUMNS
 
 CLUSTER = "cluster"
+Copies = Mapping[int, Mapping[tuple[str, int, int], bytes]]
+"""Batches by (topic, partition, offset) that a broker has in place of the leader's."""
 KAFKA = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings.kafka
 
 
@@ -42,14 +43,20 @@ def add_records(spark: SparkSession, tables: Tables, world: World, after_ms: int
 
 
 class WorldsLogs:
-    """The logs of a world at an instant."""
+    """The logs of a world at an instant; each broker in `copies` has other batches at some offsets of a partition."""
 
-    def __init__(self, world: World, now_ms: int) -> None:
+    def __init__(self, world: World, now_ms: int, copies: Copies | None = None) -> None:
         self._now_ms = now_ms
+        self._copies = copies or {}
         there = {name: [each for each in log if each.at_ms <= now_ms] for name, log in world.logs.items()}
         self._ends = {name: self._end(log[-1].data) if log else 0 for name, log in there.items()}
-        self._data: dict[TopicPartition, bytes] = {
-            name: b"".join(each.data for each in log if (name, each.offset) not in world.removed)
+        every: dict[int | None, Mapping[tuple[str, int, int], bytes]] = {None: {}}
+        every |= {broker: other for broker, other in self._copies.items()}  # noqa: C416 - the keys are of another type
+        self._data: dict[tuple[str, int, int | None], bytes] = {
+            (*name, replica): b"".join(
+                other.get((*name, each.offset), each.data) for each in log if (name, each.offset) not in world.removed
+            )
+            for replica, other in every.items()
             for name, log in there.items()
         }
 
@@ -59,7 +66,9 @@ class WorldsLogs:
 
     def listing(self, *_: object) -> LogListing:
         ends = {
-            partition: LogExtent(topic_id=TOPIC_ID, log_start=0, high_watermark=end, size_bytes=None)
+            partition: LogExtent(
+                topic_id=TOPIC_ID, log_start=0, high_watermark=end, size_bytes=None, followers=tuple(self._copies)
+            )
             for partition, end in self._ends.items()
         }
         return LogListing(cluster_id=CLUSTER, at_ms=self._now_ms, ends=ends, failures={}, excluded=frozenset())
@@ -70,8 +79,9 @@ class WorldsLogs:
 
         def read_rows(_: object, ranges: Iterable[LogRange], **__: object) -> Iterator[list[dict[str, Any]]]:
             for wanted in ranges:
-                data = logs[wanted.topic, wanted.partition]
-                log = RangeOfLog(wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end)
+                data = logs[wanted.topic, wanted.partition, wanted.replica]
+                place = (wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end)
+                log = RangeOfLog(*place, replica=wanted.replica)
                 found = [each for batch in batches_from(data, wanted.first) for each in log.take(batch, data)]
                 log.skip_to(wanted.end)
                 rows = [transaction_row(each) for each in [*found, *log.rest()]]
@@ -83,14 +93,15 @@ class WorldsLogs:
 class JobOfWorld:
     """The job on the tables of one world."""
 
-    def __init__(self, spark: SparkSession, world: World, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, world: World, folder: Path, copies: Copies | None = None) -> None:
         self.tables = Tables(folder)
         self._spark = spark
         self._world = world
+        self._copies = copies
         self._read_to_ms = 0
 
     def job(self, now_ms: int) -> AuditJob:
-        logs = WorldsLogs(self._world, now_ms)
+        logs = WorldsLogs(self._world, now_ms, self._copies)
         return AuditJob(
             open_spark=lambda: self._spark,
             kafka=KAFKA,
@@ -101,6 +112,7 @@ class JobOfWorld:
             begin_at=lambda _, listing, *__: listing,
             read_rows=logs.reader(),
             settled_ms=SETTLED_MS,
+            replicas=self._copies is not None,
         )
 
     def run(self, now_ms: int) -> AuditResult:

@@ -61,6 +61,11 @@ class Topics:
         self._admin.create_partitions([NewPartitions(name, partitions)])[name].result(TIMEOUT_S)
         self._wait_for_partitions(name, partitions)
 
+    def in_sync(self, name: str, partition: int) -> tuple[int, ...]:
+        """The leader of a partition, and its followers that are in sync."""
+        found = self._admin.list_topics(name, timeout=TIMEOUT_S).topics[name].partitions[partition]
+        return (found.leader, *(each for each in found.isrs if each != found.leader))
+
     def configure(self, name: str, config: Mapping[str, str]) -> None:
         """Set some of a topic's settings, the others stay."""
         self._alter(ResourceType.TOPIC, name, config)
