@@ -74,6 +74,9 @@ def test_doctor_promises_no_proof(bootstrap: str, tmp_path: Path) -> None:
     diagnosis = json.loads(done.stdout)
     assert (done.returncode, diagnosis["provable"], diagnosis["level"]) == (4, "none", "watch_only")
     assert diagnosis["sentence"] == "No hang can be proved: brokers show no topic __transaction_state."
+    results = {finding["check"]: finding["result"] for finding in diagnosis["findings"]}
+    assert results["topics"] == "1 topic, no ACL hides one; whether a proxy does is unknown"
+    assert results["transactional ids"] == "no ACL hides one; whether the coordinators show all is unknown"
 
 
 def test_live_transactions_are_shown_as_live_and_coverage_is_incomplete(bootstrap: str, tmp_path: Path) -> None:

@@ -30,16 +30,21 @@ def of_acls(pre: Preconditions) -> Iterable[Finding]:
 
 def of_groups(pre: Preconditions) -> Finding:
     check = "consumer groups"
-    if not pre.groups_hidden:
+    denied = hiding(pre.acls.denied, Resource.GROUP)
+    result = pre.groups_hidden
+    if not result and denied:
+        result = f"an ACL hides some: {rules_in_words(denied)}"
+    elif not result and pre.acls.has_authorizer and pre.acls.unread:
+        result = "visible, but whether an ACL hides some is unknown"
+    if not result:
         return ok(check, "all visible")
-    denied = tuple(rule for rule in pre.acls.denied if rule.resource is Resource.GROUP)
     return Finding(
         check=check,
         level=FindingLevel.LIMITED,
-        result=pre.groups_hidden,
+        result=result,
         consequence="groups that a suspect blocks may not be named",
         grants=(Grant(operation="Describe", resource=Resource.GROUP, names=("*",)),) if pre.are_groups_refused else (),
-        denied_by=denied if pre.are_groups_refused else (),
+        denied_by=denied if pre.are_groups_refused or not pre.groups_hidden else (),
     )
 
 

@@ -46,7 +46,8 @@ def of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterabl
 
 def _contact(contact: BrokerContact) -> str:
     name = contact.address if contact.broker is None else f"{contact.broker} at {contact.address}"
-    return f"{name} (Kafka {contact.release or 'of unknown version'}, {contact.latency_ms or 0:.1f} ms)"
+    offered = f"APIs of Kafka {contact.release}" if contact.release else "APIs of no known release"
+    return f"{name} ({offered}, {contact.latency_ms or 0:.1f} ms)"
 
 
 def of_settings(snapshot: Snapshot, denied: Iterable[DenyRule]) -> Finding:

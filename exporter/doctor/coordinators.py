@@ -13,6 +13,7 @@ from exporter.snapshot.proof import FAILURES_IN_WORDS, IDS_IN_WORDS
 
 _DESCRIBE_IDS = Grant(operation="Describe", resource=Resource.TRANSACTIONAL_ID, names=("*",))
 _NOT_PROVED = "no hang can be proved"
+_NOT_PROBED = "no ACL hides one; whether the coordinators show all is unknown"
 
 
 def of_state_topic(pre: Preconditions) -> Finding:
@@ -78,7 +79,10 @@ def of_ids(pre: Preconditions) -> Finding:
             denied_by=denied,
         )
     if pre.id_visibility is IdVisibility.ALL:
-        return ok(check, "all visible")
+        is_every_one_probed = pre.state_topic is StateTopic.PRESENT and not any(
+            proof.failure for proof in pre.state_partitions
+        )
+        return ok(check, "all visible" if is_every_one_probed else _NOT_PROBED)
     is_by_name = pre.id_visibility is IdVisibility.BY_NAME_ONLY
     result = (
         f"an ACL hides some: {rules_in_words(denied)}" if is_by_name and denied else IDS_IN_WORDS[pre.id_visibility]

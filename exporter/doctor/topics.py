@@ -12,10 +12,20 @@ from exporter.doctor.acls import denials, hiding
 from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.patterns import is_matched, meant_by_glob
-from exporter.snapshot import STATE_TOPIC, DenyRule, IdVisibility, PartitionResult, Preconditions, Resource, Snapshot
+from exporter.snapshot import (
+    STATE_TOPIC,
+    DenyRule,
+    IdVisibility,
+    PartitionResult,
+    Preconditions,
+    Resource,
+    Snapshot,
+    StateTopic,
+)
 
 _GRANTS_BY_NAME_MAX = 20
 """Topics with a grant of their own; for more a grant on `*` is shown."""
+_NOT_HIDDEN_BY_ACLS = "no ACL hides one; whether a proxy does is unknown"
 _READ_ALL = Grant(operation="Read", resource=Resource.TOPIC, names=("*",))
 
 
@@ -65,7 +75,9 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
             denied_by=denied,
         )
     else:
-        yield ok("topics", f"{humanize_count(len(topics), 'topic')}, all visible")
+        # A proxy that hides the coordinators' topic may hide others.
+        visible = "all visible" if pre.state_topic is StateTopic.PRESENT else _NOT_HIDDEN_BY_ACLS
+        yield ok("topics", f"{humanize_count(len(topics), 'topic')}, {visible}")
 
 
 def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:

@@ -1,9 +1,9 @@
 """Decides which producers may own a transaction of which only the start offset is known.
 
 It is open at every offset at which the last stable offset stands. Its owner is one of the active transactions that include
-the partition, or nobody. A marker of a producer id ends whatever that producer has open on the partition: when the
-transaction of a producer has completed and the last stable offset still stands there, in the same leader epoch, the
-producer id is not the one of the open records, and never becomes it. It is excluded.
+the partition, or nobody. A marker of a producer id ends whatever that producer has open on the partition: when a
+transaction of a producer was active there and is not any more, and the last stable offset still stands there, in the same
+leader epoch, the producer id is not the one of the open records, and never becomes it. It is excluded.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from exporter.snapshot import CoordinatorTransaction, HeldOffset
+from exporter.snapshot import NULL, CoordinatorTransaction, HeldOffset
 
 STARTS_MAX: Final = 10_000
 """Producers whose transactions are remembered for one offset; the newest."""
+EXCLUDED_MAX: Final = 10_000
+"""Excluded producers of one offset; beyond it those that are not active are forgotten, and may be excluded again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class RememberedOffset:
 
     leader_epoch: int
     starts: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Producer id -> start of its transaction that included the partition, in ms."""
+    """Producer id -> start of its first known transaction that included the partition, in ms; without those excluded."""
     excluded: frozenset[int] = frozenset()
     """Producer ids that do not have the open records."""
     was_proved: bool = False
@@ -33,21 +35,29 @@ class RememberedOffset:
 
 
 def exclude(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffset:
-    """Adds what a whole proof shows: each producer whose remembered transaction is not the active one has completed it.
+    """Adds what a whole proof shows: each producer whose remembered transaction is not active any more has completed it.
 
     The transactions of `held` must be those of confirmed coordinators.
     """
     if before is None or before.leader_epoch != held.leader_epoch:
         before = RememberedOffset(leader_epoch=held.leader_epoch)
-    starts = {of.producer_id: of.start_ms for of in held.active if of.start_ms is not None}
+    active = {of.producer_id: of.start_ms for of in held.active}
     completed = {
-        producer_id for producer_id, start_ms in starts.items() if before.starts.get(producer_id, start_ms) != start_ms
+        producer_id
+        for producer_id, start_ms in before.starts.items()
+        if active.get(producer_id, NULL) not in {start_ms, None}
     }
     excluded = before.excluded | completed
-    known = {**before.starts, **starts}
+    starts = {producer_id: start_ms for producer_id, start_ms in before.starts.items() if producer_id not in completed}
+    # A later list is compared only by the next proof: the offset was not read after it.
+    for of in (*held.active, *held.later):
+        if of.start_ms is not None and of.producer_id not in excluded:
+            starts.setdefault(of.producer_id, of.start_ms)
+    if len(excluded) > EXCLUDED_MAX:
+        excluded &= {of.producer_id for of in (*held.active, *held.later)}
     return RememberedOffset(
         leader_epoch=held.leader_epoch,
-        starts=MappingProxyType(dict(list(known.items())[-STARTS_MAX:])),
+        starts=MappingProxyType(dict(list(starts.items())[-STARTS_MAX:])),
         excluded=excluded,
         was_proved=before.was_proved or all(of.producer_id in excluded for of in (*held.active, *held.later)),
     )

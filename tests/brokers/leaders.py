@@ -29,10 +29,19 @@ def elect_preferred(bootstrap: str) -> None:
 
 
 def reorder_replicas(
-    bootstrap: str, partitions: Iterable[tuple[str, int]], node_ids: Sequence[int], chance: Random
+    bootstrap: str,
+    partitions: Iterable[tuple[str, int]],
+    node_ids: Sequence[int],
+    chance: Random,
+    *,
+    replicas: int | None = None,
 ) -> None:
-    """Changes the order of these partitions' replicas, and with an election their leaders."""
-    orders = {TopicPartition(*pair): chance.sample(node_ids, len(node_ids)) for pair in partitions}
+    """Changes the order of these partitions' replicas, and with an election their leaders.
+
+    `replicas`: so many of the nodes have one afterwards; None: all.
+    """
+    count = len(node_ids) if replicas is None else replicas
+    orders = {TopicPartition(*pair): chance.sample(node_ids, count) for pair in partitions}
     with _admin(bootstrap) as admin:
         admin.alter_partition_reassignments(orders)
         admin.elect_leaders(PREFERRED, raise_errors=False)

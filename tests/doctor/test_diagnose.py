@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from exporter.doctor.acls import of_groups
 from exporter.doctor.diagnose import diagnose, unreachable
 from exporter.doctor.findings import Diagnosis, Finding, FindingLevel
 from exporter.doctor.remedies import acl_lines, strimzi_rules
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ErrorCode
-from exporter.snapshot import STATE_TOPIC, Provable
+from exporter.snapshot import STATE_TOPIC, Acls, DenyRule, Preconditions, Provable, Resource, StateTopic
 from exporter.snapshot.proof import FAILURES_IN_WORDS
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import DENY_DESCRIBE, Acl, QuorumState
@@ -52,6 +54,10 @@ def of(diagnosis: Diagnosis, check: str) -> Finding:
     )
 
 
+def result_of(diagnosis: Diagnosis, check: str) -> str:
+    return next(finding.result for finding in diagnosis.findings if finding.check == check)
+
+
 def test_what_this_machine_or_prometheus_lacks_changes_no_proof() -> None:
     """It is in the sentence, and `doctor` ends with status 4."""
     nobody = Finding(check="Prometheus", level=FindingLevel.MISSING, result="it does not respond")
@@ -68,7 +74,9 @@ def test_a_healthy_cluster_proves_everything() -> None:
 
     assert (found.sentence, not_ok(found), found.provable) == (PROVES_ALL, {}, Provable.ALL)
     assert "2 of 2 addresses respond: 1 at 127.0.0.1:" in found.findings[0].result
-    assert "(Kafka " in found.findings[0].result
+    assert "(APIs of Kafka " in found.findings[0].result
+    assert result_of(found, "topics") == "4 topics, all visible"
+    assert result_of(found, "transactional ids") == "all visible"
 
 
 def _broker_down(cluster: FakeCluster) -> None:
@@ -280,6 +288,46 @@ def test_lines_for_an_administrator_are_quoted_and_each_is_there_once() -> None:
         f'    name: "{STATE_TOPIC}"',
         "    patternType: literal",
     )
+
+
+@pytest.mark.parametrize("fault", [_no_state_topic, _loading, _kafka_2_8])
+def test_ids_are_not_all_visible_without_every_coordinator(fault: Callable[[FakeCluster], None]) -> None:
+    """No ACL hides an id, and a coordinator that is missing shows none of its own."""
+    found = diagnosed(fault)
+
+    assert result_of(found, "transactional ids") == "no ACL hides one; whether the coordinators show all is unknown"
+
+
+def test_topics_are_not_all_visible_where_one_may_be_hidden_by_a_proxy() -> None:
+    """What hides the coordinators' topic may hide others."""
+    found = diagnosed(_no_state_topic)
+
+    assert result_of(found, "topics") == "3 topics, no ACL hides one; whether a proxy does is unknown"
+
+
+GROUP_DENIED = DenyRule(
+    principal="User:x", host="*", operation="Describe", resource=Resource.GROUP, name="billing", is_prefixed=False
+)
+NOT_REFUSED = Preconditions(contacts=(), state_topic=StateTopic.PRESENT, groups_hidden="")
+
+
+@pytest.mark.parametrize(
+    ("acls", "result"),
+    [
+        (Acls(), "all visible"),
+        (Acls(has_authorizer=False), "all visible"),
+        (Acls(denied=(replace(GROUP_DENIED, operation="Read"),)), "all visible"),
+        (Acls(denied=(GROUP_DENIED,)), "an ACL hides some: DENY DESCRIBE on group billing for User:x"),
+        (Acls(unread="CLUSTER_AUTHORIZATION_FAILED"), "visible, but whether an ACL hides some is unknown"),
+    ],
+)
+def test_groups_are_all_visible_only_if_no_acl_may_hide_one(acls: Acls, result: str) -> None:
+    """A made-up group that is shown says nothing about a group that an ACL names."""
+    found = of_groups(replace(NOT_REFUSED, acls=acls))
+
+    assert found.result == result
+    assert found.level is (FindingLevel.OK if result == "all visible" else FindingLevel.LIMITED)
+    assert found.denied_by == tuple(rule for rule in acls.denied if rule.operation != "Read")
 
 
 def test_without_a_broker_nothing_is_claimed() -> None:

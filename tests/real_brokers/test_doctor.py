@@ -143,7 +143,7 @@ CASES = {
     ),
     "ACLs unread": Case(
         allowed=without(SEE_ACLS),
-        problems=frozenset({"ACLs", "topics", "transactional ids"}),
+        problems=frozenset({"ACLs", "topics", "transactional ids", "consumer groups"}),
         says=f"{ALL_OF_3}, except those of producers that no coordinator knows.",
     ),
     "a DENY to read settings": Case(
@@ -154,6 +154,13 @@ CASES = {
         says=f"{ALL_OF_3}.",
     ),
     "settings unread": Case(allowed=without(CONFIGS), problems=frozenset({"broker settings"}), status=0),
+    "a DENY on one group": Case(
+        allowed=FULL,
+        denied=[(ResourceType.GROUP, "readers", AclOperation.DESCRIBE)],
+        problems=frozenset({"consumer groups"}),
+        status=0,
+        says=f"{ALL_OF_3}.",
+    ),
     "groups hidden": Case(allowed=without(GROUPS), problems=frozenset({"consumer groups"}), status=0),
     "every grant": Case(allowed=FULL, status=0, says=f"{ALL_OF_3}."),
 }

@@ -1,8 +1,9 @@
 """`python -m tests.verification.by_offsets`: busy producers, faults and planted hangs, judged without READ on any topic.
 
-Five transactional ids commit as many transactions as the brokers take on the partitions where hangs are planted and healed,
-other ids come and go, and brokers are killed, frozen, cut off and elected. Each `hanging_by_offsets` must be of a planted
-hang, by its start offset. Ends with one line, and status 1 if one was not.
+Five transactional ids commit as many transactions as the brokers take on the first of the partitions where hangs are
+planted and aborted, other ids come and go, and brokers are killed, frozen, cut off, elected and given other partitions.
+What is called a hang must be a planted one, by its start offset, that is open. Ends with a row for the README, and with
+status 1 if one was not.
 """
 
 from __future__ import annotations
@@ -10,116 +11,50 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
-
-from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
-from examples.workload.producers import transactional_producer
-from exporter.evaluation.evaluate import all_rows
-from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import STATE_TOPIC
 from tests.brokers.isolation import IsolatedCluster
 from tests.brokers.leaders import reorder_replicas
 from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.verification.background import Background
+from tests.verification.by_offsets.findings import SOON, Delay, Findings, Span, calm, delay_of, rate
+from tests.verification.by_offsets.hangs import Hangs, now_ms
+from tests.verification.by_offsets.producers import BusyProducers
 from tests.verification.situations.play import Watch
 
 TOPIC: Final = "busy"
 PARTITIONS: Final = 6
-"""Producers write to all of them; hangs are planted on one half."""
+"""All transactions are on the first one, or on another one too."""
+HUNG: Final = 3
+"""Partitions with hangs, the first ones."""
 NODES: Final = 3
-BUSY: Final = 5
-LEFT_OPEN: Final = 0.01
-ABORTED: Final = 0.2
-"""Shares of transactions, the first within the second."""
+STATE_PARTITIONS: Final = 5
 CYCLE_S: Final = 1.0
 REQUEST_TIMEOUT_MS: Final = 1500
-FIRST_PRODUCER_ID: Final = 8_000_000_000
+PLANTED: Final = 0.15
+"""Share of the cycles before which a hang is planted, if a partition is free."""
 FAULT_EVERY_S: Final = 12.0
-HANG_LASTS_S: Final = 40.0
+MOVED_FOR_S: Final = 4.0
+SWITCH_S: Final = 0.0005
+"""The links between brokers are threads of this process: each would wait 5 ms for a cycle that computes."""
 PROPERTIES: Final[dict[str, str | int]] = {
     **HANGS_CAN_BE_PLANTED,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
     "min.insync.replicas": 2,
     "transaction.state.log.min.isr": 2,
+    "add.partitions.to.txn.retry.backoff.ms": 5,
     # Ids that come and go expire within the run.
     "transactional.id.expiration.ms": 20_000,
     "transaction.remove.expired.transaction.cleanup.interval.ms": 5_000,
 }
-
-
-@dataclass
-class Findings:
-    """What came of the run."""
-
-    verdicts: Counter[str] = field(default_factory=Counter)
-    false: list[str] = field(default_factory=list)
-    planted: dict[tuple[str, int, int], float] = field(default_factory=dict)
-    """(topic, partition, start offset) -> when, by the monotonic clock."""
-    cycles_seen: Counter[tuple[str, int, int]] = field(default_factory=Counter)
-    """Cycles that were carried out while it was open, until it was proved."""
-    proved: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    """The same number, when it was proved."""
-    cycles: int = 0
-    failed: int = 0
-    work: str = ""
-
-
-def judge(findings: Findings, evaluation: Evaluation, hangs: dict[int, PlantedTransaction]) -> None:
-    """Counts the verdicts of a cycle, and compares hangs with those that were planted."""
-    findings.cycles += 1
-    for hang in hangs.values():
-        key = (hang.topic, hang.partition, hang.start_offset)
-        findings.cycles_seen[key] += key not in findings.proved
-    for row in all_rows(evaluation):
-        findings.verdicts[row.verdict.label] += 1
-        key = (row.topic, row.partition, row.start_offset)
-        if row.verdict is Verdict.HANGING_BY_OFFSETS and key in findings.planted:
-            findings.proved.setdefault(key, findings.cycles_seen[key])
-        elif row.verdict.is_hanging:
-            findings.false.append(f"{row.topic}-{row.partition} from {row.start_offset}: {row.reason}")
-
-
-class Producers(Background):
-    """Transactions of one application on a thread of its own: ids that stay, or ids that come and never come again."""
-
-    def __init__(self, bootstrap: str, name: str, chance: random.Random, *, transactions: int | None = None) -> None:
-        """`transactions` of each id, after which the next one comes; None: one id stays."""
-        self._bootstrap, self._name, self._chance, self._transactions = bootstrap, name, chance, transactions
-        self.ids = self.ended = 0
-        super().__init__(joined_within_s=30)
-
-    def run(self) -> None:
-        while not self.is_ending():
-            self.ids += 1
-            name = self._name if self._transactions is None else f"{self._name}-{self.ids}"
-            with suppress(Exception):  # what comes late is refused, and brokers may be away for long
-                producer = transactional_producer(self._bootstrap, name, timeout_ms=5_000)
-                turn = 0
-                while not self.is_ending() and turn != self._transactions:
-                    self._one(producer)
-                    turn += 1
-            self.pause(0.2 if self._transactions is None else self._chance.uniform(1, 4))
-
-    def _one(self, producer: Producer) -> None:
-        """Now and then it is left open, for its time-out or the next producer of its id."""
-        producer.begin_transaction()
-        for partition in self._chance.sample(range(PARTITIONS), 3):
-            producer.produce(TOPIC, b"x", partition=partition)
-        producer.flush(5)
-        fate = self._chance.random()
-        if fate < LEFT_OPEN:
-            raise TimeoutError
-        producer.abort_transaction(5) if fate < ABORTED else producer.commit_transaction(5)
-        self.ended += 1
-        self.pause(0.01)
 
 
 def faults(cluster: IsolatedCluster, chance: random.Random) -> tuple[Callable[[], None], ...]:
@@ -143,74 +78,124 @@ def faults(cluster: IsolatedCluster, chance: random.Random) -> tuple[Callable[[]
         time.sleep(chance.choice((1.5, 8.0)))
         cluster.mend(broker.node_id)
 
-    def reassign() -> None:
-        nodes = [broker.node_id for broker in cluster.brokers[:NODES]]
-        chosen = [(TOPIC, chance.randrange(PARTITIONS)), (STATE_TOPIC, chance.randrange(5))]
-        reorder_replicas(cluster.bootstrap, chosen, nodes, chance)
+    def partitions() -> list[tuple[str, int]]:
+        return [(TOPIC, chance.randrange(HUNG)), (STATE_TOPIC, chance.randrange(STATE_PARTITIONS))]
 
-    return (kill, freeze, cut_off, reassign, reassign)
+    def elect() -> None:
+        nodes = [broker.node_id for broker in cluster.brokers[:NODES]]
+        reorder_replicas(cluster.bootstrap, partitions(), nodes, chance)
+
+    def move() -> None:
+        """Two of the brokers have them for a while; a third one copies them afterwards."""
+        nodes, moved = [broker.node_id for broker in cluster.brokers[:NODES]], partitions()
+        reorder_replicas(cluster.bootstrap, moved, nodes, chance, replicas=NODES - 1)
+        time.sleep(MOVED_FOR_S)
+        reorder_replicas(cluster.bootstrap, moved, nodes, chance)
+
+    return (kill, freeze, cut_off, elect, move)
 
 
 class Disturbance(Background):
     """One fault after the other, on a thread of its own."""
 
     def __init__(self, cluster: IsolatedCluster, chance: random.Random) -> None:
-        self._faults, self._chance, self.done = faults(cluster, chance), chance, 0
+        self._faults, self._chance = faults(cluster, chance), chance
+        self.spans: list[Span] = []
         super().__init__(joined_within_s=60)
 
     def run(self) -> None:
         while not self.pause(FAULT_EVERY_S):
+            began_ms = now_ms()
             with suppress(Exception):
                 self._chance.choice(self._faults)()
-                self.done += 1
+            self.spans.append((began_ms, now_ms()))
 
 
-def plant(bootstrap: str, partition: int, number: int) -> PlantedTransaction:
-    """A hang whose id is known, or one whose id nobody knows."""
-    if number % 2:
-        return plant_hang(bootstrap, TOPIC, partition, f"hung-{number}")
-    return plant_hang_without_id(bootstrap, TOPIC, partition, producer_id=FIRST_PRODUCER_ID + number)
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run, judged."""
+
+    findings: Findings
+    false: list[str]
+    delays: list[Delay]
+    transactions: int
+    ids: int
+    faults: int
+    rate: float
+    calm_rate: float
+
+    def row(self) -> str:
+        """The cells of its row in the README."""
+        due = [delay for delay in self.delays if delay.was_due]
+        soon = sum(delay.is_soon for delay in due)
+        cells = (
+            self.findings.cycles,
+            f"{self.transactions:,}",
+            f"{self.rate:.0f}, {self.calm_rate:.0f}",
+            self.faults,
+            len(self.delays),
+            sum(delay.is_proved for delay in self.delays),
+            f"{soon} of {len(due)}",
+            sum(delay.is_proved and delay.whole_since_candidates <= SOON for delay in due),
+            _spread([delay.since_candidates for delay in due if delay.is_proved]),
+            _spread([delay.since_planted for delay in due if delay.is_proved]),
+            len(self.false),
+        )
+        return " | ".join(map(str, cells))
 
 
-def run(version: str, minutes: float, seed: int) -> Findings:
+def _spread(counts: Sequence[int]) -> str:
+    ordered = sorted(counts)
+    return f"{ordered[len(ordered) // 2]}, {ordered[-1]}" if ordered else "none"
+
+
+def run(version: str, transaction_version: int, minutes: float, seed: int) -> Outcome:
     """One run on a cluster of its own."""
     chance, findings = random.Random(seed), Findings()
-    hangs: dict[int, PlantedTransaction] = {}
     with ExitStack() as stack:
+        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(SWITCH_S)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="by-offsets-")))
         cluster = stack.enter_context(IsolatedCluster(version, nodes=NODES, properties=PROPERTIES))
+        if transaction_version == 0 and not version.startswith("3."):
+            change = ("downgrade", "--feature", "transaction.version=0")
+            cluster.tool("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap, *change)
         cluster.topics.create(TOPIC, partitions=PARTITIONS, replication_factor=NODES)
-        busy = [Producers(cluster.bootstrap, f"busy-{number}", random.Random(seed + number)) for number in range(BUSY)]
-        visitors = Producers(cluster.bootstrap, "visitor", random.Random(seed + BUSY), transactions=2)
-        for producers in (*busy, visitors):
-            stack.callback(producers.close)
+        producers = BusyProducers(cluster, folder, TOPIC, PARTITIONS, HUNG, seed)
+        stack.callback(producers.close)
+        assert producers.transaction_version() == transaction_version
         disturbance = Disturbance(cluster, random.Random(seed + 2))
         stack.callback(disturbance.close)
         watch = stack.enter_context(Watch(cluster.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS))
         watch.may_read = False
-        until = time.monotonic() + 60 * minutes
-        while time.monotonic() < until:
+        hangs, run_began_ms = Hangs(cluster.bootstrap, TOPIC, HUNG), now_ms()
+        while now_ms() - run_began_ms < 60_000 * minutes:
             began = time.monotonic()
-            number = len(findings.planted)
-            free = [partition for partition in range(PARTITIONS // 2) if partition not in hangs]
-            if free and chance.random() < 0.15:
+            hangs.adopt()
+            free = hangs.free()
+            if free and chance.random() < PLANTED:
                 with suppress(Exception):
-                    hang = plant(cluster.bootstrap, free[0], number)
-                    hangs[free[0]] = hang
-                    findings.planted[hang.topic, hang.partition, hang.start_offset] = time.monotonic()
-            for partition, hang in tuple(hangs.items()):
-                key = (hang.topic, hang.partition, hang.start_offset)
-                if time.monotonic() - findings.planted[key] > HANG_LASTS_S:
-                    with suppress(Exception):
-                        write_marker(cluster.bootstrap, TOPIC, partition, hang.producer_id, hang.producer_epoch)
-                        del hangs[partition]
+                    hangs.plant(free[0])
+            hangs.heal()
             try:
-                judge(findings, watch.cycle(), hangs)
+                findings.judge(watch.cycle, hangs, TOPIC)
             except ClusterUnavailableError:
                 findings.failed += 1
             time.sleep(max(CYCLE_S - (time.monotonic() - began), 0))
-        ended = sum(producers.ended for producers in (*busy, visitors))
-        findings.work = f"{ended} transactions, {visitors.ids} visitors, {disturbance.done} faults"
-    return findings
+        whole: Span = (run_began_ms, now_ms())
+        disturbance.close()
+        hangs.adopt()
+        journal = [entry for entry in producers.journal() if entry.ended_ms >= run_began_ms]
+        return Outcome(
+            findings=findings,
+            false=findings.false(hangs),
+            delays=[delay_of(hang, journal) for hang in hangs.every.values()],
+            transactions=len(journal),
+            ids=len({entry.transactional_id for entry in journal}),
+            faults=len(disturbance.spans),
+            rate=rate(journal, 0, [whole]),
+            calm_rate=rate(journal, 0, calm(whole, disturbance.spans)),
+        )
 
 
 def main() -> int:
@@ -219,17 +204,29 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kafka", default="4.3.1")
-    arguments = parser.parse_args()
-    findings = run(arguments.kafka, arguments.minutes, arguments.seed)
-    within = sorted(findings.proved.values())
-    print(
-        f"Kafka {arguments.kafka}, seed {arguments.seed}: {findings.cycles} cycles ({findings.failed} failed), "
-        f"{len(findings.planted)} hangs, {len(within)} proved after {within[:1]} to {within[-1:]} cycles; "
-        f"{len(findings.false)} false; {dict(findings.verdicts)}; {findings.work}"
+    parser.add_argument(
+        "--transaction-version", type=int, choices=(0, 2), default=2, help="0 for Kafka before 4.0 (default: 2)"
     )
-    for sentence in dict.fromkeys(findings.false):
+    arguments = parser.parse_args()
+    outcome = run(arguments.kafka, arguments.transaction_version, arguments.minutes, arguments.seed)
+    print(f"| {arguments.kafka} | {arguments.transaction_version} | {arguments.seed} | {outcome.row()} |")
+    print(f"{outcome.findings.failed} cycles failed, {outcome.ids} ids, {dict(outcome.findings.verdicts)}")
+    print(
+        "cycles since planted, overlapping, candidates, and whole ones of the last:",
+        *sorted(map(_delay, outcome.delays)),
+    )
+    for delay in outcome.delays:
+        if not delay.is_soon:
+            print(f"LATE {_delay(delay)}: {', '.join(delay.sights)}")
+    for sentence in outcome.false:
         print(f"FALSE {sentence}")
-    return 1 if findings.false else 0
+    return 1 if outcome.false else 0
+
+
+def _delay(delay: Delay) -> str:
+    state = "" if delay.is_proved else "unproved:"
+    counts = delay.since_planted, delay.since_overlapping, delay.since_candidates, delay.whole_since_candidates
+    return state + "/".join(map(str, counts))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,16 @@ def _newer_are_excluded(held: HeldOffset, before: RememberedOffset | None) -> Re
     )
 
 
+def _by_the_later_list(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffset:
+    """As if the offset still stood there when the coordinators listed once more."""
+    after = exclude(held, before)
+    later = {of.producer_id: of.start_ms for of in held.later}
+    completed = {producer_id for producer_id, start_ms in after.starts.items() if later.get(producer_id) != start_ms}
+    excluded = after.excluded | completed
+    was_proved = all(of.producer_id in excluded for of in (*held.active, *held.later))
+    return replace(after, excluded=excluded, was_proved=after.was_proved or was_proved)
+
+
 def _over_elections(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffset:
     """As if an exclusion held in every leader epoch."""
     if before is not None:
@@ -78,6 +88,11 @@ OFFSET_DEFECTS: tuple[Defect, ...] = (
         "a producer id that begins later cannot own an older offset",
         ((rules, "exclude", _newer_are_excluded),),
         _lie("behind a live one", _OF_PRODUCERS),
+    ),
+    Defect(
+        "what completes after the last read excludes its producer at once",
+        ((rules, "exclude", _by_the_later_list),),
+        _lie("ongoing", _OF_PRODUCERS),
     ),
     Defect(
         "an exclusion holds over elections",

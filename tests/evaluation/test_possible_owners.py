@@ -1,0 +1,100 @@
+"""A producer is excluded once a transaction of it has completed while the last stable offset stood still."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from exporter.evaluation.possible_owners import EXCLUDED_MAX, RememberedOffset, exclude, possible_owners
+from exporter.snapshot import CoordinatorTransaction, HeldOffset, TransactionState
+
+EPOCH: Final = 4
+A, B = 1, 2
+"""Producer ids."""
+
+
+def began(producer_id: int, start_ms: int | None) -> CoordinatorTransaction:
+    """An active transaction on the partition."""
+    return CoordinatorTransaction(
+        transactional_id=f"id-{producer_id}",
+        producer_id=producer_id,
+        state=TransactionState.ONGOING,
+        coordinator=1,
+        state_partition=0,
+        producer_epoch=0,
+        timeout_ms=60_000,
+        start_ms=start_ms,
+        partitions=frozenset({("orders", 0)}),
+    )
+
+
+def held(
+    *active: CoordinatorTransaction, later: tuple[CoordinatorTransaction, ...] = (), epoch: int = EPOCH
+) -> HeldOffset:
+    return HeldOffset(leader_epoch=epoch, active=active, later=later)
+
+
+def after(*cycles: HeldOffset) -> RememberedOffset:
+    """What is remembered after these cycles."""
+    remembered: RememberedOffset | None = None
+    for cycle in cycles:
+        remembered = exclude(cycle, remembered)
+    assert remembered is not None
+    return remembered
+
+
+@pytest.mark.parametrize(
+    ("cycles", "excluded"),
+    [
+        ((held(began(A, 10)), held(began(A, 20))), {A}),
+        ((held(began(A, 10)), held()), {A}),
+        ((held(began(A, 10)), held(began(A, 10))), set()),
+        ((held(began(A, 10)),), set()),
+        ((held(began(A, 10), later=(began(A, 20),)), held(began(A, 20))), {A}),
+        ((held(later=(began(A, 10),)), held(began(B, 20))), {A}),
+        ((held(began(A, 10)), held(began(A, 10), later=(began(A, 20),))), set()),
+        ((held(began(A, 10)), held(began(A, 20), epoch=EPOCH + 1)), set()),
+        ((held(began(A, 10)), held(began(A, None))), set()),
+        ((held(began(A, None)), held(began(A, 20))), set()),
+    ],
+    ids=[
+        "the next transaction is active",
+        "none is active any more",
+        "the same is active",
+        "nothing is known from before",
+        "it completed after the last read of the cycle before",
+        "it began after the last read of the cycle before",
+        "it completed after the last read of this cycle",
+        "another leader epoch",
+        "the start of the active one is unknown",
+        "the start of the first one is unknown",
+    ],
+)
+def test_a_producer_is_excluded_when_its_transaction_has_completed(
+    cycles: tuple[HeldOffset, ...], excluded: set[int]
+) -> None:
+    """The offset was read after the completion, in one leader epoch."""
+    assert after(*cycles).excluded == excluded
+
+
+def test_an_excluded_producer_stays_excluded_and_owns_nothing_that_begins_later() -> None:
+    """Its starts are not kept; whoever is new may own the records."""
+    remembered = after(held(began(A, 10)), held(), held(began(A, 30)))
+    now = held(began(A, 40), began(B, 40))
+
+    assert remembered.starts == {}
+    assert [owner.producer_id for owner in possible_owners(now, exclude(now, remembered))] == [B]
+
+
+def test_producers_that_come_once_are_forgotten_in_time() -> None:
+    """An open offset keeps no list that grows for ever; who is active stays excluded."""
+    known = RememberedOffset(
+        leader_epoch=EPOCH, starts={B: 10}, excluded=frozenset({A, *range(100, 100 + EXCLUDED_MAX)})
+    )
+
+    remembered = exclude(held(began(A, 20)), known)
+
+    assert remembered.excluded == {A}
+    assert remembered.starts == {}
+    assert remembered.was_proved
