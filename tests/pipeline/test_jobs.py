@@ -27,7 +27,7 @@ from exporter.pipeline import jobs as jobs_module
 from exporter.pipeline.compact import compact, compact_history, compact_tables
 from exporter.pipeline.delta import TableError, to_ms
 from exporter.pipeline.hours import update_hours
-from exporter.pipeline.ingest import ingest_batch
+from exporter.pipeline.ingest import IngestedBatch, ingest_batch
 from exporter.pipeline.jobs import Jobs, RunFailedError
 from exporter.pipeline.report import OBJECTIVE_PERCENT
 from exporter.pipeline.runs import record
@@ -467,6 +467,27 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
     after = rows(spark, tables)
     assert after["c"] == before["c"]
     assert [transaction["closed_at"] for transaction in after["other"]] == [cases.instant(60)]
+
+
+def test_a_run_ends_also_if_files_come_faster_than_it_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes as many as wait at its beginning; the others are for the next run."""
+    lines: list[str] = []
+    monkeypatch.setattr(jobs_module, "ingest_batch", lambda *_, **__: IngestedBatch(2, 3))
+    monkeypatch.setattr(Tables, "clean_identities", lambda _: None)
+    jobs = Jobs(
+        open_spark=lambda: None,  # type: ignore[arg-type,return-value]
+        history=tmp_path,
+        tables=Tables(tmp_path / "tables"),
+        groups=(),
+        retention_ms=DAY_MS,
+        now_ms=lambda: cases.NOW_MS,
+        say=lines.append,
+    )
+
+    assert jobs.transactions() == 6
+    assert lines == ["transactions: 2 files read, 3 wait"] * 3
 
 
 @pytest.mark.parametrize(
