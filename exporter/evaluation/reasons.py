@@ -183,7 +183,7 @@ def until_in_words(row: TransactionRow) -> str:
     if row.ends_at_ms is None:
         return f"{idle} It ends when its owner ends it: no time-out is known."
     left_ms = max(row.ends_at_ms - row.start_ms - row.duration_ms, 0)
-    return f"{idle} Its coordinator aborts it in {humanize_duration(left_ms)} unless its producer ends it before."
+    return f"{idle} Its coordinator aborts it within {humanize_duration(left_ms)} unless its producer ends it before."
 
 
 def waiting_groups(
