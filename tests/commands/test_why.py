@@ -13,6 +13,7 @@ from referencing import Registry, Resource
 
 from exporter.cli import main
 from exporter.commands.arguments import build_parser
+from exporter.commands.lines import connection_of
 from exporter.commands.standstill import (
     _UNTIL,
     Answer,
@@ -23,7 +24,6 @@ from exporter.commands.standstill import (
     document,
     in_words,
 )
-from exporter.commands.why import connection_of
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
