@@ -53,7 +53,8 @@ _MISSING = {
         "the producer id or the coordinator of the transactional id changed between the requests"
     ),
     InconclusiveReason.TOPICS_HIDDEN: (
-        "its coordinator may leave this topic out of its response; grant DESCRIBE on the topic"
+        "its coordinator may leave this topic out of its response, since it did not show the topic, or DESCRIBE on the "
+        "topic is missing"
     ),
     InconclusiveReason.IDS_MAY_BE_DENIED: (
         "no coordinator lists the producer id, but an ACL may hide it; grant DESCRIBE on the cluster so that the ACLs can "
