@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from exporter.cli import main
+from exporter.commands.offline_options import add_pipeline
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import column_comments
@@ -494,7 +495,12 @@ def test_a_run_ends_also_if_files_come_faster_than_it_takes_them(
     ("arguments", "status", "sentence"),
     [
         (["--groups", "{"], 2, "--groups must be a list such as"),
-        (["--history", "/nowhere"], 1, "--history /nowhere: is not a directory"),
+        (["--history", __file__], 1, f"--history {__file__}: is not a directory"),
+        (
+            ["--history", "/nowhere"],
+            1,
+            "--history /nowhere: does not exist; an exporter makes it with its first file, ",
+        ),
     ],
 )
 def test_wrong_arguments_are_a_sentence(
@@ -505,6 +511,17 @@ def test_wrong_arguments_are_a_sentence(
 
     assert main(given) == status
     assert sentence in capsys.readouterr().err
+
+
+def test_the_document_names_every_job() -> None:
+    """Those of the program, in `docs/commands.md`."""
+    page = PIPELINE_PAGE.with_name("commands.md").read_text(encoding="utf-8")
+    section = page.partition("\n## `pipeline`\n")[2].partition("\n## ")[0]
+    parser = argparse.ArgumentParser()
+    add_pipeline(parser)
+    (jobs,) = (action.choices for action in parser._actions if action.dest == "job")
+
+    assert [job for job in jobs or () if not re.search(rf"`(pipeline )?{job}`", section)] == []
 
 
 @pytest.mark.parametrize("objective", ["100", "0", "nan", "high"])
