@@ -48,8 +48,8 @@ def test_duckdb_gives_the_answer(connection: Any, question: Question) -> None:
 
 def test_tables_of_the_demo_are_enough(tables: Tables, tmp_path: Path) -> None:
     """`make demo-pipeline`, and any `pipeline run`, makes no transaction log; with an audit its tables are there too."""
-    shutil.copytree(tables.root, tmp_path / "v1", ignore=shutil.ignore_patterns("transaction_log"))
-    shutil.copytree(tables.stalls.folder, tmp_path / "v1" / "audit_coverage")
+    shutil.copytree(str(tables.root), tmp_path / "v1", ignore=shutil.ignore_patterns("transaction_log"))
+    shutil.copytree(str(tables.stalls.folder), tmp_path / "v1" / "audit_coverage")
     names: dict[str, Any] = {}
     exec(DUCKDB.replace(PLACE, str(tmp_path / "v1")), names)  # noqa: S102 - the page's own code
 
