@@ -44,18 +44,20 @@ def processes_with(text: str) -> list[str]:
     return found
 
 
-def _in_a_runbook(printed: list[str]) -> str:
-    """A command of the runbook after the one line that the demo prints for it."""
+def _after_the_line(printed: list[str], command: str) -> list[str]:
+    """A shell that gets the one line that the demo prints for it, and then the command."""
     (line,) = [line.strip() for line in printed if line.startswith("    export ")]
-    place = "--topic $TOPIC --partition $PARTITION --start-offset $START_OFFSET"
-    return f"{line} && kafka-transaction-exporter abort {place} --dry-run"
+    return ["bash", "-uc", f"{line} && {command}"]
 
 
-def _rules(printed: list[str]) -> str:
-    """The line about alerts, after the same one line; without the file."""
-    (line,) = [line.strip() for line in printed if line.startswith("    export ")]
-    (command,) = re.findall(r"(ktx rules) > \S+\n", "".join(printed))
-    return f"{line} && {command}"
+RUNBOOK_S_COMMAND = (
+    "kafka-transaction-exporter abort --topic $TOPIC --partition $PARTITION --start-offset $START_OFFSET --dry-run"
+)
+
+
+def run_after(printed: list[str], command: str) -> subprocess.CompletedProcess[str]:
+    """The command as a newcomer pastes it."""
+    return subprocess.run(_after_the_line(printed, command), capture_output=True, text=True, check=False)
 
 
 def page_info(port: int) -> str:
@@ -70,11 +72,17 @@ def page_info(port: int) -> str:
 def blocked_groups(find_hanging: list[str]) -> str:
     """The command's line about groups, once the demo's own has come to the hang."""
     table = until(
-        lambda: subprocess.run([*find_hanging, "--format=table"], capture_output=True, text=True, check=False).stdout,
+        lambda: subprocess.run(find_hanging, capture_output=True, text=True, check=False).stdout,
         lambda table: "(blocked" in table,
         patience_s=PATIENCE_S,
     )
     return next(line.strip() for line in table.splitlines() if line.startswith("  Consumer groups: "))
+
+
+def assert_it_says_what_is_true(text: str, port: int) -> None:
+    """The cause is the one that `explain` names, not_added; where the post-mortem is, is said when there is one."""
+    assert "that has not added the partition to a transaction" in text
+    assert f"the post-mortem is in the incident's page: http://127.0.0.1:{port}/incidents" in text
 
 
 @pytest.mark.broker
@@ -100,18 +108,13 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
             for line in demo.stdout:
                 printed.append(line)
                 if "status page: " in line:
-                    _, *tried = [line.split() for line in printed if line.startswith("    /")]
-                    answers = [
-                        subprocess.run(words, capture_output=True, text=True, check=False) for words in tried[:2]
-                    ]
-                    waiting = blocked_groups(tried[0])
+                    why, find, dry, write, rule_file = [line for line in printed if line.startswith("    ktx ")]
+                    answers = [run_after(printed, command) for command in (why, find, dry)]
+                    waiting = blocked_groups(_after_the_line(printed, f"{find.strip()} --format=table"))
                     page_url = page_info(port)
-                    rules = subprocess.run(
-                        ["bash", "-uc", _rules(printed)], capture_output=True, text=True, check=False, cwd=tmp_path
-                    )
-                    pasted = ["bash", "-uc", _in_a_runbook(printed)]
-                    plan = subprocess.run(pasted, capture_output=True, text=True, check=False)
-                    answers.append(subprocess.run([*tried[2], "--yes"], capture_output=True, text=True, check=False))
+                    rules = run_after(printed, rule_file.partition(" > ")[0])
+                    plan = run_after(printed, RUNBOOK_S_COMMAND)
+                    answers.append(run_after(printed, f"{write.strip()} --yes"))
                 if line.startswith(">>> cleared: "):
                     demo.send_signal(ended_by)
                     break
@@ -123,11 +126,14 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
 
     assert f"http://127.0.0.1:{port}/metrics" in text
     assert f"Kafka is up at 127.0.0.1:{kafka_port}" in text or f"Kafka is up at localhost:{kafka_port}" in text
-    assert [answer.returncode for answer in answers] == [0, 0, 0], answers
-    assert "abandoned-app" in answers[0].stdout
+    assert [answer.returncode for answer in answers] == [0, 0, 0, 0], (answers, text)
+    assert "abandoned-app" in answers[1].stdout
     assert plan is not None
     assert "dry run: nothing is written" in plan.stdout, plan
-    assert "dry run: nothing is written" in answers[1].stdout
+    assert "dry run: nothing is written" in answers[2].stdout
+    # What a command proposes runs in the same shell: the demo names no other way to call the program.
+    assert "\nNext: kafka-transaction-exporter abort --topic orders " in answers[2].stdout
+    assert_it_says_what_is_true(text, port)
     assert "order-emails (blocked" in waiting
     assert "SUSPECT orders-1 hanging_not_in_transaction: transactional id 'abandoned-app'" in text
     assert re.search(r"cycle 3 .* 0 unread, \d+ with open transactions, 0 late, 1 suspect", text)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from examples.demo.display import Cycle, shown
 from examples.demo.progress import Progress
-from examples.demo.stage import ABANDONED, GROUP, number_in, run_demo, stage, what_stays
+from examples.demo.stage import ABANDONED, GROUP, number_in, run_demo, say, stage, what_stays
 from exporter.config.loading import environment_name
 
 AUDIT_LOG = "the audit log of your aborts in ~/.local/state/kafka-transaction-exporter"
@@ -37,38 +38,51 @@ def _run(port: int, kafka_port: int | None) -> None:
         for number, cycle, planted in on.cycles(seconds):
             status.clear()
             if last is None or cycle.result != last.result:
-                print(shown(number, cycle), flush=True)
-            if planted is not None and cycle.suspects and not is_said:
-                print(_now_try(on.bootstrap, on.url, folder, planted.start_offset, port), flush=True)
+                say(shown(number, cycle))
+            if planted is not None and _hangs(cycle) and not is_said:
+                for line in _now_try(on.bootstrap, on.url, folder, planted.start_offset, port):
+                    (print if line.startswith(" ") else say)(line)  # a command stays on one line
                 is_said = True
-            if last is not None and last.suspects and not cycle.suspects:
-                print(f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on\n", flush=True)
+            if last is not None and _hangs(last) and not _hangs(cycle):
+                say(
+                    f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on; the post-mortem is in "
+                    f"the incident's page: {on.url}/incidents\n"
+                )
             last = cycle
             status.show(
                 f"cycle {number}, nothing new: {len(cycle.longest_s)} partitions with open transactions; Ctrl-C ends"
             )
 
 
-def _now_try(bootstrap: str, url: str, folder: str, start_offset: int, port: int) -> str:
-    """What a newcomer does next, to paste in another terminal."""
-    program = Path(sys.executable).parent / "ktx"
-    place = f"--bootstrap-server {bootstrap} --topic orders --partition 1"
+def _hangs(cycle: Cycle) -> bool:
+    """True while the planted hang is open; on a busy machine a transaction of the workload may be a suspect for a cycle."""
+    return any(repr(ABANDONED) in suspect for suspect in cycle.suspects)
+
+
+def _now_try(bootstrap: str, url: str, folder: str, start_offset: int, port: int) -> Iterator[str]:
+    """What a newcomer does next, to paste in another terminal: one line first, after which all printed commands run."""
+    place = f"--topic orders --partition 1 --start-offset {start_offset}"
     settings = {"state.file": f"{folder}/state.json", "publish.listen_address": f"127.0.0.1:{port}"}
     settings |= {"kafka.bootstrap.servers": bootstrap, "publish.external_url": url}
     defined = " ".join(f"{environment_name(name)}={value}" for name, value in settings.items())
-    return (
-        "\n>>> now try, in another terminal (nobody owns this record: on your cluster ask its owner before an abort):\n"
-        f"    {program} why --bootstrap-server {bootstrap} --group {GROUP}\n"
-        f"    {program} find-hanging --bootstrap-server {bootstrap}\n"
-        f"    {program} abort {place} --start-offset {start_offset} --dry-run\n"
-        f"    {program} abort {place} --start-offset {start_offset}\n"
-        "    this one line makes the commands of the status page, of an incident and of a runbook work here. This Kafka\n"
-        "    has no logins: paste no other line first (Kafka's own tools, kafka-*.sh, are not in the demo):\n"
-        f"    export PATH={program.parent}:$PATH {defined} "
-        f"BOOTSTRAP={bootstrap} TOPIC=orders PARTITION=1 START_OFFSET={start_offset} TRANSACTIONAL_ID={ABANDONED}\n"
-        "    after it, the alerts as rules for a Prometheus that scrapes this exporter: ktx rules > demo-rules.yaml\n"
-        f"    status page: {url}/   incidents: {url}/incidents   metrics: {url}/metrics\n"
+    yield (
+        "\n>>> now try. In another terminal paste this line first: after it the commands below run, and those of the "
+        "status page, of an incident and of a runbook:"
     )
+    yield (
+        f"    export PATH={Path(sys.executable).parent}:$PATH {defined} "
+        f"BOOTSTRAP={bootstrap} TOPIC=orders PARTITION=1 START_OFFSET={start_offset} TRANSACTIONAL_ID={ABANDONED}"
+    )
+    yield "then (nobody owns this record: on your cluster ask its owner before an abort):"
+    for command in (f"why --group {GROUP}", "find-hanging", f"abort {place} --dry-run", f"abort {place}"):
+        yield f"    ktx {command}"
+    yield (
+        "This Kafka has no logins: leave out the line for a login in a runbook. Kafka's own tools, kafka-*.sh, are not in "
+        "the demo."
+    )
+    yield "The alerts, as rules for a Prometheus that scrapes this exporter:"
+    yield "    ktx rules > demo-rules.yaml"
+    yield f"status page: {url}/   incidents: {url}/incidents   metrics: {url}/metrics\n"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Final
 
 from examples.demo.display import shown
 from examples.demo.progress import Progress
-from examples.demo.stage import END_SECONDS, OUTPUT, DemoFailed, number_in, run_demo, stage, what_stays
+from examples.demo.stage import END_SECONDS, OUTPUT, DemoFailed, number_in, run_demo, say, stage, what_stays
 from tests.brokers.process import end_with_parent
 
 SECONDS: Final = 60
@@ -54,13 +54,13 @@ def _run(port: int, kafka_port: int | None) -> None:
             for number, cycle, _ in on.cycles(seconds):
                 progress.clear()
                 if number % SHOWN_EVERY == 0:
-                    print(shown(number, cycle), flush=True)
+                    say(shown(number, cycle))
                 passed = time.monotonic() - begun
                 progress.show(f"history: {passed:.0f} of {seconds:g} s", passed / seconds)
             progress.clear()
         print("\nSpark makes tables, incidents, baselines and the report of it: about a minute ...", flush=True)
         _run_pipeline(history, tables, progress)
-        print(f"{_look_here(history, tables)}\n{what_stays(str(output), SPARK_S_JARS)}", flush=True)
+        say(f"{_look_here(history, tables)}\n{what_stays(str(output), SPARK_S_JARS)}")
     except BaseException:
         shutil.rmtree(output, ignore_errors=True)
         raise

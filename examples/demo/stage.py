@@ -20,6 +20,7 @@ from examples.demo.display import Cycle, read_cycle
 from examples.workload.planting import PlantedTransaction, plant_hang
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
+from exporter.commands.lines import fit_terminal
 from tests.brokers.cluster import MeasuredCluster, Properties
 from tests.brokers.maven import BrokersUnavailable, cache_folder
 from tests.brokers.process import end_with_parent
@@ -103,7 +104,7 @@ def run_demo(demo: Callable[[int, int | None], None], *, end: Callable[[], str])
         return 1
     except KeyboardInterrupt:
         with suppress(OSError):  # the terminal may be gone
-            print(f"\n{end()}", flush=True)
+            say(f"\n{end()}")
     return 0
 
 
@@ -118,7 +119,7 @@ def stage(port: int, kafka_port: int | None, settings: Mapping[str, str]) -> Ite
         for topic in TOPICS:
             cluster.topics.create(topic, partitions=PARTITIONS)
         topics = [(topic, partition) for topic in TOPICS for partition in range(PARTITIONS)]
-        print(f"Kafka is up at {cluster.bootstrap}; the exporter serves {url}/metrics and the status page {url}/")
+        say(f"Kafka is up at {cluster.bootstrap}; the exporter serves {url}/metrics and the status page {url}/")
         with (
             consumer_group(cluster.bootstrap, GROUP, ["orders"]),
             Workload(cluster.bootstrap, topics) as workload,
@@ -148,6 +149,11 @@ def what_stays(*places: str) -> str:
     return f"What stays: {', '.join((*places, *earlier, *always))}, and what Maven keeps in ~/.m2"
 
 
+def say(text: str) -> None:
+    """Prints lines at once, which continue between words where the terminal is narrower; others wait behind a pipe."""
+    print(fit_terminal(text), flush=True)
+
+
 def number_in(variable: str, default: float, what: str) -> float:
     """The value of a variable of the environment. Raises DemoFailed."""
     written = os.environ.get(variable, "")
@@ -159,11 +165,10 @@ def number_in(variable: str, default: float, what: str) -> float:
 
 def _plant(bootstrap: str) -> PlantedTransaction:
     planted = plant_hang(bootstrap, "orders", 1, ABANDONED)
-    print(
-        f"\n>>> planted: a record of {ABANDONED!r} on orders-1 at offset {planted.start_offset}, as a late "
-        "write of a producer that was fenced: its coordinator does not know of it, so no marker will ever come; "
-        f"the group {GROUP} reads committed records only, and stops there\n",
-        flush=True,
+    say(
+        f"\n>>> planted: a record of {ABANDONED!r} on orders-1 at offset {planted.start_offset}, as a client writes it "
+        "that has not added the partition to a transaction: its coordinator does not know of it, so no marker will ever "
+        f"come; the group {GROUP} reads committed records only, and stops there\n"
     )
     return planted
 

@@ -49,8 +49,8 @@ def plan_of(listing: LogListing, ranges: Sequence[LogRange], copies: Sequence[Lo
     partitions = {(each.topic, each.partition) for each in ranges}
     offsets = sum(each.end - each.first for each in ranges)
     return (
-        f"audit: reads {humanize_count(offsets, 'new offset')} on {len(partitions):,} of "
-        f"{humanize_count(len(listing.ends), 'partition')}, in {humanize_count(len(ranges), 'range')}"
+        f"audit: {len(partitions):,} of {humanize_count(len(listing.ends), 'partition')} have new records: reads "
+        f"{humanize_count(offsets, 'offset')}, in {humanize_count(len(ranges), 'range')}"
         + (f", and {humanize_count(len(copies), 'range')} of replicas" if copies else "")
     )
 

@@ -22,11 +22,15 @@ def sentence_of(result: AuditResult) -> Iterator[str]:
     found = result.findings.total()
     if found > len(result.examples):
         yield f"  and {found - len(result.examples):,} more, in audit_transactions"
+    if result.findings[AuditVerdict.MARKER_WITHOUT_DECISION]:
+        yield "A marker without a decision is what each `abort` leaves; nothing else should."
     if unknown := result.transactions[AuditVerdict.UNKNOWN]:
         yield f"{unknown:,} of them unknown, because evidence is missing: audit_transactions has the reasons."
     if result.waiting:
-        behind = f" (transaction_log lacks the newest {humanize_count(result.log_behind, 'record')})"
-        yield f"{result.waiting:,} on partitions are open, or wait for their decision{behind if result.log_behind else ''}."
+        lacks = f"transaction_log lacks the newest {humanize_count(result.log_behind, 'record')}"
+        behind = f" ({lacks}: `pipeline transaction-log` reads them)" if result.log_behind else ""
+        waiting = humanize_count(result.waiting, "transaction")
+        yield f"{waiting} on single partitions are open, or wait for their decision{behind}."
     if result.copies or result.copies_unread:
         yield f"{humanize_count(result.copies, 'replica')} compared with their leaders{_not_compared(result)}."
     if result.unread:
@@ -55,7 +59,7 @@ def _verdict(result: AuditResult) -> str:
     if accused:
         return f"{accused:,} not as decided"
     if others:
-        return f"{humanize_count(others, 'finding')} without a decision of this run"
+        return f"each decision was carried out, but {humanize_count(others, 'finding')} beside them"
     if not result.transactions:
         return "no decision is new, so nothing was compared"
     return "all as decided" + (", but for unknown ones" if result.transactions[AuditVerdict.UNKNOWN] else "")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from exporter.commands.arguments import PROGRAM
 from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import MINUTE_MS, Results, render_evaluations, status_of_evaluations
 from exporter.commands.examine import Examiner, completing, for_output, policy
+from exporter.commands.lines import connection_of, next_line
 from exporter.commands.names import suggestion
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
 from exporter.commands.report import complain, visible_topics, with_collector
@@ -111,7 +115,8 @@ def _find(context: Context, settings: Settings) -> int:
         )
     status = status_of_evaluations(results)
     rows = [row for evaluation in found for row in _rows(options, evaluation)]
-    if options.plan_file is not None and found and not _write_plan(Path(options.plan_file), found[0], rows):
+    is_planned = options.plan_file is not None and found
+    if is_planned and not _write_plan(Path(options.plan_file), found[0], rows, connection_of(options)):
         return ExitStatus.COULD_NOT_RUN
     is_hanging = any(row.verdict.is_hanging for row in rows)
     return ExitStatus.HANGING if options.exit_code and is_hanging and status is ExitStatus.ANSWERED else status
@@ -141,7 +146,7 @@ def _state(row: TransactionRow) -> str | None:
     return row.coordinator_state if row.coordinator_state in KNOWN_STATES else UNKNOWN
 
 
-def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRow]) -> bool:
+def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRow], connection: Sequence[str]) -> bool:
     """False, with a message, if it could not be written."""
     snapshot = evaluation.snapshot
     text = render_plan_file(snapshot.cluster_id, snapshot.taken_at_ms, rows)
@@ -153,8 +158,11 @@ def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRo
         return False
     hangs = [row.has_producer for row in rows if row.verdict.is_hanging]
     hanging = humanize_count(sum(hangs), "proved hanging transaction")
-    complain(f"{path} has a plan to abort {hanging}: read it, then run abort --plan-file")
+    complain(f"{path} has a plan to abort {hanging}{': read it before the next command' if any(hangs) else ''}")
     if not all(hangs):
         left_out = humanize_count(len(hangs) - sum(hangs), "hang")
         complain(f"it leaves out {left_out} whose producer is unknown without READ on the topic")
+    if any(hangs):
+        words = ["abort", "--plan-file", str(path), "--dry-run", *connection]
+        print(next_line(f"{PROGRAM} {shlex.join(words)}"), file=sys.stderr)
     return True

@@ -114,7 +114,7 @@ def _until(transaction: CoordinatorTransaction, now_ms: int) -> str:
     ends_at_ms = coordinator_ends_at_ms(transaction)
     if ends_at_ms is None or transaction.state is not TransactionState.ONGOING:
         return ""
-    return f"; without this its coordinator aborts it in {humanize_duration(max(ends_at_ms - now_ms, 0))}"
+    return f"; without this its coordinator aborts it within {humanize_duration(max(ends_at_ms - now_ms, 0))}"
 
 
 def _terminate(collector: Collector, transaction: CoordinatorTransaction, audit: AuditLog) -> int:

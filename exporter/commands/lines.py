@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
@@ -27,6 +28,19 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 def next_line(command: str, who: str = "") -> str:
     """A command to paste, and who may; `fit` leaves it on one line, or its first part would be another command."""
     return f"{_NEXT}{f', for {who}' if who else ''}: {command}"
+
+
+def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the options that named the cluster, for the next command; none where the environment did."""
+    given = vars(options)
+    names = {
+        "--bootstrap-server": "setting:kafka.bootstrap.servers",
+        "--command-config": "command_config",
+        "--config.file": "config_file",
+        "--clusters": "clusters",
+        "--cluster": "cluster",
+    }
+    return tuple(word for flag, name in names.items() if given.get(name) for word in (flag, str(given[name])))
 
 
 def fit(text: str, width: int | None, hang: int | None = None) -> str:

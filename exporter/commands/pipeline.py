@@ -38,8 +38,7 @@ def run(context: Context, settings: Settings | None) -> int:
         return complain(str(error), ExitStatus.WRONG_USAGE)
     try:
         if history is not None and not history.is_dir():
-            what = "is not a directory" if isinstance(history, Path) else "holds nothing, or there is no such bucket"
-            return complain(f"--history {history}: {what}")
+            return complain(f"--history {history}: {_why_no_history(history)}")
     except OSError as error:
         return complain(f"--history {error}")
     try:
@@ -63,6 +62,13 @@ def run(context: Context, settings: Settings | None) -> int:
         return _work(context, groups, history, tables)
     except (TableError, JarsError, OSError) as error:
         return complain(str(error))
+
+
+def _why_no_history(history: Place) -> str:
+    late = "an exporter makes it with its first file, history.rotate_interval after its start"
+    if not isinstance(history, Path):
+        return f"holds nothing, or there is no such bucket; {late}"
+    return "is not a directory" if history.exists() else f"does not exist; {late}"
 
 
 class _UsageError(Exception):

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
-from exporter.commands.lines import fit_terminal
+from exporter.commands.lines import connection_of, fit_terminal
 from exporter.commands.names import suggestion
 from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
 from exporter.commands.rows import as_json
@@ -63,19 +63,6 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
         complain_of_gaps(gaps(evaluation.snapshot))
         return ExitStatus.INCOMPLETE
     return ExitStatus.HANGING if options.exit_code and answer.is_held else ExitStatus.ANSWERED
-
-
-def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
-    """Returns the options that named the cluster, for the next command; none where the environment did."""
-    given = vars(options)
-    names = {
-        "--bootstrap-server": "setting:kafka.bootstrap.servers",
-        "--command-config": "command_config",
-        "--config.file": "config_file",
-        "--clusters": "clusters",
-        "--cluster": "cluster",
-    }
-    return tuple(word for flag, name in names.items() if given.get(name) for word in (flag, str(given[name])))
 
 
 def _answer(options: argparse.Namespace, collector: Collector, examiner: Examiner) -> tuple[Evaluation, Answer]:

@@ -42,7 +42,10 @@ class ReferenceSources:
             return self.read(file).rstrip("\r\n")
         except OSError as error:
             hint = " (systemd shows it to root, and only while the unit runs)" if path.startswith(_CREDENTIALS) else ""
-            raise ValueError(f"names the file {path}, which cannot be read: {error.strerror}{hint}") from error
+            here = (
+                "" if file.is_absolute() else f" (here {file.absolute()}: a relative path is below the present folder)"
+            )
+            raise ValueError(f"names the file {path}{here}, which cannot be read: {error.strerror}{hint}") from error
         except UnicodeDecodeError as error:
             raise ValueError(f"names the file {path}, which is not UTF-8 text") from error
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.doctor.findings import Finding, FindingLevel
+from exporter.doctor.findings import Finding, FindingLevel, Grant
 from exporter.evaluation.protection import CHECKS, ProtectionState
+from exporter.snapshot import STATE_TOPIC, Resource
 from exporter.snapshot.origin import Protection
 
 _CHECK = "protection"
+_GRANT = Grant(operation="DescribeConfigs", resource=Resource.TOPIC, names=(STATE_TOPIC,))
 
 
 def of_protection(protection: Protection) -> Iterable[Finding]:
@@ -25,4 +27,6 @@ def of_protection(protection: Protection) -> Iterable[Finding]:
             advice=measure.advice if measure.state is ProtectionState.EXPOSED else "",
         )
     for sentence in protection.unread:
-        yield Finding(check=_CHECK, level=FindingLevel.LIMITED, result=f"unread: {sentence}")
+        is_of_topic = protection.is_state_topic_refused and STATE_TOPIC in sentence
+        grants = (_GRANT,) if is_of_topic else ()
+        yield Finding(check=_CHECK, level=FindingLevel.LIMITED, result=f"unread: {sentence}", grants=grants)

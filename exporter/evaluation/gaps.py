@@ -84,7 +84,7 @@ def _undecided(snapshot: Snapshot) -> list[str]:
 
 def _in_words(failure: str) -> str:
     words = FAILURES_IN_WORDS.get(failure)
-    return failure.replace("_", " ") if words is None else f"partitions of {STATE_TOPIC} are {words}"
+    return failure if words is None else f"partitions of {STATE_TOPIC} are {words}"
 
 
 def _first_of(sentences: list[str], more: str) -> list[str]:
@@ -102,7 +102,8 @@ def _unanswered(proof: CoordinatorProof) -> list[str]:
         )
     if proof.hidden_topics:
         topics = ", ".join(sorted(proof.hidden_topics))
-        sentences.append(f"a coordinator omits topics of suspects from its responses: needs DESCRIBE on {topics}")
+        missing = f"it did not respond, or DESCRIBE on {topics} is missing"
+        sentences.append(f"a coordinator may omit topics of suspects from its responses: {missing}")
     if proof.id_visibility is IdVisibility.NOT_ANSWERED:
         sentences.append("a coordinator did not respond to the request that shows whether transactional ids are hidden")
     return sentences

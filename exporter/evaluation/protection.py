@@ -63,7 +63,8 @@ def _verification(protection: Protection) -> Measure:
         state=_of_brokers(protection, name, lambda value: value == "true"),
         found=_values(protection, name),
         advice="with it (Kafka 3.6, KIP-890) a leader asks the coordinator before the first record of a transaction, and "
-        "refuses one that belongs to none",
+        "refuses one that belongs to none; no restart is needed: kafka-configs.sh --alter --entity-type brokers "
+        f"--entity-default --add-config {name}=true",
     )
 
 

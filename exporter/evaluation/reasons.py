@@ -53,7 +53,8 @@ _MISSING = {
         "the producer id or the coordinator of the transactional id changed between the requests"
     ),
     InconclusiveReason.TOPICS_HIDDEN: (
-        "its coordinator may leave this topic out of its response; grant DESCRIBE on the topic"
+        "its coordinator may leave this topic out of its response, since it did not show the topic, or DESCRIBE on the "
+        "topic is missing"
     ),
     InconclusiveReason.IDS_MAY_BE_DENIED: (
         "no coordinator lists the producer id, but an ACL may hide it; grant DESCRIBE on the cluster so that the ACLs can "
@@ -183,7 +184,7 @@ def until_in_words(row: TransactionRow) -> str:
     if row.ends_at_ms is None:
         return f"{idle} It ends when its owner ends it: no time-out is known."
     left_ms = max(row.ends_at_ms - row.start_ms - row.duration_ms, 0)
-    return f"{idle} Its coordinator aborts it in {humanize_duration(left_ms)} unless its producer ends it before."
+    return f"{idle} Its coordinator aborts it within {humanize_duration(left_ms)} unless its producer ends it before."
 
 
 def waiting_groups(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from exporter.evaluation.humanize import humanize_count, in_markdown
-from exporter.evaluation.protection import Measure
+from exporter.evaluation.protection import Measure, ProtectionState
 from exporter.explain.causes import Conclusion, cause_of
 from exporter.explain.facts import Facts
 from exporter.explain.prevention import prevention
@@ -65,7 +65,8 @@ def text(explanation: Explanation) -> Iterator[str]:
         yield "What prevents the next one, in order of effect:"
         for measure in explanation.measures:
             yield f"  {measure.state.value:<7}  {measure.name}: {measure.found}"
-            yield f"           {measure.advice}"
+            if measure.state is not ProtectionState.GOOD:
+                yield f"           {measure.advice}"
     yield ""
     yield _cost(explanation)
 
@@ -102,7 +103,8 @@ def markdown(explanation: Explanation) -> str:
     if explanation.measures:
         lines += ["", "### What prevents the next one", ""]
         lines += [
-            f"- **{one.state.value}**: {in_markdown(one.name)} ({in_markdown(one.found)}): {in_markdown(one.advice)}"
+            f"- **{one.state.value}**: {in_markdown(one.name)} ({in_markdown(one.found)})"
+            + ("" if one.state is ProtectionState.GOOD else f": {in_markdown(one.advice)}")
             for one in explanation.measures
         ]
     return "\n".join([*lines, ""])

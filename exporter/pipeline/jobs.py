@@ -63,10 +63,14 @@ class Jobs:
     objective_percent: float = OBJECTIVE_PERCENT
 
     def transactions(self) -> int:
-        """Takes all waiting files, batch by batch; returns their number."""
+        """Takes as many files as wait at the beginning, batch by batch, oldest first; returns their number.
+
+        Files that appear meanwhile may replace the newest of these. Without the bound, a run that takes longer than its
+        exporters need for the next file would never come to the other jobs.
+        """
         sound: SoundFiles = set()
-        taken = 0
-        while True:
+        taken, waiting = 0, None
+        while waiting is None or taken < waiting:
             done = ingest_batch(
                 self.open_spark,
                 self.history,
@@ -79,6 +83,7 @@ class Jobs:
                 break
             self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
             taken += done.files
+            waiting = done.files + done.files_waiting if waiting is None else waiting
         if taken:
             self.tables.clean_identities()
         files = self.left_out()

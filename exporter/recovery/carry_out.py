@@ -27,8 +27,8 @@ POLL_SECONDS = 0.2
 LOOK_FAULTS = (BrokerFault, KafkaRequestError, ClusterUnavailableError)
 
 MARKERS_NEED_A_RIGHT: Final = (
-    "not authorized to write markers: log in as yourself (--command-config FILE), not as the exporter, and grant "
-    "ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster to that principal"
+    "not authorized to write markers: this login needs ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster; if it "
+    "is the exporter's, log in as yourself (--command-config FILE)"
 )
 EXPLANATIONS = {
     ErrorCode.INVALID_PRODUCER_EPOCH.name: (

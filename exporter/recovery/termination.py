@@ -154,8 +154,8 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
         return Termination(Ending.REFUSED, f"nothing was fenced: a newer producer has taken {name} over ({answer})")
     if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
         why = (
-            f"not authorized to fence {name}: log in as yourself (--command-config FILE), not as the exporter, and grant "
-            "WRITE on the transactional id to that principal"
+            f"not authorized to fence {name}: this login needs WRITE on the transactional id; if it is the exporter's, log "
+            "in as yourself (--command-config FILE)"
         )
         return Termination(Ending.FAILED, why)
     return Termination(Ending.FAILED, f"the coordinator refused with {answer}")

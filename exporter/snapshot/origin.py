@@ -121,5 +121,7 @@ class Protection:
     """Partitions of `__transaction_state` with a replica that is not in sync."""
     state_topic_configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Configuration of `__transaction_state`."""
+    is_state_topic_refused: bool = False
+    """True if that configuration needs DESCRIBE_CONFIGS on the topic."""
     unread: tuple[str, ...] = ()
     """Gaps in what was read, a sentence each."""

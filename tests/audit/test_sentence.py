@@ -54,6 +54,7 @@ def test_what_contradicts_is_named() -> None:
         f"5 transactions {AUDITED}: 1 not as decided.",
         "  torn on a-0: x",
         "  and 1 more, in audit_transactions",
+        "A marker without a decision is what each `abort` leaves; nothing else should.",
     ]
 
 
@@ -64,8 +65,9 @@ def test_a_marker_without_a_decision_is_not_all_as_decided() -> None:
     lines = list(sentence_of(replace(CLEAN, findings=found, examples=("marker_without_decision on a-0: x",))))
 
     assert lines == [
-        f"10,412 transactions {AUDITED}: 1 finding without a decision of this run.",
+        f"10,412 transactions {AUDITED}: each decision was carried out, but 1 finding beside them.",
         "  marker_without_decision on a-0: x",
+        "A marker without a decision is what each `abort` leaves; nothing else should.",
     ]
 
 
@@ -75,5 +77,18 @@ def test_nothing_compared_is_said_so() -> None:
 
     assert lines == [
         f"0 transactions {AUDITED}: no decision is new, so nothing was compared.",
-        "2,869 on partitions are open, or wait for their decision (transaction_log lacks the newest 12 records).",
+        "2,869 transactions on single partitions are open, or wait for their decision "
+        + "(transaction_log lacks the newest 12 records: `pipeline transaction-log` reads them).",
+    ]
+
+
+def test_replicas_that_were_not_compared_are_named() -> None:
+    copies_unread = {("orders", 0, number): "REPLICA_NOT_AVAILABLE" for number in range(6)}
+
+    lines = list(sentence_of(replace(CLEAN, copies=122, copies_unread=copies_unread)))
+
+    named = ", ".join(f"orders-0 on broker {number} (REPLICA_NOT_AVAILABLE)" for number in range(5))
+    assert lines == [
+        f"10,412 transactions {AUDITED}: all as decided.",
+        f"122 replicas compared with their leaders; not compared: {named} and 1 more.",
     ]

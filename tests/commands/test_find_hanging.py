@@ -123,9 +123,11 @@ def test_a_plan_is_announced_with_the_number_of_its_hangs(tmp_path: Path, capsys
     """And why it could not be written, without the path twice."""
     evaluation, path = hang(), tmp_path / "plan.json"
 
-    assert _write_plan(path, evaluation, evaluation.suspects)
-    assert f"{path} has a plan to abort 1 proved hanging transaction: read it" in capsys.readouterr().err
-    assert not _write_plan(path / "in a file", evaluation, evaluation.suspects)
+    assert _write_plan(path, evaluation, evaluation.suspects, ("--bootstrap-server", "a:1"))
+    said = capsys.readouterr().err
+    assert f"{path} has a plan to abort 1 proved hanging transaction: read it before the next command" in said
+    assert f"\nNext: kafka-transaction-exporter abort --plan-file {path} --dry-run --bootstrap-server a:1\n" in said
+    assert not _write_plan(path / "in a file", evaluation, evaluation.suspects, ())
     assert f"the plan was not written: {path / 'in a file'}: Not a directory\n" in capsys.readouterr().err
 
 

@@ -13,6 +13,7 @@ from referencing import Registry, Resource
 
 from exporter.cli import main
 from exporter.commands.arguments import build_parser
+from exporter.commands.lines import connection_of
 from exporter.commands.standstill import (
     _UNTIL,
     Answer,
@@ -23,7 +24,6 @@ from exporter.commands.standstill import (
     document,
     in_words,
 )
-from exporter.commands.why import connection_of
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
@@ -70,7 +70,7 @@ def test_a_group_is_told_behind_whom_it_stands_and_until_when() -> None:
         "has transactional id 'app-1' Ongoing at epoch 3 with orders-0 among its partitions, 2 min 0 s old, "
         "time-out 15 min 0 s.\n"
         "50 offsets wait for it. The last write of its producer is 1 min 30 s old, by the producer's clock. "
-        "Its coordinator aborts it in 13 min 10 s unless its producer ends it before.\n"
+        "Its coordinator aborts it within 13 min 10 s unless its producer ends it before.\n"
         "After an abort its own records are skipped, after a commit they are read; those behind it are read then. "
         "A restart of its application with the same id ends it; terminate it only if that does not come back.\n"
         f"{FOR_OWNERS}kafka-transaction-exporter force-terminate --transactional-id app-1 --dry-run"

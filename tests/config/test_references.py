@@ -79,6 +79,14 @@ def test_a_dollar_is_a_dollar() -> None:
             ),
         ),
         (
+            "sasl.password_file: none",
+            {},
+            (
+                f"config.yaml:6: kafka.sasl.password_file names the file none (here {Path('none').absolute()}: a relative "
+                "path is below the present folder), which cannot be read: No such file or directory"
+            ),
+        ),
+        (
             "sasl.password: ${file:/run/credentials/exporter.service/password}",
             {},
             (

@@ -10,7 +10,7 @@ import pytest
 from exporter.daemon.explainer import in_one_line
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.causes import Cause, cause_of
-from exporter.explain.document import explain, text
+from exporter.explain.document import explain, markdown, text
 from exporter.explain.facts import Facts
 from exporter.snapshot import TransactionState
 from tests.explain.facts import BEGAN_MS, HERE, SECOND_MS, history, with_log, with_state
@@ -283,3 +283,21 @@ def test_a_newer_epoch_beyond_what_was_read_is_seen_in_the_leader_s_entry() -> N
     facts = adopted()
 
     assert cause_of(with_log(facts, batches=facts.logs.own.batches[:-1])).cause is Cause.EPOCH_ADOPTED
+
+
+def test_only_what_is_not_in_place_has_advice() -> None:
+    """Each that is exposed says how it is switched on; a measure that is good gets no command for what is done."""
+    facts = unadded()
+    protection = replace(
+        facts.protection,
+        features={"transaction.version": 2},
+        broker_configs={1: {"transaction.partition.verification.enable": "false"}},
+    )
+    explanation = explain(replace(facts, protection=protection), bytes_read=0, bytes_limit=1)
+    as_text, as_markdown = "\n".join(text(explanation)), markdown(explanation)
+
+    assert "exposed  transaction.partition.verification.enable: false\n           with it " in as_text
+    for shown in (as_text, as_markdown):
+        assert "--add-config transaction.partition.verification.enable=true" in shown
+        assert "finalized at 2" in shown
+        assert "upgrade --feature transaction.version=2" not in shown

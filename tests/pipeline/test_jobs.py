@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from exporter.cli import main
+from exporter.commands.offline_options import add_pipeline
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import column_comments
@@ -27,7 +28,7 @@ from exporter.pipeline import jobs as jobs_module
 from exporter.pipeline.compact import compact, compact_history, compact_tables
 from exporter.pipeline.delta import TableError, to_ms
 from exporter.pipeline.hours import update_hours
-from exporter.pipeline.ingest import ingest_batch
+from exporter.pipeline.ingest import IngestedBatch, ingest_batch
 from exporter.pipeline.jobs import Jobs, RunFailedError
 from exporter.pipeline.report import OBJECTIVE_PERCENT
 from exporter.pipeline.runs import record
@@ -469,11 +470,37 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
     assert [transaction["closed_at"] for transaction in after["other"]] == [cases.instant(60)]
 
 
+def test_a_run_ends_also_if_files_come_faster_than_it_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes as many as wait at its beginning; the others are for the next run."""
+    lines: list[str] = []
+    monkeypatch.setattr(jobs_module, "ingest_batch", lambda *_, **__: IngestedBatch(2, 3))
+    monkeypatch.setattr(Tables, "clean_identities", lambda _: None)
+    jobs = Jobs(
+        open_spark=lambda: None,  # type: ignore[arg-type,return-value]
+        history=tmp_path,
+        tables=Tables(tmp_path / "tables"),
+        groups=(),
+        retention_ms=DAY_MS,
+        now_ms=lambda: cases.NOW_MS,
+        say=lines.append,
+    )
+
+    assert jobs.transactions() == 6
+    assert lines == ["transactions: 2 files read, 3 wait"] * 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
         (["--groups", "{"], 2, "--groups must be a list such as"),
-        (["--history", "/nowhere"], 1, "--history /nowhere: is not a directory"),
+        (["--history", __file__], 1, f"--history {__file__}: is not a directory"),
+        (
+            ["--history", "/nowhere"],
+            1,
+            "--history /nowhere: does not exist; an exporter makes it with its first file, ",
+        ),
     ],
 )
 def test_wrong_arguments_are_a_sentence(
@@ -484,6 +511,17 @@ def test_wrong_arguments_are_a_sentence(
 
     assert main(given) == status
     assert sentence in capsys.readouterr().err
+
+
+def test_the_document_names_every_job() -> None:
+    """Those of the program, in `docs/commands.md`."""
+    page = PIPELINE_PAGE.with_name("commands.md").read_text(encoding="utf-8")
+    section = page.partition("\n## `pipeline`\n")[2].partition("\n## ")[0]
+    parser = argparse.ArgumentParser()
+    add_pipeline(parser)
+    (jobs,) = (action.choices for action in parser._actions if action.dest == "job")
+
+    assert [job for job in jobs or () if not re.search(rf"`(pipeline )?{job}`", section)] == []
 
 
 @pytest.mark.parametrize("objective", ["100", "0", "nan", "high"])

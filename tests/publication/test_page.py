@@ -253,7 +253,7 @@ def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end
         "Behind 2 live transactions",
         "orders-0 owner silent",
         "consumer groups order-emails (seen blocked for 1 min 0 s, lag 42 offsets)",
-        "ends in 13 min 10 s, at 2027-01-15 08:13:10 UTC, its coordinator aborts it, unless its owner ends it before",
+        "ends within 13 min 10 s, by 2027-01-15 08:13:10 UTC, its coordinator aborts it, unless its owner ends it before",
         "owner no write seen for 1 min 42 s: it has stopped, is paused, or computes",
         "(start from its coordinator)",
         "next (evidence) runbook kafka-transaction-exporter find-hanging --all",

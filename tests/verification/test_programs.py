@@ -56,7 +56,7 @@ def test_the_readme_names_every_program() -> None:
     programs, _, _ = (HERE / "README.md").read_text().partition("\n## ")
     rows = {line.split("`")[1] for line in programs.splitlines() if line.startswith("| `")}
 
-    assert len(FOLDERS) == 10
+    assert len(FOLDERS) == 11
     files = {"soak/flat.py", "standstill/crowd.py", "privileges.py", "mutations.py"}
     assert rows == {*(f"{name}/" for name in FOLDERS), *files}
 

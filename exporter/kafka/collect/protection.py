@@ -56,6 +56,7 @@ async def read_protection(client: ClusterClient, topology: Topology | None = Non
         if rows
         else None,
         state_topic_configs=topic,
+        is_state_topic_refused=_missing(0, TOPIC_RESOURCE, STATE_TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED) in unread,
         unread=tuple(dict.fromkeys(unread)),
     )
 

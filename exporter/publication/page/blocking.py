@@ -69,8 +69,8 @@ def end_in_words(ends_at_ms: int | None, now_ms: int) -> str:
     if ends_at_ms is None:
         return "when its owner ends it: no time-out is known"
     left_ms = ends_at_ms - now_ms
-    within = f"in {humanize_duration(left_ms)}" if left_ms > 0 else "now"
-    return f"{within}, at {humanize_instant(ends_at_ms)}, its coordinator aborts it, unless its owner ends it before"
+    within = f"within {humanize_duration(left_ms)}" if left_ms > 0 else "now"
+    return f"{within}, by {humanize_instant(ends_at_ms)}, its coordinator aborts it, unless its owner ends it before"
 
 
 def owner_in_words(row: TransactionRow, interval_ms: int) -> str:
