@@ -77,8 +77,10 @@ def test_nothing_compared_is_said_so() -> None:
 
     assert lines == [
         f"0 transactions {AUDITED}: no decision is new, so nothing was compared.",
-        "2,869 transactions on single partitions are open, or wait for their decision "
-        + "(transaction_log lacks the newest 12 records: `pipeline transaction-log` reads them).",
+        (
+            "2,869 transactions on single partitions are open, or wait for their decision "
+            "(transaction_log lacks the newest 12 records: `pipeline transaction-log` reads them)."
+        ),
     ]
 
 
