@@ -45,7 +45,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jars",
         metavar=DIRECTORY,
-        help="jars of Delta and of Spark's connectors (Kafka, S3); by default those of PySpark's folder, else from Maven",
+        help="jars of Delta and of Spark's connectors. Default: PySpark's, else Maven's",
     )
     parser.add_argument(
         "--retention",
