@@ -23,14 +23,14 @@ from exporter.audit.verdicts import CLOCKS_APART_MS
 CELLS_MAX: Final = 50_000_000
 """Pairs of a decision and a marker that are weighed for one epoch on one partition; beyond it nothing is sure."""
 ANCHOR: Final = 64
-"""So many pairs one after the other, to the millisecond, are not apart by one."""
+"""Number of consecutive pairs, exact to the millisecond, that are not apart by one."""
 
 Pairs = list[tuple[Decision, LogTransaction]]
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """How many at the end may have their counterpart later: it is not read yet."""
+    """Numbers of those at the end whose counterpart may come later: it is not read yet."""
 
     decisions: int = 0
     markers: int = 0
@@ -138,7 +138,7 @@ def _repeats(in_log: Sequence[LogTransaction], number: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _AloneAtEnds:
-    """How many decisions are older or newer than all markers, and how many markers than all decisions."""
+    """Numbers of decisions that are older or newer than all markers, and of markers that are so of all decisions."""
 
     first_decisions: int = 0
     first_markers: int = 0
@@ -210,7 +210,7 @@ def _cheapest(
 
 _MARGIN: Final = 16
 _NEAR_MS: Final = 10_000
-"""What is farther from all others is left alone."""
+"""Decisions and markers that are farther from all others are left alone."""
 _ALONE, _LEFT_OVER, _PAIRED = range(3)
 
 

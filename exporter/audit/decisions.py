@@ -54,11 +54,11 @@ class ProducerDecisions:
 
     all: Sequence[Decision]
     on_partition: Mapping[TopicPartition, Sequence[Decision]]
-    """Those that include it."""
+    """Decisions that include it."""
     of_unknown_partitions: Mapping[int, Sequence[Decision]]
-    """By marker epoch."""
+    """Decisions that do not show their partitions, by marker epoch."""
     with_own_epoch: Mapping[int, Sequence[Decision]]
-    """By the epoch of their records."""
+    """Decisions whose epoch no other one has, by the epoch of their records."""
 
     @classmethod
     def of(cls, decisions: Sequence[Decision]) -> ProducerDecisions:
@@ -75,7 +75,7 @@ class ProducerDecisions:
         return cls(decisions, on_partition, of_unknown, with_own_epoch)
 
     def without(self, partition: TopicPartition, open_epoch: int | None) -> list[Decision]:
-        """Those with an epoch of their own that are known to leave the partition out."""
+        """Decisions with this epoch of their own that are known to leave the partition out."""
         found = self.with_own_epoch.get(-1 if open_epoch is None else open_epoch, ())
         return [each for each in found if each.partitions is not None and partition not in each.partitions]
 

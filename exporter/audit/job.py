@@ -82,7 +82,7 @@ class AuditResult:
     copies: int = 0
     """Replicas of partitions that were compared with their leaders."""
     copies_unread: Mapping[tuple[str, int, int], str] = field(default_factory=dict)
-    """Why others were not, by topic, partition and broker."""
+    """Reasons why others were not, by topic, partition and broker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def unknown_partitions(listing: LogListing, state: AuditState) -> frozenset[Topi
 
 
 def copies_of(listing: LogListing, ranges: Sequence[LogRange]) -> list[LogRange]:
-    """The same ranges of all in-sync followers."""
+    """Returns the same ranges of all in-sync followers."""
     return [
         replace(each, replica=replica, leader_epoch=-1)
         for each in ranges
@@ -98,7 +98,7 @@ class PartitionRange:
 def ranges_read(
     rows: Iterable[Any],
 ) -> tuple[dict[TopicPartition, PartitionRange], dict[tuple[str, int, int], PartitionRange]]:
-    """What was read of leaders, and of replicas by topic, partition and broker."""
+    """Returns what was read of leaders, and of replicas by topic, partition and broker."""
     by_copy: dict[tuple[str, int, int | None], list[Any]] = defaultdict(list)
     for row in rows:
         by_copy[row.topic, row.partition, row.replica].append(row)

@@ -191,7 +191,20 @@ def play(arguments: argparse.Namespace) -> int:
             for auditor in (often, once):
                 auditor.run()
         found, in_one_go = often.found(), once.found()
-    return _say(arguments, clients.ended(), seconds, kills, often.runs, found, in_one_go)
+        ended = clients.ended()
+        if any(is_accusation(row) for row in found | in_one_go):
+            print(find_hanging(cluster.bootstrap), file=sys.stderr)
+    return _say(arguments, ended, seconds, kills, often.runs, found, in_one_go)
+
+
+def is_accusation(row: tuple[Any, ...]) -> bool:
+    return row[0] in {verdict.value for verdict in ACCUSATIONS}
+
+
+def find_hanging(bootstrap: str) -> str:
+    """What the brokers say of open transactions: an accusation may be right."""
+    command = [sys.executable, "-m", "exporter", "find-hanging", "--all", f"--bootstrap-server={bootstrap}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 def _say(
@@ -203,7 +216,7 @@ def _say(
     found: Counter[tuple[Any, ...]],
     in_one_go: Counter[tuple[Any, ...]],
 ) -> int:
-    accused = [row for row in (found | in_one_go) if row[0] in {verdict.value for verdict in ACCUSATIONS}]
+    accused = [row for row in (found | in_one_go) if is_accusation(row)]
     counts = Counter[str]()
     for row, count in found.items():
         counts[row[0]] += count
