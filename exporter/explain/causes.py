@@ -41,7 +41,7 @@ _SENTENCES = {
     Cause.LATE_WRITE: "a record of the transaction arrived after its end marker, and opened it again",
     Cause.NOT_ADDED: "the client wrote to a partition that it had not added to a transaction",
     Cause.WRITTEN_AFTER_EXPIRY: "the client wrote after its transactional id had expired",
-    Cause.MARKER_LOST: "the end marker was written, and the partition lost it",
+    Cause.MARKER_LOST: "the partition lost the end marker, or had no leader when it was due",
     Cause.EPOCH_ADOPTED: "a newer producer of the same id wrote into the open transaction of an older one",
     Cause.MARKER_BY_HAND: "a marker that no coordinator wrote makes the partition refuse the coordinator's",
     Cause.COORDINATOR_LOG_LOST: "the coordinator lost records of its log, and with them the transaction",
@@ -258,7 +258,7 @@ def _lost_marker(facts: Facts, first: LoggedBatch, transaction: PastTransaction)
     return _named(
         Cause.MARKER_LOST,
         f"the coordinator completed the transaction ({_end_in_words(transaction)}), which it does only after every "
-        "partition has acknowledged its marker",
+        "partition has acknowledged its marker, or (Kafka 4, KAFKA-20734) had no leader",
         f"the log of the partition, read from offset {own.read_from} on, has no such marker{epochs}",
     )
 

@@ -55,13 +55,19 @@ _ONE_PRODUCER = Measure(
     found="a matter of minutes",
     advice="abort the hanging transaction before the newer producer commits: its COMMIT makes the old records visible",
 )
+_SKIPPED = Measure(
+    name="KAFKA-20734",
+    found="not known here, a coordinator does not say which markers it has skipped",
+    advice="use a release in which it is mended: coordinators of Kafka 4 skip the marker of a partition whose leader is "
+    "not there, as after a broker has crashed",
+)
 
 _LATE: tuple[Measure | str, ...] = ("transaction_version", "partition_verification", _CLIENT_TIMEOUTS)
 _MEASURES: Mapping[Cause, tuple[Measure | str, ...]] = {
     Cause.LATE_WRITE: _LATE,
     Cause.NOT_ADDED: ("partition_verification", _CLIENT_ADDS, "transaction_version"),
     Cause.WRITTEN_AFTER_EXPIRY: ("partition_verification", _EXPIRATION),
-    Cause.MARKER_LOST: ("unclean_election",),
+    Cause.MARKER_LOST: ("unclean_election", _SKIPPED),
     Cause.EPOCH_ADOPTED: (_ONE_PRODUCER, *_LATE),
     Cause.MARKER_BY_HAND: (_TOOLS,),
     Cause.COORDINATOR_LOG_LOST: (

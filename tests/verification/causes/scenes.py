@@ -279,6 +279,32 @@ def marker_lost(version: str, *, unclean: bool = True) -> Iterator[Made]:
 
 
 @contextmanager
+def committed_while_leaderless(version: str) -> Iterator[Made]:
+    """A client commits while the only replica is down: Kafka 4 skips the marker (KAFKA-20734), Kafka 3 waits with it."""
+    settings: dict[str, str | int] = {**HANGS_CAN_BE_PLANTED, "transaction.state.log.num.partitions": 1}
+    with KafkaCluster(version, nodes=3, properties=settings) as cluster:
+        name = fresh("app")
+        commit_one(cluster, name, cluster.topics.create_on(fresh("first"), [1]))
+        coordinator = leader_ids(cluster.bootstrap, STATE_TOPIC)[0]
+        other = next(broker for broker in (1, 2, 3) if broker != coordinator)
+        topic = cluster.topics.create_on(fresh("leaderless"), [other])
+        client = Producer(producer_configuration(cluster.bootstrap, name, timeout_ms=60_000))
+        client.init_transactions(30)
+        client.begin_transaction()
+        produce(client, [(topic, 0)], 1)
+        cluster.broker(other).kill()
+        until(lambda: cluster.topics.in_sync(topic, 0)[0] == -1, "the partition has no leader")
+        client.commit_transaction(30)
+        time.sleep(3)
+        has_waited = state_of(cluster, name) == "PrepareCommit"
+        cluster.broker(other).start()
+        until(lambda: state_of(cluster, name) == "CompleteCommit", "every marker is written")
+        until(lambda: log_end_or_none(cluster, topic) is not None, "the partition has a leader")
+        cause = None if has_waited else Cause.MARKER_LOST
+        yield Made(bootstrap=cluster.bootstrap, topic=topic, start_offset=0, cause=cause)
+
+
+@contextmanager
 def foreign_records(version: str) -> Iterator[Made]:
     """The files of a partition are restored from another cluster's disk, in which a transaction was open."""
     with ExitStack() as stack:
