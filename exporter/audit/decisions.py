@@ -132,7 +132,15 @@ def decisions_of(records: Iterable[DecisionRecord]) -> list[Decision]:
                     completed_offset=record.offset if is_completed else None,
                 )
             )
+        if isinstance(content, TransactionRecord) and found and _is_decided_again(found[-1], content):
+            found[-1] = replace(found[-1], marker_epoch=content.producer_epoch)
     return found
+
+
+def _is_decided_again(decision: Decision, content: TransactionRecord) -> bool:
+    """True for a decision that is written once more, perhaps by a time-out: the markers have the last epoch."""
+    is_prepared = content.status in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+    return is_prepared and decision.commit is not None and _is_same(decision, content)
 
 
 def _is_next(decision: Decision, content: TransactionRecord | Tombstone) -> bool:

@@ -167,9 +167,14 @@ def _prepared(
         # Written again, by a coordinator that took over: there is no new decision.
         known.outcome, known.open_epoch, known.prepared_at_ms = same.outcome, same.open_epoch, same.prepared_at_ms
         return
+    # After another decision nothing was sent: its record is in the log, but the coordinator has not learned that in time.
     ongoing = same.record if same is not None and same.record.status is TransactionState.ONGOING else None
     known.outcome = outcome_of(record, ongoing)
-    known.open_epoch = record.producer_epoch if ongoing is None else ongoing.producer_epoch
+    known.open_epoch = record.producer_epoch
+    if ongoing is not None:
+        known.open_epoch = ongoing.producer_epoch
+    elif same is not None and same.outcome is not None:
+        known.open_epoch = same.open_epoch
     known.prepared_at_ms = record.last_update_ms
     yield Event(
         happening=Happening.PREPARED,

@@ -18,6 +18,7 @@ from exporter.audit.positions import partition_reads, state_after, unknown_parti
 from exporter.audit.reading import LogExtent, LogListing
 from exporter.audit.tables import AuditState, PartitionPosition
 from exporter.audit.verdicts import AuditVerdict, Horizon, Judgement, PartitionRead, Reason
+from exporter.snapshot import TransactionState as State
 from exporter.transaction_log.records import Tombstone, TransactionRecord
 from tests.transaction_log import builders
 
@@ -267,6 +268,44 @@ def test_a_marker_by_hand_among_many_commits_is_found_by_its_time() -> None:
     assert [each for each in said(result) if each[0] is not AuditVerdict.AS_DECIDED] == [
         (AuditVerdict.MARKER_WITHOUT_DECISION, None, 2015)
     ]
+
+
+@pytest.mark.parametrize("status", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+def test_a_decision_that_a_time_out_supersedes_has_the_epochs_of_both(status: State) -> None:
+    """Seen on 3.9.1: the record is in the log, its leader dies, the coordinator takes it as failed, and aborts later."""
+    rows = [
+        (State.ONGOING, 0, BEGIN_MS),
+        (status, 0, BEGIN_MS + 20),
+        (State.PREPARE_ABORT, 1, BEGIN_MS + 2_100),
+        (State.PREPARE_ABORT, 1, BEGIN_MS + 4_300),
+        (State.COMPLETE_ABORT, 1, BEGIN_MS + 8_200),
+    ]
+    log = [
+        DecisionRecord(0, number, at_ms, of_state(state, epoch, at_ms))
+        for number, (state, epoch, at_ms) in enumerate(rows)
+    ]
+
+    (found,) = decisions_of(log)
+
+    assert (found.commit, found.open_epoch, found.marker_epoch) == (False, 0, 1)
+    marker = {"marker": "abort", "marker_epoch": 1, "first_epoch": 0, "last_epoch": 0}
+    for alone in (False, True):
+        row = in_log(10, at_ms=BEGIN_MS + 8_100, **marker)
+        row = replace(row, first_offset=None, last_offset=None, first_epoch=None, last_epoch=None) if alone else row
+        assert said(judged([found], [row])) == [(AuditVerdict.AS_DECIDED, None, 11)]
+
+
+def of_state(status: State, epoch: int, at_ms: int) -> TransactionRecord:
+    return TransactionRecord(
+        transactional_id="app",
+        producer_id=7,
+        producer_epoch=epoch,
+        timeout_ms=2_000,
+        status=status,
+        partitions=frozenset() if status is State.COMPLETE_ABORT else frozenset({ORDERS}),
+        last_update_ms=at_ms,
+        start_ms=BEGIN_MS,
+    )
 
 
 @pytest.mark.parametrize(("every_ms", "cells"), [(30, 10**6), (1_500, 10**5)])

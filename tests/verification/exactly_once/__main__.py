@@ -230,10 +230,6 @@ def is_confirmed(cluster: KafkaCluster, row: Mapping[str, Any]) -> bool:
                 offset < row["first_offset"] for offset, _ in markers
             )
         return all(epoch != row["decision_marker_epoch"] for _, epoch in markers)
-    if row["verdict"] == AuditVerdict.CLOSED_BY_ANOTHER.value:
-        begun = (row["first_offset"], row["first_epoch"], False) in own
-        between = [offset for offset, _ in markers if row["first_offset"] < offset < row["marker_offset"]]
-        return begun and not between and row["first_epoch"] < row["decision_epoch"]
     return False
 
 
