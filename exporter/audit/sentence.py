@@ -30,7 +30,7 @@ def sentence_of(result: AuditResult) -> Iterator[str]:
         lacks = f"transaction_log lacks the newest {humanize_count(result.log_behind, 'record')}"
         behind = f" ({lacks}: `pipeline transaction-log` reads them)" if result.log_behind else ""
         waiting = humanize_count(result.waiting, "transaction")
-        yield f"{waiting} on single partitions are open, or wait for their decision{behind}."
+        yield f"{waiting} on single partitions: open, or still without a decision{behind}."
     if result.copies or result.copies_unread:
         yield f"{humanize_count(result.copies, 'replica')} compared with their leaders{_not_compared(result)}."
     if result.unread:

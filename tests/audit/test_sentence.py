@@ -78,7 +78,7 @@ def test_nothing_compared_is_said_so() -> None:
     assert lines == [
         f"0 transactions {AUDITED}: no decision is new, so nothing was compared.",
         (
-            "2,869 transactions on single partitions are open, or wait for their decision "
+            "2,869 transactions on single partitions: open, or still without a decision "
             "(transaction_log lacks the newest 12 records: `pipeline transaction-log` reads them)."
         ),
     ]
