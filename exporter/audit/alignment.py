@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from exporter.audit.decisions import Decision
 from exporter.audit.log_transactions import LogTransaction, MarkerKind
-from exporter.audit.verdicts import CLOCKS_APART_MS
+from exporter.audit.verdicts import CLOCKS_APART_MS, Horizon
 
 CELLS_MAX: Final = 50_000_000
 """Pairs of a decision and a marker that are weighed for one epoch on one partition; beyond it nothing is sure."""
@@ -28,19 +28,11 @@ ANCHOR: Final = 64
 Pairs = list[tuple[Decision, LogTransaction]]
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
-    """Numbers of those at the end whose counterpart may come later: it is not read yet."""
-
-    decisions: int = 0
-    markers: int = 0
-
-
 def align(
     decisions: Sequence[Decision],
     in_log: Sequence[LogTransaction],
-    still_open: LogTransaction | None = None,
-    late: Late = Late(),
+    still_open: LogTransaction | None,
+    horizon: Horizon,
 ) -> tuple[Pairs, bool]:
     """Pairs decisions of one marker epoch with the markers of this epoch on one partition, both in their order.
 
@@ -54,9 +46,10 @@ def align(
     repeated = [_repeats(in_log, number) for number in range(len(in_log))]
     in_order = list(zip(decisions, in_log, strict=False))
     agreed = _agreed(in_order, repeated)
-    over = len(in_log) - len(decisions)
-    if agreed == len(in_order) and (over == 0 or (_is_sure(in_order) and -late.decisions <= over <= late.markers)):
-        return in_order, _is_sure(in_order)
+    if agreed == len(in_order):
+        is_sure = _is_sure(in_order)
+        if len(decisions) == len(in_log) or (is_sure and _is_late(decisions[agreed:], in_log[agreed:], horizon)):
+            return in_order, is_sure
     begin = _anchored(in_order[:agreed])
     far = _alone_at_ends(decisions[begin:], in_log[begin:], -_NEAR_MS)
     left = decisions[begin + far.first_decisions : len(decisions) - far.last_decisions]
@@ -66,6 +59,11 @@ def align(
     pairs = in_order[:begin] + (found or [])
     is_sure = found is not None and _is_sure(pairs) and not _may_be_apart(decisions, in_log, repeated, pairs)
     return pairs, is_sure
+
+
+def _is_late(decisions: Sequence[Decision], in_log: Sequence[LogTransaction], horizon: Horizon) -> bool:
+    """True if the counterparts of all may come later: they are not read yet."""
+    return not any(map(horizon.is_settled, decisions)) and all(map(horizon.is_newer, in_log))
 
 
 def _agreed(in_order: Pairs, repeated: Sequence[bool]) -> int:

@@ -158,19 +158,12 @@ def judged_rows(
 
 
 def disagreeing_rows(markers: DataFrame) -> DataFrame:
-    """Rows as of `judged_rows`, of markers that differ on a replica."""
+    """Rows as of `judged_rows`, of markers that differ on a replica; columns of decisions are left out."""
     verdict = f.lit(AuditVerdict.REPLICAS_DISAGREE.value)
     counted = markers.groupBy("topic", "partition").agg(f.count("*").alias("count"))
-    rows = markers.withColumns({"kind": f.lit(FINDING_KIND), "verdict": verdict})
-    counts = counted.withColumns({"kind": f.lit(_ON_PARTITION), "verdict": verdict})
-    return rows.unionByName(counts, allowMissingColumns=True).select(
-        *(
-            f.col(each.name)
-            if each.name in {*rows.columns, "count"}
-            else f.lit(None).cast(each.dataType).alias(each.name)
-            for each in from_arrow_schema(JUDGED)
-        )
-    )
+    rows = markers.select("leader_marker", *TRANSACTION.names).withColumn("kind", f.lit(FINDING_KIND))
+    counts = counted.withColumn("kind", f.lit(_ON_PARTITION))
+    return rows.unionByName(counts, allowMissingColumns=True).withColumn("verdict", verdict)
 
 
 def _finding_row(finding: AuditFinding) -> dict[str, Any]:
@@ -249,9 +242,9 @@ def _example(row: Any) -> str:
         place = f"{row['topic']}-{row['partition']} at offset {row['marker_offset']}"
         known.append(f"broker {row['replica']} has {row['marker'] or 'no marker'}")
         known.append(f"the leader {row['leader_marker'] or 'none'}")
-    if row["decision"] is not None:
+    elif row["decision"] is not None:
         known.append(f"the decision is {row['decision']}")
-    if row["marker"] is not None:
+    if row["marker"] is not None and row["replica"] is None:
         known.append(f"the marker {row['marker']} at offset {row['marker_offset']}")
     return f"{row['verdict']} on {place}: {', '.join(known)}"
 

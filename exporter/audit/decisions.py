@@ -138,9 +138,9 @@ def decisions_of(records: Iterable[DecisionRecord]) -> list[Decision]:
 
 
 def _is_decided_again(decision: Decision, content: TransactionRecord) -> bool:
-    """True for a decision that is written once more, perhaps by a time-out: the markers have the last epoch."""
+    """True for a decision that a time-out writes once more, with the next epoch: that of its markers."""
     is_prepared = content.status in {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
-    return is_prepared and decision.commit is not None and _is_same(decision, content)
+    return is_prepared and decision.marker_epoch != content.producer_epoch and _is_same(decision, content)
 
 
 def _is_next(decision: Decision, content: TransactionRecord | Tombstone) -> bool:

@@ -139,7 +139,7 @@ class AuditJob:
         parts = parts.unionByName(tables.pending(spark, pending_folder))
         judged = judged_rows(decisions_in(records), parts, partitions, horizon)
         if copies:
-            judged = judged.unionByName(disagreeing_rows(disagreements(rows)))
+            judged = judged.unionByName(disagreeing_rows(disagreements(rows)), allowMissingColumns=True)
         judged = judged.persist(StorageLevel.DISK_ONLY)
         counts = counts_of(judged)
         folder = tables.new_state()

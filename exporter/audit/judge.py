@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import Final
 
 from exporter.audit.alignment import (
-    Late,
     MatchedBefore,
     align,
     has_epoch_of,
@@ -164,7 +162,7 @@ class _OnePartition:
         unmatched: dict[Decision, None] = {}
         for epoch in sorted(by_epoch.keys() | ended.keys()):
             decided, marked = by_epoch.get(epoch, ()), ended.get(epoch, ())
-            pairs, is_sure = align(decided, marked, still_open, self._late(decided, marked))
+            pairs, is_sure = align(decided, marked, still_open, self._horizon)
             self._matched.update((each.marker_offset or 0, decision) for decision, each in pairs)
             matched = {decision for decision, _ in pairs}
             unmatched.update((decision, None) for decision in decided if decision not in matched)
@@ -172,14 +170,6 @@ class _OnePartition:
                 self._unsure.add(epoch)
         self._matched_before = MatchedBefore(self._matched)
         return unmatched
-
-    def _late(self, decided: Sequence[Decision], marked: Sequence[LogTransaction]) -> Late:
-        """Decisions that are not settled, and markers that are newer than the transaction log as it was read."""
-        unsettled = takewhile(lambda decision: not self._horizon.is_settled(decision), reversed(decided))
-        return Late(sum(1 for _ in unsettled), sum(1 for _ in takewhile(self._is_newer, reversed(marked))))
-
-    def _is_newer(self, each: LogTransaction) -> bool:
-        return (each.marker_timestamp_ms or 0) > self._horizon.log_read_to_ms
 
     def _decision_of(self, each: LogTransaction | None) -> Decision | None:
         return None if each is None or each.marker_offset is None else self._matched.get(each.marker_offset)
@@ -229,7 +219,7 @@ class _OnePartition:
     def _judge_surplus(self, each: LogTransaction) -> None:
         """Judges a marker that no decision is about."""
         done = self._all.of_unknown_partitions.get(-1 if each.marker_epoch is None else each.marker_epoch, ())
-        if self._is_newer(each) or self._is_ongoing(each):
+        if self._horizon.is_newer(each) or self._is_ongoing(each):
             self.pending.append(each)
         elif self._is_repeated(each):
             return

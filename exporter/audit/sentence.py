@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
-from exporter.evaluation.humanize import humanize_count
+from exporter.evaluation.humanize import humanize_count, humanize_names
 
 if TYPE_CHECKING:
     from exporter.audit.job import AuditResult
@@ -34,16 +34,14 @@ def sentence_of(result: AuditResult) -> Iterator[str]:
     if result.copies or result.copies_unread:
         yield f"{humanize_count(result.copies, 'replica')} compared with their leaders{_not_compared(result)}."
     if result.unread:
-        names = [f"{topic}-{number} ({why})" for (topic, number), why in sorted(result.unread.items())[:_NAMED]]
-        more = f" and {len(result.unread) - _NAMED:,} more" if len(result.unread) > _NAMED else ""
-        yield f"{humanize_count(len(result.unread), 'partition')} not read: {', '.join(names)}{more}."
+        names = [f"{topic}-{number} ({why})" for (topic, number), why in sorted(result.unread.items())]
+        yield f"{humanize_count(len(result.unread), 'partition')} not read: {humanize_names(names, shown_max=_NAMED)}."
 
 
 def _not_compared(result: AuditResult) -> str:
     unread = sorted(result.copies_unread.items())
-    names = [f"{topic}-{number} on broker {broker} ({why})" for (topic, number, broker), why in unread[:_NAMED]]
-    more = f" and {len(unread) - _NAMED:,} more" if len(unread) > _NAMED else ""
-    return f"; not compared: {', '.join(names)}{more}" if unread else ""
+    names = [f"{topic}-{number} on broker {broker} ({why})" for (topic, number, broker), why in unread]
+    return f"; not compared: {humanize_names(names, shown_max=_NAMED)}" if names else ""
 
 
 def _audited(result: AuditResult) -> str:

@@ -110,6 +110,10 @@ class Horizon:
     def is_settled(self, decision: Decision) -> bool:
         return is_reached(self.settled, decision)
 
+    def is_newer(self, in_log: LogTransaction) -> bool:
+        """True for a marker that is newer than the transaction log as it was read."""
+        return (in_log.marker_timestamp_ms or 0) > self.log_read_to_ms
+
     def is_new(self, decision: Decision) -> bool:
         """True if it is settled, and was not in the run before."""
         return self.is_settled(decision) and not is_reached(self.first_judged, decision)
