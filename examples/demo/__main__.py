@@ -60,7 +60,7 @@ def _hangs(cycle: Cycle) -> bool:
 
 
 def _now_try(bootstrap: str, url: str, folder: str, start_offset: int, port: int) -> Iterator[str]:
-    """What a newcomer does next, to paste in another terminal: one line first, after which all printed commands run."""
+    """Yields what a newcomer pastes next in another terminal: one line first, after which all printed commands run."""
     place = f"--topic orders --partition 1 --start-offset {start_offset}"
     settings = {"state.file": f"{folder}/state.json", "publish.listen_address": f"127.0.0.1:{port}"}
     settings |= {"kafka.bootstrap.servers": bootstrap, "publish.external_url": url}

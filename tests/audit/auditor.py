@@ -28,7 +28,7 @@ class Auditor:
         self.said: list[str] = []
 
     def read_log(self) -> None:
-        """What `pipeline transaction-log` does."""
+        """Does what `pipeline transaction-log` does."""
         cluster_id, offsets = positions(self._bootstrap)
         rows = records_of(kafka_stream(self._spark, java_client_options(self._kafka), offsets), cluster_id)
         table = self.tables.transaction_log

@@ -50,13 +50,12 @@ class WorldsLogs:
         self._copies = copies or {}
         there = {name: [each for each in log if each.at_ms <= now_ms] for name, log in world.logs.items()}
         self._ends = {name: self._end(log[-1].data) if log else 0 for name, log in there.items()}
-        every: dict[int | None, Mapping[tuple[str, int, int], bytes]] = {None: {}}
-        every |= {broker: other for broker, other in self._copies.items()}  # noqa: C416 - the keys are of another type
+        every: list[tuple[int | None, Mapping[tuple[str, int, int], bytes]]] = [(None, {}), *self._copies.items()]
         self._data: dict[tuple[str, int, int | None], bytes] = {
             (*name, replica): b"".join(
                 other.get((*name, each.offset), each.data) for each in log if (name, each.offset) not in world.removed
             )
-            for replica, other in every.items()
+            for replica, other in every
             for name, log in there.items()
         }
 

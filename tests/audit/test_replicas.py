@@ -101,7 +101,7 @@ def test_a_replica_with_another_marker_on_its_disk_is_named(
     version: str, make_cluster: MakeCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
 ) -> None:
     """A follower is stopped, its file is changed with the right checksum, and it serves readers once it is in sync."""
-    cluster = make_cluster(version, nodes=3, properties={"transaction.state.log.replication.factor": 3})
+    cluster = make_cluster(version, nodes=3)
     topic = cluster.topics.create(fresh_name("topic"))
     for _ in range(3):
         run_transaction(cluster.bootstrap, fresh_name("app"), [(topic, 0)])

@@ -327,7 +327,7 @@ def test_a_client_whose_first_markers_are_gone_is_known_from_then_on(
 
 
 def test_the_evidence_before_a_marker_is_the_newest_one_that_is_sure() -> None:
-    """Of the same partition of the transaction log, completed before; a clock that goes back is not trusted."""
+    """It is of the same partition of the transaction log and completed before; a clock that goes back is not trusted."""
     matched = {
         30: decision(9, at_ms=0, log_partition=1),
         5: decision(1, at_ms=100),

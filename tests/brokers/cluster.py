@@ -106,6 +106,12 @@ class KafkaCluster:
             raise subprocess.CalledProcessError(run.returncode, main_class, run.stdout, run.stderr)
         return run.stdout
 
+    def downgrade_transactions(self, version: int) -> None:
+        """Lowers the feature transaction.version (KIP-890), which the brokers begin with at their newest."""
+        feature = f"transaction.version={version}"
+        arguments = ("--bootstrap-server", self.bootstrap, "downgrade", "--feature", feature)
+        self.tool("org.apache.kafka.tools.FeatureCommand", *arguments)
+
     def tool_command(self, main_class: str, *arguments: str) -> list[str]:
         """The command that runs one of Kafka's own command line tools from the same jars."""
         return [*self._java(*SHORT_LIVED), main_class, *arguments]

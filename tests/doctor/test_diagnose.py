@@ -299,7 +299,7 @@ def test_ids_are_not_all_visible_without_every_coordinator(fault: Callable[[Fake
 
 
 def test_topics_are_not_all_visible_where_one_may_be_hidden_by_a_proxy() -> None:
-    """What hides the coordinators' topic may hide others."""
+    """A proxy that hides the coordinators' topic may hide others."""
     found = diagnosed(_no_state_topic)
 
     assert result_of(found, "topics") == "3 topics, no ACL hides one; whether a proxy does is unknown"

@@ -36,7 +36,7 @@ def held(
 
 
 def after(*cycles: HeldOffset) -> RememberedOffset:
-    """What is remembered after these cycles."""
+    """Returns what is remembered after these cycles."""
     remembered: RememberedOffset | None = None
     for cycle in cycles:
         remembered = exclude(cycle, remembered)

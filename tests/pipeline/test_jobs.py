@@ -514,7 +514,7 @@ def test_wrong_arguments_are_a_sentence(
 
 
 def test_the_document_names_every_job() -> None:
-    """Those of the program, in `docs/commands.md`."""
+    """The jobs in `docs/commands.md` are those of the program."""
     page = PIPELINE_PAGE.with_name("commands.md").read_text(encoding="utf-8")
     section = page.partition("\n## `pipeline`\n")[2].partition("\n## ")[0]
     parser = argparse.ArgumentParser()

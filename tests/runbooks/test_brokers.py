@@ -152,8 +152,7 @@ def test_so_that_it_does_not_come_back(trio: KafkaCluster, tmp_path: Path) -> No
     """Verification was off and the version is old: after the page's commands the leader refuses what made the hang."""
     cluster, topic = trio, trio.topics.create("payments")
     hang = plant_hang(cluster.bootstrap, topic, 0, "late")
-    downgrade = ("downgrade", "--feature", "transaction.version=1")
-    cluster.tool("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap, *downgrade)
+    cluster.downgrade_transactions(1)
     desk = desk_at(tmp_path, cluster, BROKER="1")
     abort = f"abort --topic {topic} --partition 0 --start-offset {hang.start_offset} --yes"
     assert desk.run(f"kafka-transaction-exporter {abort} --bootstrap-server $BOOTSTRAP").status == 0

@@ -20,7 +20,6 @@ PATIENCE_S = 120
 TROUBLED = Rhythm(
     transactions=20, abort_share=0.2, stall_every=13, zombie_every=7, crash_every=17, stall_timeout_ms=1000
 )
-FEATURES = "org.apache.kafka.tools.FeatureCommand"
 
 
 def truth(counts: Counts) -> dict[str, int]:
@@ -86,8 +85,7 @@ def test_brokers_die_coordinators_move_and_the_counts_stay_equal(
     """Three nodes, each killed and started again under way, so that every coordinator moves; the exporter reads on."""
     cluster = make_cluster(version, nodes=3, properties=HASTY)
     if transaction_version is not None and transaction_version < 2:
-        change = f"transaction.version={transaction_version}"
-        cluster.tool(FEATURES, "--bootstrap-server", cluster.bootstrap, "downgrade", "--feature", change)
+        cluster.downgrade_transactions(transaction_version)
     topic = cluster.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
     prefix = fresh_name("truth")
     with counting(cluster.bootstrap, tmp_path, prefix) as exporter:

@@ -158,8 +158,7 @@ def run(version: str, transaction_version: int, minutes: float, seed: int) -> Ou
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="by-offsets-")))
         cluster = stack.enter_context(IsolatedCluster(version, nodes=NODES, properties=PROPERTIES))
         if transaction_version == 0 and not version.startswith("3."):
-            change = ("downgrade", "--feature", "transaction.version=0")
-            cluster.tool("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap, *change)
+            cluster.downgrade_transactions(0)
         cluster.topics.create(TOPIC, partitions=PARTITIONS, replication_factor=NODES)
         producers = BusyProducers(cluster, folder, TOPIC, PARTITIONS, HUNG, seed)
         stack.callback(producers.close)

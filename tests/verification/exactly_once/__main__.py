@@ -33,18 +33,12 @@ TOPIC: Final = "clean"
 PARTITIONS: Final = 100
 PROCESSES: Final = 2
 FINDINGS_STATUS: Final = 3
-PROPERTIES: Final[dict[str, str | int]] = {
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+PROPERTIES: Final[dict[str, str | int]] = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+REPLICATED: Final[dict[str, str | int]] = {
+    **PROPERTIES,
     # An acknowledged record must not be lost: with it a marker would be.
     "min.insync.replicas": 2,
     "transaction.state.log.min.isr": 2,
-    "transaction.state.log.replication.factor": 3,
-}
-ALONE: Final[dict[str, str | int]] = {
-    **PROPERTIES,
-    "min.insync.replicas": 1,
-    "transaction.state.log.min.isr": 1,
-    "transaction.state.log.replication.factor": 1,
 }
 
 
@@ -173,11 +167,10 @@ def play(arguments: argparse.Namespace) -> int:
     chance = random.Random(arguments.seed)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="exactly-once-")))
-        properties = ALONE if arguments.nodes == 1 else PROPERTIES
+        properties = PROPERTIES if arguments.nodes == 1 else REPLICATED
         cluster = stack.enter_context(KafkaCluster(arguments.kafka, nodes=arguments.nodes, properties=properties))
         if arguments.transaction_version == 0 and not arguments.kafka.startswith("3."):
-            change = ("downgrade", "--feature", "transaction.version=0")
-            cluster.tool("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", cluster.bootstrap, *change)
+            cluster.downgrade_transactions(0)
         cluster.topics.create(TOPIC, partitions=PARTITIONS)
         clients = Clients(cluster, folder, arguments.threads, arguments.seed)
         stack.callback(clients.close)
