@@ -56,8 +56,10 @@ def _verdict(result: AuditResult) -> str:
     others = result.findings.total()
     if accused:
         return f"{accused:,} not as decided"
+    unknown = result.transactions[AuditVerdict.UNKNOWN]
     if others:
-        return f"each decision was carried out, but {humanize_count(others, 'finding')} beside them"
+        each = "no decision is new" if not result.transactions else "each decision was carried out"
+        return f"{each}{' or is unknown' if unknown else ''}, but {humanize_count(others, 'finding')} beside them"
     if not result.transactions:
         return "no decision is new, so nothing was compared"
-    return "all as decided" + (", but for unknown ones" if result.transactions[AuditVerdict.UNKNOWN] else "")
+    return "all as decided" + (", but for unknown ones" if unknown else "")

@@ -71,6 +71,18 @@ def test_a_marker_without_a_decision_is_not_all_as_decided() -> None:
     ]
 
 
+def test_beside_a_finding_an_unknown_decision_is_not_carried_out() -> None:
+    found = replace(CLEAN, findings=Counter({AuditVerdict.RECORDS_OUTSIDE: 2}))
+    unknown = Counter({AuditVerdict.AS_DECIDED: 1, AuditVerdict.UNKNOWN: 2})
+
+    said = [next(sentence_of(replace(found, transactions=each))) for each in (unknown, Counter[AuditVerdict]())]
+
+    assert said == [
+        f"3 transactions {AUDITED}: each decision was carried out or is unknown, but 2 findings beside them.",
+        f"0 transactions {AUDITED}: no decision is new, but 2 findings beside them.",
+    ]
+
+
 def test_nothing_compared_is_said_so() -> None:
     """Nobody may read it as a clean audit."""
     lines = list(sentence_of(replace(CLEAN, transactions=Counter(), waiting=2_869)))
