@@ -101,7 +101,7 @@ class AuditStatus:
     transactions: Mapping[str, int] | None = None
     """Decided transactions of the last day by verdict; None if the newest audit is older, as the next one."""
     findings: Mapping[str, int] | None = None
-    """Accusations on single partitions by verdict."""
+    """Findings on single partitions by verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

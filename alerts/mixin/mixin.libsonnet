@@ -654,7 +654,7 @@
               },
               "annotations": {
                 "summary": "An audit has found Kafka transactions whose logs contradict what their coordinator has decided.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the audits of the last day have {{ $value }} findings of partitions that lack the marker of a transaction, or have the opposite one, or that of another transaction. Committed records are hidden, or records are visible that nobody committed: their owners are in the table audit_transactions and must be informed.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: partitions that by the audits of the last day lack the marker of a transaction, or have the opposite one, or that of another transaction: {{ $value }}. Committed records are hidden, or records are visible that nobody committed: their owners are in the table audit_transactions and must be informed.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionAuditFinding.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
@@ -834,7 +834,7 @@
               },
               "annotations": {
                 "summary": "Records collect behind a Kafka transaction that stays open.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} offsets are hidden from read_committed consumers behind a suspect transaction, verdict not yet hanging_*. Their number grows.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: offsets hidden from read_committed consumers behind a suspect transaction, verdict not yet hanging_*: {{ $value }}. Their number grows.",
                 "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster=%q, cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} (lag {{ $it | value | printf \"%.0f\" }} offsets){{ end }}{{ else }}none seen{{ end }}.",
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
@@ -858,7 +858,7 @@
               },
               "annotations": {
                 "summary": "A consumer group cannot read on, because a Kafka transaction stays open.",
-                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group has a lag of {{ $value }} offsets behind an open transaction. The operators of Kafka have an alert of their own if its owner does not end it soon.",
+                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group's lag in offsets behind an open transaction: {{ $value }}. The operators of Kafka have an alert of their own if its owner does not end it soon.",
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} GROUP={{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksGroup.md",
@@ -926,7 +926,7 @@
               },
               "annotations": {
                 "summary": "There are more suspect Kafka transactions than have series.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} suspects have no series because of publish.suspects_limit. No alert can fire for them; the worst have series.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: suspects without a series because of publish.suspects_limit: {{ $value }}. No alert can fire for them; the worst have series.",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
@@ -1080,7 +1080,7 @@
               },
               "annotations": {
                 "summary": "An exporter of Kafka transactions runs without a fresh snapshot of its cluster.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ $value }} instances of kafka-transaction-exporter have had no fresh snapshot for two minutes. No other alert about the cluster can fire.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: instances of kafka-transaction-exporter without a fresh snapshot for two minutes: {{ $value }}. No other alert about the cluster can fire.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterSnapshotStale.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },

@@ -71,7 +71,7 @@ class AuditResult:
     partitions: int
     unread: Mapping[TopicPartition, str]
     findings: Counter[AuditVerdict]
-    """Accusations, on single partitions, also those without a decision that is new to this run."""
+    """Findings, on single partitions, also those without a decision that is new to this run."""
     examples: tuple[str, ...]
     """Some of them, a line each."""
     waiting: int

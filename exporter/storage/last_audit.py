@@ -31,7 +31,7 @@ class LastAudit:
     transactions: Mapping[str, int]
     """Decided transactions by their worst verdict, of all runs in the day up to this one."""
     findings: Mapping[str, int]
-    """Accusations on single partitions by verdict, of the same runs."""
+    """Findings on single partitions by verdict, of the same runs."""
     partitions: int
     """Partitions that this run has audited."""
     partitions_unread: int

@@ -150,6 +150,16 @@ def test_a_description_is_two_sentences(rule: dict[str, dict[str, str]]) -> None
 
 
 @every_step
+def test_a_number_may_be_one(rule: dict[str, dict[str, str]]) -> None:
+    """No noun in the plural follows a number that can be 1: "1 offsets" is read as a fault of the program."""
+    can_be_one = not re.search(r">=? *(?:[2-9]|\d\d)", str(rule["expr"])) and "cluster_wide" not in str(rule["expr"])
+
+    plurals = re.findall(r"\$value \}\} \w+s\b", rule["annotations"]["description"])
+
+    assert not (can_be_one and plurals), plurals
+
+
+@every_step
 def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[str, dict[str, str]]) -> None:
     """A page about a partition has these three; of the others only those that the incidents page shows have a link."""
     optional = set(rule["annotations"]) - {"summary", "description", "runbook_url"}

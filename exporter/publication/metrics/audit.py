@@ -22,7 +22,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_audit_findings",
-        help="Accusations on single partitions in audits of the last day, by verdict.",
+        help="Findings on single partitions in audits of the last day, by verdict.",
         labels=("verdict",),
         of=AUDIT,
         values=lambda audit: _by_verdict(audit.findings),
