@@ -157,7 +157,7 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
             f"not authorized to fence {name}: this login needs WRITE on the transactional id; if it is the exporter's, log "
             "in as yourself (--command-config FILE)"
         )
-        return Termination(Ending.FAILED, why)
+        return Termination(Ending.REFUSED, why)
     return Termination(Ending.FAILED, f"the coordinator refused with {answer}")
 
 

@@ -134,7 +134,7 @@ def test_a_fence_is_refused_by_the_broker_alone(guarded: GuardedCluster, fresh_n
     done = as_user(guarded, WRITER, tmp_path, *terminate, "--yes")
 
     assert (dry.returncode, dry.stdout.splitlines()[-2]) == (0, "dry run: nothing is written")
-    assert refused.returncode == 1
+    assert refused.returncode == 5
     assert f"not authorized to fence '{name}': this login needs WRITE on the transactional id" in refused.stderr
     assert after == before
     assert done.returncode == 0, done.stderr

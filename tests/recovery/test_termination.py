@@ -78,7 +78,7 @@ def run(coordinator: CoordinatorStandIn) -> Termination:
         ([SHOWN], [None], Ending.OVER, 1),
         ([SHOWN], ["PRODUCER_FENCED"], Ending.REFUSED, 1),
         ([SHOWN], ["INVALID_PRODUCER_EPOCH"], Ending.REFUSED, 1),
-        ([SHOWN], ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"], Ending.FAILED, 1),
+        ([SHOWN], ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"], Ending.REFUSED, 1),
         ([NEWER], [CONCURRENT], Ending.REFUSED, 0),
         ([NEXT], [CONCURRENT], Ending.REFUSED, 0),
         ([COMMITTED], [CONCURRENT], Ending.REFUSED, 0),
