@@ -41,18 +41,18 @@ def exclude(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffs
     """
     if before is None or before.leader_epoch != held.leader_epoch:
         before = RememberedOffset(leader_epoch=held.leader_epoch)
-    active = {of.producer_id: of.start_ms for of in held.active}
-    completed = {
-        producer_id
-        for producer_id, start_ms in before.starts.items()
-        if active.get(producer_id, NULL) not in {start_ms, None}
-    }
-    excluded = before.excluded | completed
-    starts = {producer_id: start_ms for producer_id, start_ms in before.starts.items() if producer_id not in completed}
-    # A later list is compared only by the next proof: the offset was not read after it.
-    for of in (*held.active, *held.later):
-        if of.start_ms is not None and of.producer_id not in excluded:
-            starts.setdefault(of.producer_id, of.start_ms)
+    excluded, starts = before.excluded, dict(before.starts)
+    for described in (held.active, held.later):  # the offset was read after both
+        active = {of.producer_id: of.start_ms for of in described}
+        excluded |= {
+            producer_id
+            for producer_id, start_ms in starts.items()
+            if active.get(producer_id, NULL) not in {start_ms, None}
+        }
+        for producer_id, start_ms in active.items():
+            if start_ms is not None:
+                starts.setdefault(producer_id, start_ms)
+    starts = {producer_id: start_ms for producer_id, start_ms in starts.items() if producer_id not in excluded}
     if len(excluded) > EXCLUDED_MAX:
         excluded &= {of.producer_id for of in (*held.active, *held.later)}
     return RememberedOffset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from exporter.kafka.cluster_client import ClusterClient
@@ -29,21 +29,19 @@ async def prove(
     *,
     topics: Collection[str],
     producer_ids: Collection[int] | None,
-    read_again: Callable[[], Awaitable[None]] | None = None,
 ) -> CoordinatorProof:
     """Queries in an order that makes the responses evidence: probes, listing, descriptions, probes again.
 
     `producer_ids` and `topics` are those of unverified transactions; without `producer_ids` every active transaction is
-    described, and after `read_again` once more. Their partitions must have been read before this, and must be read again
-    after the descriptions; then the leaders of the state partitions must be confirmed.
+    described, twice. Their partitions must have been read before this, and must be read again after the descriptions; then
+    the leaders of the state partitions must be confirmed.
     """
     before = await state_leaders(client, topology)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
     visible_before = await id_visibility(client, brokers)
     probes_before = await probe(client, before.leaders)
     found, later = await _ask(client, brokers, producer_ids, topics), _NOTHING_FOUND
-    if read_again is not None:
-        await read_again()
+    if producer_ids is None:
         later = await _ask(client, brokers, producer_ids, topics)
     probes_after = await probe(client, before.leaders)
     visible_after = await id_visibility(client, brokers)

@@ -22,9 +22,9 @@ class HeldOffset:
     leader_epoch: int
     """Leader epoch in which it was read. Within one it never goes back; -1 if the broker does not say."""
     active: tuple[CoordinatorTransaction, ...] = ()
-    """Active transactions that include the partition, as their coordinators described them between two reads of it."""
+    """Active transactions that include the partition, as coordinators described them first, between two reads of it."""
     later: tuple[CoordinatorTransaction, ...] = ()
-    """Active ones after the second read: a producer may have taken the open records into its next transaction."""
+    """Active transactions that were described a moment later: others have completed, or have taken the open records."""
 
 
 NO_ROW: BoolColumn = np.empty(0, dtype=np.bool_)

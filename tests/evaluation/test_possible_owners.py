@@ -30,9 +30,10 @@ def began(producer_id: int, start_ms: int | None) -> CoordinatorTransaction:
 
 
 def held(
-    *active: CoordinatorTransaction, later: tuple[CoordinatorTransaction, ...] = (), epoch: int = EPOCH
+    *active: CoordinatorTransaction, later: tuple[CoordinatorTransaction, ...] | None = None, epoch: int = EPOCH
 ) -> HeldOffset:
-    return HeldOffset(leader_epoch=epoch, active=active, later=later)
+    """Described twice; the same, if `later` does not say otherwise."""
+    return HeldOffset(leader_epoch=epoch, active=active, later=active if later is None else later)
 
 
 def after(*cycles: HeldOffset) -> RememberedOffset:
@@ -51,11 +52,14 @@ def after(*cycles: HeldOffset) -> RememberedOffset:
         ((held(began(A, 10)), held()), {A}),
         ((held(began(A, 10)), held(began(A, 10))), set()),
         ((held(began(A, 10)),), set()),
-        ((held(began(A, 10), later=(began(A, 20),)), held(began(A, 20))), {A}),
+        ((held(began(A, 10), later=(began(A, 20),)),), {A}),
+        ((held(began(A, 10), later=()),), {A}),
+        ((held(later=(began(A, 10),)),), set()),
         ((held(later=(began(A, 10),)), held(began(B, 20))), {A}),
-        ((held(began(A, 10)), held(began(A, 10), later=(began(A, 20),))), set()),
+        ((held(began(A, 10)), held(began(A, 10), later=(began(A, 20),))), {A}),
         ((held(began(A, 10)), held(began(A, 20), epoch=EPOCH + 1)), set()),
         ((held(began(A, 10)), held(began(A, None))), set()),
+        ((held(began(A, 10), later=(began(A, None),)),), set()),
         ((held(began(A, None)), held(began(A, 20))), set()),
     ],
     ids=[
@@ -63,11 +67,14 @@ def after(*cycles: HeldOffset) -> RememberedOffset:
         "none is active any more",
         "the same is active",
         "nothing is known from before",
-        "it completed after the last read of the cycle before",
-        "it began after the last read of the cycle before",
-        "it completed after the last read of this cycle",
+        "it completed between the two descriptions of one cycle, and the next one is active",
+        "it completed between them, and none is active",
+        "it began between them",
+        "it began between those of the cycle before",
+        "it completed between those of the second cycle",
         "another leader epoch",
         "the start of the active one is unknown",
+        "the start that was described later is unknown",
         "the start of the first one is unknown",
     ],
 )

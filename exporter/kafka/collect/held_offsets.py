@@ -2,8 +2,7 @@
 
     the ends of all of them -> where the last stable offset is below the high watermark, a transaction is open
     and for those that stood there in an earlier cycle:
-    metadata -> ends -> probes, listing, descriptions -> ends -> listing, descriptions, probes (coordinator_proof.py) ->
-    metadata -> confirm
+    metadata -> ends -> probes, listing and descriptions twice, probes (coordinator_proof.py) -> ends -> metadata -> confirm
 
 The last stable offset passes the start of a transaction when its marker is replicated, and never goes back in one leader
 epoch. So the transaction that begins at an offset where it stands at both reads was open all the time between. A leader
@@ -138,14 +137,10 @@ async def _proved(client: ClusterClient, once: HeldOffsets, was_seen: BoolColumn
     topics = tuple(sorted({topology.name(row)[0] for row in rows.tolist()}))
     before = await fresh_topology(client, topics)
     leaders = leaders_in(topology, rows, before)
-    first = second = await ends_of_rows(client, topology, rows, leaders)
-
-    async def read_again() -> None:
-        nonlocal second
-        second = await ends_of_rows(client, topology, rows, leaders)
-
-    proof = await prove(client, topology, topics=topics, producer_ids=None, read_again=read_again)
+    first = await ends_of_rows(client, topology, rows, leaders)
+    proof = await prove(client, topology, topics=topics, producer_ids=None)
     proof = without_strangers(proof, examined.strangers)
+    second = await ends_of_rows(client, topology, rows, leaders)
     after = await fresh_topology(client, topics)
     starts = examined.entries.current_txn_start_offset.copy()
     second_read = examined.second_read.copy()

@@ -35,16 +35,6 @@ def _newer_are_excluded(held: HeldOffset, before: RememberedOffset | None) -> Re
     )
 
 
-def _by_the_later_list(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffset:
-    """As if the offset still stood there when the coordinators listed once more."""
-    after = exclude(held, before)
-    later = {of.producer_id: of.start_ms for of in held.later}
-    completed = {producer_id for producer_id, start_ms in after.starts.items() if later.get(producer_id) != start_ms}
-    excluded = after.excluded | completed
-    was_proved = all(of.producer_id in excluded for of in (*held.active, *held.later))
-    return replace(after, excluded=excluded, was_proved=after.was_proved or was_proved)
-
-
 def _over_elections(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffset:
     """As if an exclusion held in every leader epoch."""
     if before is not None:
@@ -90,11 +80,6 @@ OFFSET_DEFECTS: tuple[Defect, ...] = (
         _lie("behind a live one", _OF_PRODUCERS),
     ),
     Defect(
-        "what completes after the last read excludes its producer at once",
-        ((rules, "exclude", _by_the_later_list),),
-        _lie("ongoing", _OF_PRODUCERS),
-    ),
-    Defect(
         "an exclusion holds over elections",
         ((rules, "exclude", _over_elections),),
         _lie("ongoing", _MARKER_LOST, ("pause",)),
@@ -105,7 +90,7 @@ OFFSET_DEFECTS: tuple[Defect, ...] = (
         _lie("ongoing", _OF_PRODUCERS),
     ),
     Defect(
-        "the active transactions are not listed again after the last read",
+        "the active transactions are not listed again",
         ((rules, "possible_owners", _of_the_first_list),),
         _lie("late write", ("begin_and_write",)),
     ),
