@@ -103,6 +103,8 @@ class AuditJob:
     """Limit for each broker; it is shared evenly by the tasks that run at the same time."""
     replicas: bool = False
     """True if the same ranges are read at all in-sync replicas too, and compared."""
+    since_ms: int = 0
+    """Instant from which the first run of a cluster audits, where `transaction_log` begins earlier."""
 
     def run(self) -> AuditResult:
         """Raises TableError, LogReadError and what Spark raises."""
@@ -114,10 +116,10 @@ class AuditJob:
         tables = AuditTables(self.tables, listing.cluster_id)
         version, state, pending_folder = tables.current(spark)
         tables.add_coverage(spark, state, listing.cluster_id)
-        records = self.tables.transaction_log.read(spark, log_version).where(
-            (f.col("cluster_id") == listing.cluster_id)
-            & (f.col("written_at") >= f.timestamp_millis(f.lit(state.records_from_ms)))
-        )
+        records = self.tables.transaction_log.read(spark, log_version).where(f.col("cluster_id") == listing.cluster_id)
+        if not state.run:
+            state = first_state(state, records, since_ms=self.since_ms)
+        records = records.where(f.col("written_at") >= f.timestamp_millis(f.lit(state.records_from_ms)))
         facts = log_facts(records, state, log_ends=listing.log_ends, settled_by_ms=listing.at_ms - self.settled_ms)
         self._check_log(listing, state, facts)
         listing = self.begin_at(self.kafka, listing, unknown_partitions(listing, state), facts.read_from_ms)
@@ -202,6 +204,15 @@ class AuditJob:
                         yield pa.RecordBatch.from_pylist(rows, schema=MARKERS)
 
         return spark.range(0, len(shared), 1, len(shared)).mapInArrow(read, schema)
+
+
+def first_state(state: AuditState, records: DataFrame, *, since_ms: int) -> AuditState:
+    """The state before a first run that begins at `since_ms`: records of the transaction log until then are known."""
+    if not since_ms:
+        return state
+    older = records.where(f.col("written_at") < f.timestamp_millis(f.lit(since_ms)))
+    newest = older.groupBy("log_partition").agg(f.max("offset").alias("newest")).collect()
+    return replace(state, records_from_ms=since_ms, log_offsets={row.log_partition: row.newest for row in newest})
 
 
 def without(rows: DataFrame, partitions: Sequence[TopicPartition]) -> DataFrame:

@@ -37,7 +37,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--history",
         metavar=DIRECTORY,
-        help="history.directory of the exporter, a path or a URI such as s3://BUCKET/KEY; required but for these two",
+        help="history.directory of the exporter, a path or a URI such as s3://BUCKET/KEY",
     )
     parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, a path or a URI")
     parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
@@ -59,6 +59,12 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         type=rate,
         metavar="BYTES",
         help="audit: read at most so much in a second, such as 20MB",
+    )
+    parser.add_argument(
+        "--since",
+        type=duration,
+        metavar="DURATION",
+        help="audit: how far back a first run begins, such as 7d",
     )
     parser.add_argument(
         "--replicas", action="store_true", help="audit: read all in-sync replicas, and compare their markers too"

@@ -26,6 +26,7 @@ from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
 from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import OBJECTIVE_PERCENT, collect
+from exporter.pipeline.report_audits import audits_of_week
 from exporter.pipeline.report_page import render
 from exporter.pipeline.report_weeks import weeks_as_csv
 from exporter.pipeline.runs import record
@@ -160,7 +161,8 @@ class Jobs:
             left_out=self.left_out(),
         )
         write_whole(self.tables.weeks, weeks_as_csv(data.weeks))
-        write_whole(self.tables.report, render(data))
+        audits = audits_of_week(spark, self.tables, made_at_ms=made_at_ms)
+        write_whole(self.tables.report, render(data, audits))
         self.say(f"report: {self.tables.report}")
 
     def compact(self) -> None:

@@ -175,7 +175,7 @@ def _days(stood: DataFrame, covered: DataFrame, newest_ms: int) -> Sequence[DayO
     return tuple(days.get(day_ms, DayOfReport(day_ms)) for day_ms in four_weeks) if days else ()
 
 
-def _first(ordered: DataFrame, most: int) -> SectionRows:
+def first_rows(ordered: DataFrame, most: int) -> SectionRows:
     rows = ordered.limit(most).collect()
     return SectionRows(rows, ordered.count() - most if len(rows) == most else 0)
 
@@ -199,7 +199,7 @@ def _durations(transactions: DataFrame) -> SectionRows:
     percentiles = (
         f.col("percentiles")[number].alias(name) for number, name in enumerate(("p50_ms", "p95_ms", "p99_ms"))
     )
-    return _first(
+    return first_rows(
         found.select("*", *percentiles).orderBy(f.desc("hanging"), f.desc("transactions"), "cluster_id", "application"),
         APPLICATIONS_MAX,
     )
@@ -218,7 +218,7 @@ def _outcomes(transactions: DataFrame) -> SectionRows:
         )
     )
     troubled = f.desc(f.col("timed_out") + f.col("fenced"))
-    return _first(found.orderBy(troubled, f.desc("transactions"), "cluster_id", "application"), APPLICATIONS_MAX)
+    return first_rows(found.orderBy(troubled, f.desc("transactions"), "cluster_id", "application"), APPLICATIONS_MAX)
 
 
 def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: int) -> SectionRows:
@@ -228,7 +228,7 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
         f.unix_millis("blocked_from").alias("blocked_from_ms"),
         f.coalesce(f.unix_millis("ended_at"), _newest(newest_ms), f.lit(made_at_ms)).alias("ended_ms"),
     )
-    return _first(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
+    return first_rows(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
 
 
 def _coverage_gaps(covered: DataFrame) -> SectionRows:
@@ -247,4 +247,4 @@ def _coverage_gaps(covered: DataFrame) -> SectionRows:
     every = every.withColumn("cycles_expected", f.coalesce("cycles_expected", "usual"))
     few = (f.col("cycles") < 0.9 * f.col("cycles_expected")) & ~f.col("hour_ms").isin(f.col("first"), f.col("last"))
     found = every.where((f.col("incomplete") > 0) | few).select(hours.columns)
-    return _first(found.orderBy(f.desc("hour_ms"), "cluster_id"), COVERAGE_GAPS_MAX)
+    return first_rows(found.orderBy(f.desc("hour_ms"), "cluster_id"), COVERAGE_GAPS_MAX)

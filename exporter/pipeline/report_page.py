@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime, timezone
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Row
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.incidents.incident import HANGING
 from exporter.pipeline.report import APPLICATIONS_MAX, ReportData, SectionRows
+from exporter.pipeline.report_audits import AuditsOfWeek, section_of_audits
+from exporter.pipeline.report_html import (
+    DASH,
+    Columns,
+    as_section,
+    as_table,
+    minute_of,
+    not_shown,
+    on_one_line,
+    some_names,
+    with_cluster,
+)
 from exporter.pipeline.report_weeks import budget_used, days_as_bars, sentence_of_weeks
 
 TIMELINE_MAX: Final = 20
 """Incidents that have a bar."""
 SILENT_MS: Final = 3 * 3_600_000
 """A cluster whose newest cycle is older is named: its files come within the hour, and the report once a day."""
-Columns = Mapping[str, Callable[[Any], str]]
-"""Head -> cell of a row as HTML; a head that begins with # is of a column of numbers."""
-_DASH: Final = "\N{EN DASH}"
 # Light or dark by the preference of the browser; on a phone each row is a card.
 _STYLE: Final = """
 :root{color-scheme:light dark;--text:#1c2430;--quiet:#4b5563;--page:#ffffff;--panel:#eef0f3;--line:#d5dae1;
@@ -61,13 +69,13 @@ svg .unwatched{fill:none;stroke:var(--quiet);stroke-dasharray:3 3;
 """
 
 
-def render(data: ReportData) -> str:
+def render(data: ReportData, audits: AuditsOfWeek | None = None) -> str:
     """The whole page. Names come from clusters: all are escaped."""
     body = [
         "<h1>Kafka transactions: the report</h1>",
         f'<p class="summary">{_summary(data)}</p>',
         f"<p>{_span(data)}</p>",
-        *([_left_out(data)] if data.first_ms is None else _sections(data)),
+        *([_left_out(data)] if data.first_ms is None else _sections(data, audits)),
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -77,36 +85,38 @@ def render(data: ReportData) -> str:
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{text}\n</body></html>\n'
 
 
-def _sections(data: ReportData) -> Iterable[str]:
+def _sections(data: ReportData, audits: AuditsOfWeek | None) -> Iterable[str]:
     """All of a report about at least one cycle."""
     several = len(data.newest_ms) > 1
     return (
         "<h2>Who waited: this week against the last</h2>",
         f"<p>{sentence_of_weeks(data.weeks, data.days)}</p>",
         days_as_bars(data.days),
-        _table(_with_cluster(_weeks(data.objective_percent), several), data.weeks[:APPLICATIONS_MAX]),
-        _cut(max(len(data.weeks) - APPLICATIONS_MAX, 0), "applications, all of them in report.csv"),
+        as_table(with_cluster(_weeks(data.objective_percent), several), data.weeks[:APPLICATIONS_MAX]),
+        not_shown(max(len(data.weeks) - APPLICATIONS_MAX, 0), "applications, all of them in report.csv"),
         "<h2>Incidents</h2>",
         _timeline(data.incidents.rows),
-        _section(data.incidents, "No transaction was a suspect.", _INCIDENTS, several),
-        _cut(data.incidents.cut, "older incidents"),
+        as_section(data.incidents, "No transaction was a suspect.", _INCIDENTS, several),
+        not_shown(data.incidents.cut, "older incidents"),
         "<h2>What was not watched</h2>",
         _clocks(data.clocks),
-        _section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS, several),
-        _cut(data.coverage_gaps.cut, "older hours"),
+        as_section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS, several),
+        not_shown(data.coverage_gaps.cut, "older hours"),
         _left_out(data),
+        "<h2>Exactly-once: what the audits of the last week say</h2>",
+        *section_of_audits(audits, several=several),
         "<h2>Durations by application</h2>",
         _sampling(data),
         _duration_bars(data.durations.rows),
-        _section(data.durations, "No transaction was recorded.", _DURATIONS, several),
-        _cut(data.durations.cut, "applications with fewer hangs and fewer transactions"),
+        as_section(data.durations, "No transaction was recorded.", _DURATIONS, several),
+        not_shown(data.durations.cut, "applications with fewer hangs and fewer transactions"),
         "<h2>Outcomes by application</h2>",
         _outcomes(data.outcomes, several),
     )
 
 
 def _left_out(data: ReportData) -> str:
-    return _table(_LEFT_OUT, data.left_out) or '<p class="nothing">No file of the history is left out.</p>'
+    return as_table(_LEFT_OUT, data.left_out) or '<p class="nothing">No file of the history is left out.</p>'
 
 
 def _summary(data: ReportData) -> str:
@@ -116,7 +126,7 @@ def _summary(data: ReportData) -> str:
     gaps = len(data.coverage_gaps.rows) + data.coverage_gaps.cut
     limits = f" Coverage is incomplete in {humanize_count(gaps, 'hour')}." if gaps else ""
     limits += "".join(
-        f" The newest cycle of cluster {escape(cluster_id)} is of {_minute(newest_ms)} UTC."
+        f" The newest cycle of cluster {escape(cluster_id)} is of {minute_of(newest_ms)} UTC."
         for cluster_id, newest_ms in data.newest_ms.items()
         if data.made_at_ms - newest_ms > SILENT_MS
     )
@@ -158,20 +168,11 @@ def _blocked_ms(incident: Row) -> int:
 
 
 def _span(data: ReportData) -> str:
-    made = f"Made {_minute(data.made_at_ms)} UTC."
+    made = f"Made {minute_of(data.made_at_ms)} UTC."
     if data.first_ms is None:
         return made
-    names = f"{'clusters' if len(data.newest_ms) > 1 else 'cluster'} {_some(list(data.newest_ms))}"
-    return f"From {_minute(data.first_ms)} to {_minute(max(data.newest_ms.values()))} UTC, {names}. {made}"
-
-
-def _section(shown: SectionRows, nothing: str, columns: Columns, several: bool) -> str:  # noqa: FBT001
-    """A table; the cluster is named in each row only where there are `several`."""
-    return _table(_with_cluster(columns, several), shown.rows) or f'<p class="nothing">{nothing}</p>'
-
-
-def _with_cluster(columns: Columns, several: bool) -> Columns:  # noqa: FBT001
-    return {"cluster": lambda row: escape(row.cluster_id), **columns} if several else columns
+    names = f"{'clusters' if len(data.newest_ms) > 1 else 'cluster'} {some_names(list(data.newest_ms))}"
+    return f"From {minute_of(data.first_ms)} to {minute_of(max(data.newest_ms.values()))} UTC, {names}. {made}"
 
 
 def _clocks(clocks: Sequence[Row]) -> str:
@@ -180,23 +181,6 @@ def _clocks(clocks: Sequence[Row]) -> str:
         f"{humanize_duration(row.clock_difference_ms)}: correct them. Durations of that time count as unknown.</p>"
         for row in clocks
     )
-
-
-def _table(columns: Columns, rows: Iterable[Any]) -> str:
-    """Empty without rows."""
-    heads = [(head.removeprefix("#"), ' class="number"' if head.startswith("#") else "") for head in columns]
-    head = "".join(f"<th{kind}>{name}</th>" for name, kind in heads)
-    cells = list(zip(heads, columns.values(), strict=True))
-    lines = [
-        "".join(f'<td{kind} data-head="{name}"><span>{cell(row)}</span></td>' for (name, kind), cell in cells)
-        for row in rows
-    ]
-    table = f"<table><tr>{head}</tr>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-    return table if lines else ""
-
-
-def _cut(count: int, what: str) -> str:
-    return f'<p class="nothing">Not shown: {count:,} more {what}.</p>' if count else ""
 
 
 def _timeline(incidents: Sequence[Row]) -> str:
@@ -215,10 +199,10 @@ def _timeline(incidents: Sequence[Row]) -> str:
         width = 100 * _blocked_ms(incident) / whole_ms
         level = "bad" if incident.worst_verdict in HANGING else "warning"
         still = "" if incident.is_over else ", still open"
-        label = f"{_some(incident.partitions, 1)}: {humanize_duration(_blocked_ms(incident))}{still}"
+        label = f"{some_names(incident.partitions, 1)}: {humanize_duration(_blocked_ms(incident))}{still}"
         bars.append(_bar(label, f'<i class="{level}" style="left:{left:.2f}%;width:{width:.2f}%"></i>'))
     note = "Red: a transaction was proved hanging."
-    return _plot(bars, _minute(first_ms), _minute(last_ms), note) + _cut(len(incidents) - len(shown), "bars")
+    return _plot(bars, minute_of(first_ms), minute_of(last_ms), note) + not_shown(len(incidents) - len(shown), "bars")
 
 
 def _duration_bars(durations: Sequence[Row]) -> str:
@@ -244,7 +228,7 @@ def _duration_bars(durations: Sequence[Row]) -> str:
         if row.hang_max_ms is not None:
             marks.append(f'<i class="bad" style="left:calc({place(row.hang_max_ms):.2f}% - 4px);width:4px"></i>')
             words.append(f"hung {_short(row.hang_max_ms)}")
-        bars.append(_bar(f"{escape(row.application)}: {', '.join(words) or _DASH}", "".join(marks)))
+        bars.append(_bar(f"{escape(row.application)}: {', '.join(words) or DASH}", "".join(marks)))
     note = "Blue: median to 99th percentile. Red: the longest hang. The scale is logarithmic."
     return _plot(bars, _short(10.0**low), _short(10.0**high), note)
 
@@ -271,8 +255,8 @@ def _sampling(data: ReportData) -> str:
 def _outcomes(shown: SectionRows | None, several: bool) -> str:  # noqa: FBT001
     if shown is None:
         return '<p class="nothing">Unknown: the transaction log was not read (pipeline transaction-log).</p>'
-    table = _section(shown, "No transaction was recorded.", _OUTCOMES, several)
-    return table + _cut(shown.cut, "applications with fewer time-outs and fences, and fewer transactions")
+    table = as_section(shown, "No transaction was recorded.", _OUTCOMES, several)
+    return table + not_shown(shown.cut, "applications with fewer time-outs and fences, and fewer transactions")
 
 
 def _short(duration_ms: float) -> str:
@@ -280,33 +264,20 @@ def _short(duration_ms: float) -> str:
 
 
 def _seconds(duration_ms: float | None) -> str:
-    return _DASH if duration_ms is None else f"{duration_ms / 1000:,.3f}"
-
-
-def _some(names: Sequence[str], shown_max: int = 3) -> str:
-    return escape(humanize_names(names, shown_max=shown_max))
-
-
-def _word(text: str) -> str:
-    """Text of the exporter itself, which stays on one line."""
-    return f'<span class="word">{escape(text)}</span>'
-
-
-def _minute(instant_ms: int) -> str:
-    return datetime.fromtimestamp(instant_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M")
+    return DASH if duration_ms is None else f"{duration_ms / 1000:,.3f}"
 
 
 _INCIDENTS: Final[Columns] = {
-    "open from": lambda row: _word(_minute(row.blocked_from_ms)),
-    "to": lambda row: _word(_minute(row.ended_ms) if row.is_over else "still open"),
+    "open from": lambda row: on_one_line(minute_of(row.blocked_from_ms)),
+    "to": lambda row: on_one_line(minute_of(row.ended_ms) if row.is_over else "still open"),
     "noticed, proved after": lambda row: (
         f"{humanize_duration(row.detection_delay_ms)}, "
         f"{'not proved' if row.proof_delay_ms is None else humanize_duration(row.proof_delay_ms)}"
     ),
-    "worst verdict": lambda row: _word(row.worst_verdict),
-    "transactional ids": lambda row: _some(row.transactional_ids) or "unknown",
-    "partitions": lambda row: _some(row.partitions),
-    "blocked groups": lambda row: _some(row.groups) or "none known",
+    "worst verdict": lambda row: on_one_line(row.worst_verdict),
+    "transactional ids": lambda row: some_names(row.transactional_ids) or "unknown",
+    "partitions": lambda row: some_names(row.partitions),
+    "blocked groups": lambda row: some_names(row.groups) or "none known",
     "#offsets held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
 }
 
@@ -314,9 +285,9 @@ _INCIDENTS: Final[Columns] = {
 def _weeks(objective_percent: float) -> Columns:
     return {
         "application": lambda row: escape(row.application),
-        "#groups waited, this week": lambda row: humanize_duration(row.this_ms) if row.this_ms else _DASH,
-        "#last week": lambda row: humanize_duration(row.last_ms) if row.last_ms else _DASH,
-        "group that waited most this week": lambda row: escape(row.group) if row.group_ms else _DASH,
+        "#groups waited, this week": lambda row: humanize_duration(row.this_ms) if row.this_ms else DASH,
+        "#last week": lambda row: humanize_duration(row.last_ms) if row.last_ms else DASH,
+        "group that waited most this week": lambda row: escape(row.group) if row.group_ms else DASH,
         f"#of its budget by {objective_percent:g} %": lambda row: (
             f"{100 * budget_used(row.group_ms, objective_percent):,.0f} %"
         ),
@@ -345,7 +316,7 @@ _OUTCOMES: Final[Columns] = {
     "#markers p99, seconds": lambda row: _seconds(row.marker_p99_ms),
 }
 _COVERAGE_GAPS: Final[Columns] = {
-    "hour": lambda gap: _word(_minute(gap.hour_ms)),
+    "hour": lambda gap: on_one_line(minute_of(gap.hour_ms)),
     "#cycles": lambda gap: f"{gap.cycles} of {gap.cycles_expected}",
     "#incomplete": lambda gap: f"{gap.incomplete:,}",
     "#most partitions unread": lambda gap: f"{gap.unread_partitions_max:,}",

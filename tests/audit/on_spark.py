@@ -99,7 +99,7 @@ class JobOfWorld:
         self._copies = copies
         self._read_to_ms = 0
 
-    def job(self, now_ms: int) -> AuditJob:
+    def job(self, now_ms: int, **options: Any) -> AuditJob:
         logs = WorldsLogs(self._world, now_ms, self._copies)
         return AuditJob(
             open_spark=lambda: self._spark,
@@ -112,12 +112,13 @@ class JobOfWorld:
             read_rows=logs.reader(),
             settled_ms=SETTLED_MS,
             replicas=self._copies is not None,
+            **options,
         )
 
-    def run(self, now_ms: int) -> AuditResult:
+    def run(self, now_ms: int, **options: Any) -> AuditResult:
         add_records(self._spark, self.tables, self._world, self._read_to_ms, now_ms)
         self._read_to_ms = now_ms
-        return self.job(now_ms).run()
+        return self.job(now_ms, **options).run()
 
     def rows(self, name: str) -> list[Any]:
         return self._spark.read.format("delta").load(str(self.tables.root / name)).collect()

@@ -21,6 +21,7 @@ from exporter.audit.job import OF_DECISIONS, AuditResult
 from exporter.audit.tables import AuditTables
 from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
 from exporter.pipeline.delta import ConflictError
+from exporter.pipeline.report_audits import audits_of_week
 from exporter.storage.last_audit import DAY_MS, LastAudit, file_name, parse
 from tests.audit.on_spark import CLUSTER, JobOfWorld, Row, instants, of_table
 from tests.audit.runs import Audit, audit
@@ -74,6 +75,14 @@ def test_its_rows_are_those_of_the_judge_alone(seed: int, spark: SparkSession, t
     assert runs[-1] - runs[0] < DAY_MS, "all runs are of the last day"
     assert last.transactions == {verdict.value: expected.transactions[verdict] for verdict in OF_DECISIONS}
     assert of_runbook(work, tmp_path) == sorted(row.producer_id for row in rows if row.verdict in OF_RUNBOOK)
+    audits = audits_of_week(spark, work.tables, made_at_ms=runs[-1])
+    assert audits is not None
+    (of_cluster,) = audits.clusters
+    assert of_cluster.newest == last
+    lacks = {(row.topic, row.partition) for row in coverage if row.unknown} | missing
+    assert {(row.topic, row.partition) for row in audits.unaudited.rows} == lacks
+    by_verdict = Counter(each.verdict.value for each in expected.findings)
+    assert {name: count for name, count in of_cluster.verdicts.items() if name != "open"} == by_verdict
     accused = Counter(row.verdict for row in rows)
     assert last.findings == {verdict.value: accused[verdict.value] for verdict in ACCUSATIONS}
 
@@ -107,6 +116,25 @@ def coverage_gaps(work: JobOfWorld) -> list[tuple[str, int]]:
 
 def last_audit(work: JobOfWorld) -> LastAudit:
     return parse((work.tables.root / file_name(CLUSTER)).read_text(encoding="utf-8"))
+
+
+def test_a_first_run_may_begin_later(spark: SparkSession, tmp_path: Path) -> None:
+    """What began later has the same verdicts, what was decided before does not count; the next run goes on."""
+    world = played(11, faults=0.3)
+    since_ms = world.state[len(world.state) // 3].at_ms
+    middle_ms = world.state[2 * len(world.state) // 3].at_ms
+    whole, late = JobOfWorld(spark, world, tmp_path / "whole"), JobOfWorld(spark, world, tmp_path / "late")
+
+    both = [(whole.run(now_ms), late.run(now_ms, since_ms=since_ms)) for now_ms in (middle_ms, world.now_ms)]
+
+    for all_of_it, part in both:
+        assert part.log_behind == all_of_it.log_behind
+        assert 0 < part.transactions.total() <= all_of_it.transactions.total()
+    assert both[0][1].transactions.total() < both[0][0].transactions.total()
+    rows = [[row for row in work.rows("audit_transactions") if row.start_ms is not None] for work in (whole, late)]
+    began = [of_table([row for row in each if row.start_ms >= since_ms]) for each in rows]
+    assert began[0]
+    assert began[0] == began[1]
 
 
 class KilledError(Exception):

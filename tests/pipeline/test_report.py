@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from exporter.pipeline import report, schemas
 from exporter.pipeline.report import DayOfReport, ReportData, SectionRows, collect
+from exporter.pipeline.report_audits import AuditsOfWeek, ClusterAudits
 from exporter.pipeline.report_page import render
 from exporter.pipeline.report_weeks import weeks_as_csv
+from exporter.storage.last_audit import LastAudit
 from tests.browser import DESKTOP, NOT_CUT, PHONE, Browser, assert_painted
 from tests.contrast import contrast
 
@@ -365,6 +367,20 @@ def full() -> ReportData:
     )
 
 
+def audits() -> AuditsOfWeek:
+    """Names as no application should have them, and verdicts of every kind."""
+    newest = LastAudit(
+        cluster_id=STRANGE, audited_at_ms=NOON_MS, transactions={}, findings={}, partitions=58, partitions_unread=3
+    )
+    unaudited = Row("cluster_id", "topic", "partition", "failure", "first_missing", "last_missing", "unknown")
+    return AuditsOfWeek(
+        [ClusterAudits(newest, {"torn": 2, "marker_without_decision": 3, "as_decided": 10_412_338, "unknown": 3_112})],
+        SectionRows(
+            (unaudited(STRANGE, STRANGE, 4, STRANGE, None, None, None), unaudited("b", "o", 3, None, 5, 9, 7)), 2
+        ),
+    )
+
+
 def test_the_page_says_what_the_data_says() -> None:
     """Numbers with their units, the first names of many, what is still open; and nothing of it is markup."""
     text = unescape(re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", " ", render(full()), flags=re.DOTALL)))
@@ -476,13 +492,13 @@ def test_nothing_is_wider_than_its_place(
     data: Callable[[], ReportData], screen: tuple[int, int], browser: Browser
 ) -> None:
     """On a phone each row is a card, without scrolling sideways."""
-    assert browser.measured(render(data()), NOT_CUT, screen) == [0]
+    assert browser.measured(render(data(), audits()), NOT_CUT, screen) == [0]
 
 
 def test_a_browser_shows_it_with_its_bars(browser: Browser, tmp_path: Path) -> None:
     """Every bar has a width; the report as a whole is kept to be looked at, light and dark."""
     path = tmp_path / "report.html"
-    path.write_text(render(full()), encoding="utf-8")
+    path.write_text(render(full(), audits()), encoding="utf-8")
     look = "return [...document.querySelectorAll('.track i')].map(it => it.getBoundingClientRect().width)"
 
     widths = browser.measured(render(full()), look, PHONE)

@@ -1,0 +1,138 @@
+"""The report's section about the audits of the last week; `exporter.audit` makes their tables and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from exporter.pipeline.connectors import spark_path
+from exporter.pipeline.delta import Table
+from exporter.pipeline.report import WEEK_MS, SectionRows, first_rows
+from exporter.pipeline.report_html import (
+    DASH,
+    Columns,
+    as_section,
+    as_table,
+    minute_of,
+    not_shown,
+    on_one_line,
+    with_cluster,
+)
+from exporter.pipeline.tables import Tables, read_whole
+from exporter.storage import last_audit
+from exporter.storage.last_audit import LastAudit
+
+UNAUDITED_MAX: Final = 25
+_NO_FINDINGS: Final = frozenset({"unknown", "open", "as_decided"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAudits:
+    """The audits of one cluster."""
+
+    newest: LastAudit
+    verdicts: Mapping[str, int]
+    """Transactions on single partitions by verdict, in audits of the last week; without those of 0."""
+
+    @property
+    def cluster_id(self) -> str:
+        return self.newest.cluster_id
+
+    @property
+    def findings(self) -> str:
+        """The verdicts that contradict a decision, in words."""
+        found = (f"{count:,} {verdict}" for verdict, count in self.verdicts.items() if verdict not in _NO_FINDINGS)
+        return ", ".join(found) or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditsOfWeek:
+    """The audits of all clusters, and what they did not audit."""
+
+    clusters: Sequence[ClusterAudits]
+    unaudited: SectionRows
+    """Rows (cluster_id, topic, partition, failure, first_missing, last_missing, unknown): partitions that the newest audit
+    could not read, then those with most transactions that are unknown, then those where records are missing."""
+
+
+def audits_of_week(spark: SparkSession, tables: Tables, *, made_at_ms: int) -> AuditsOfWeek | None:
+    """Returns None if no audit has run. Raises StoreError and TableError."""
+    newest = [
+        audit
+        for path in tables.root.glob(last_audit.PATTERN)
+        if (audit := read_whole(path, last_audit.parse)) is not None
+    ]
+    coverage = Table(tables.root / "audit_coverage", StructType(), "")
+    if not newest or not coverage.exists:
+        return None
+    rows = spark.read.format("delta").load(spark_path(coverage.folder))
+    return of_coverage(rows, newest, made_at_ms=made_at_ms)
+
+
+def of_coverage(coverage: DataFrame, newest: Sequence[LastAudit], *, made_at_ms: int) -> AuditsOfWeek:
+    """`coverage` are rows of `audit_coverage`: its columns after `failure` are counts by verdict."""
+    verdicts = coverage.columns[coverage.columns.index("failure") + 1 :]
+    week = coverage.where(f.col("audited_at") > f.timestamp_millis(f.lit(made_at_ms - WEEK_MS)))
+    partitions = (
+        week.groupBy("cluster_id", "topic", "partition")
+        .agg(
+            f.max_by("failure", "audited_at").alias("failure"),
+            f.min("first_missing").alias("first_missing"),
+            f.max("last_missing").alias("last_missing"),
+            *(f.sum(verdict).alias(verdict) for verdict in verdicts),
+        )
+        .persist()
+    )
+    sums = partitions.groupBy("cluster_id").agg(*(f.sum(verdict).alias(verdict) for verdict in verdicts)).collect()
+    counts = {row.cluster_id: {verdict: row[verdict] for verdict in verdicts if row[verdict]} for row in sums}
+    lacks = partitions.where("failure IS NOT NULL OR unknown > 0 OR last_missing IS NOT NULL")
+    order = (f.col("failure").isNull(), f.desc("unknown"), "cluster_id", "topic", "partition")
+    unaudited = first_rows(lacks.orderBy(*order), UNAUDITED_MAX)
+    partitions.unpersist()
+    return AuditsOfWeek(
+        [
+            ClusterAudits(audit, counts.get(audit.cluster_id, {}))
+            for audit in sorted(newest, key=lambda audit: audit.cluster_id)
+        ],
+        unaudited,
+    )
+
+
+def section_of_audits(audits: AuditsOfWeek | None, *, several: bool) -> Iterator[str]:
+    """Says what was not audited, then the counts of each cluster."""
+    if audits is None:
+        yield '<p class="nothing">Unknown: no audit has run (pipeline audit).</p>'
+        return
+    nothing = "Every partition was read, no record is missing, and nothing is unknown."
+    yield as_section(audits.unaudited, nothing, _UNAUDITED, several)
+    yield not_shown(audits.unaudited.cut, "partitions")
+    yield as_table(with_cluster(_AUDITS, several), audits.clusters)
+
+
+def _why_unaudited(row: Row) -> str:
+    if row.failure is not None:
+        return f"not read: {escape(row.failure)}"
+    if row.last_missing is None:
+        return "evidence is missing: see audit_transactions"
+    return f"records are missing between offsets {row.first_missing:,} and {row.last_missing:,}"
+
+
+_UNAUDITED: Final[Columns] = {
+    "partition": lambda row: escape(f"{row.topic}-{row.partition}"),
+    "not audited, because": _why_unaudited,
+    "#transactions unknown": lambda row: DASH if row.unknown is None else f"{row.unknown:,}",
+}
+_AUDITS: Final[Columns] = {
+    "newest audit": lambda audits: on_one_line(minute_of(audits.newest.audited_at_ms)),
+    "#partitions audited": lambda audits: f"{audits.newest.partitions:,}",
+    "#not read": lambda audits: f"{audits.newest.partitions_unread:,}",
+    "#as decided on partitions": lambda audits: f"{audits.verdicts.get('as_decided', 0):,}",
+    "#unknown": lambda audits: f"{audits.verdicts.get('unknown', 0):,}",
+    "findings": lambda audits: audits.findings,
+}
