@@ -63,16 +63,14 @@ class AuditsOfWeek:
 
 def audits_of_week(spark: SparkSession, tables: Tables, *, made_at_ms: int) -> AuditsOfWeek | None:
     """Returns None if no audit has run. Raises StoreError and TableError."""
-    newest = [
-        audit
-        for path in tables.root.glob(last_audit.PATTERN)
-        if (audit := read_whole(path, last_audit.parse)) is not None
-    ]
     coverage = Table(tables.root / "audit_coverage", StructType(), "")
-    if not newest or not coverage.exists:
+    if not coverage.exists:
         return None
     rows = spark.read.format("delta").load(spark_path(coverage.folder))
-    return of_coverage(rows, newest, made_at_ms=made_at_ms)
+    clusters = rows.select("cluster_id").distinct().orderBy("cluster_id").collect()
+    files = (tables.root / last_audit.file_name(row.cluster_id) for row in clusters)
+    newest = [audit for path in files if (audit := read_whole(path, last_audit.parse)) is not None]
+    return of_coverage(rows, newest, made_at_ms=made_at_ms) if newest else None
 
 
 def of_coverage(coverage: DataFrame, newest: Sequence[LastAudit], *, made_at_ms: int) -> AuditsOfWeek:
@@ -96,10 +94,7 @@ def of_coverage(coverage: DataFrame, newest: Sequence[LastAudit], *, made_at_ms:
     unaudited = first_rows(lacks.orderBy(*order), UNAUDITED_MAX)
     partitions.unpersist()
     return AuditsOfWeek(
-        [
-            ClusterAudits(audit, counts.get(audit.cluster_id, {}))
-            for audit in sorted(newest, key=lambda audit: audit.cluster_id)
-        ],
+        [ClusterAudits(audit, counts.get(audit.cluster_id, {})) for audit in newest],
         unaudited,
     )
 

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 FORMAT: Final = "kafka-transaction-exporter audit"
-PATTERN: Final = "last_audit-*.json"
 BYTES_MAX: Final = 100_000
 VERDICTS_MAX: Final = 50
 """Each verdict is a series."""
@@ -40,7 +39,7 @@ class LastAudit:
 
 def file_name(cluster_id: str) -> str:
     """Each cluster has a file of its own, so that two audits at once do not replace each other's."""
-    return PATTERN.replace("*", urllib.parse.quote(cluster_id, safe=""))
+    return f"last_audit-{urllib.parse.quote(cluster_id, safe='')}.json"
 
 
 def document(audit: LastAudit) -> str:

@@ -39,7 +39,7 @@ def covered(hours_ago: float, partition: int, **named: Any) -> dict[str, Any]:
 def collected(spark: SparkSession, *rows: dict[str, Any]) -> AuditsOfWeek:
     names = re.findall(r"(\w+) \w+(?:,|$)", SCHEMA)
     frame = spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], SCHEMA)
-    return of_coverage(frame, [newest("d"), newest("c")], made_at_ms=NOON_MS)
+    return of_coverage(frame, [newest("c"), newest("d")], made_at_ms=NOON_MS)
 
 
 def text_of(audits: AuditsOfWeek | None, *, several: bool = False) -> str:
