@@ -42,7 +42,7 @@ def align(
     if not decisions or not in_log:
         return [], True
     if len(decisions) == len(in_log) == 1 and decisions[0].has_own_epoch:
-        return ([(decisions[0], in_log[0])] if _may_pair(decisions[0], in_log[0]) else []), True
+        return ([(decisions[0], in_log[0])] if may_pair(decisions[0], in_log[0]) else []), True
     repeated = [_repeats(in_log, number) for number in range(len(in_log))]
     in_order = list(zip(decisions, in_log, strict=False))
     agreed = _agreed(in_order, repeated)
@@ -69,7 +69,7 @@ def _is_late(decisions: Sequence[Decision], in_log: Sequence[LogTransaction], ho
 def _agreed(in_order: Pairs, repeated: Sequence[bool]) -> int:
     """The number of pairs before the first one that is not as decided."""
     for number, (decision, each) in enumerate(in_order):
-        if repeated[number] or not _may_pair(decision, each) or not is_as_decided(decision, each):
+        if repeated[number] or not may_pair(decision, each) or not is_as_decided(decision, each):
             return number
     return len(in_order)
 
@@ -100,13 +100,13 @@ def _may_be_apart(
     )
 
 
-_OPPOSITE, _OLDER, _MISFIT_MAX, _NEVER = 1500, 100, 3000, 1 << 40
+OPPOSITE, OLDER, MISFIT_MAX, NEVER = 1500, 100, 3000, 1 << 40
 _UNMARKED, _OPEN, _SURPLUS, _REPEATED = 800, 400, 1200, 100
 """Costs, of which a misfit has one for each millisecond: two left alone cost more than a pair of opposites, and as much as
 a pair two seconds apart. The last decision may well have no marker where its records are open."""
 
 
-def _may_pair(decision: Decision, each: LogTransaction) -> bool:
+def may_pair(decision: Decision, each: LogTransaction) -> bool:
     """False if the marker has ended records that are newer than the transaction."""
     return each.last_epoch is None or each.last_epoch <= decision.newest_epoch
 
@@ -188,20 +188,20 @@ def _cheapest(
     width = high - low + 1
     if len(decisions) * width > CELLS_MAX:
         return None
-    markers = _Markers.of(in_log)
+    markers = MarkerColumns.of(in_log)
     # Column c of row i is the marker j = i + low + c; the costs of markers that are left over are summed up to j.
     left_over = np.concatenate([[0], np.cumsum(np.where(repeated, _REPEATED, _SURPLUS))])
     places = np.arange(low, high + 1)
-    best = np.where((places >= 0) & (places <= len(in_log)), left_over[np.clip(places, 0, len(in_log))], _NEVER)
+    best = np.where((places >= 0) & (places <= len(in_log)), left_over[np.clip(places, 0, len(in_log))], NEVER)
     steps = np.full((len(decisions) + 1, width), _LEFT_OVER, dtype=np.uint8)
     for i, decision in enumerate(decisions, start=1):
         places = places + 1
         is_there = (places >= 0) & (places <= len(in_log))
-        unmarked = np.append(best[1:], _NEVER) + (last_unmarked if i == len(decisions) else _UNMARKED)
-        paired = np.where(places >= 1, best + markers.costs(decision, np.clip(places - 1, 0, len(in_log) - 1)), _NEVER)
-        either = np.where(is_there, np.minimum(unmarked, paired), _NEVER)
+        unmarked = np.append(best[1:], NEVER) + (last_unmarked if i == len(decisions) else _UNMARKED)
+        paired = np.where(places >= 1, best + markers.costs(decision, np.clip(places - 1, 0, len(in_log) - 1)), NEVER)
+        either = np.where(is_there, np.minimum(unmarked, paired), NEVER)
         sums = left_over[np.clip(places, 0, len(in_log))]
-        best = np.where(is_there, np.minimum.accumulate(either - sums) + sums, _NEVER)
+        best = np.where(is_there, np.minimum.accumulate(either - sums) + sums, NEVER)
         steps[i] = np.where(either > best, _LEFT_OVER, np.where(paired <= unmarked, _PAIRED, _ALONE))
     return _steps_back(decisions, in_log, steps, low)
 
@@ -226,7 +226,7 @@ def _steps_back(
 
 
 @dataclass(frozen=True, slots=True)
-class _Markers:
+class MarkerColumns:
     """Columns of markers, to weigh them all at once."""
 
     at_ms: NDArray[np.int64]
@@ -237,26 +237,29 @@ class _Markers:
     last_epoch: NDArray[np.int64]
 
     @classmethod
-    def of(cls, in_log: Sequence[LogTransaction]) -> _Markers:
+    def of(cls, in_log: Sequence[LogTransaction]) -> MarkerColumns:
         return cls(
             at_ms=np.array([each.marker_timestamp_ms or 0 for each in in_log], dtype=np.int64),
             commits=np.array([each.marker == MarkerKind.COMMIT.value for each in in_log]),
             is_gone=np.array([each.marker == MarkerKind.GONE.value for each in in_log]),
-            first_epoch=np.array([_NEVER if each.first_epoch is None else each.first_epoch for each in in_log]),
+            first_epoch=np.array([NEVER if each.first_epoch is None else each.first_epoch for each in in_log]),
             last_epoch=np.array([-1 if each.last_epoch is None else each.last_epoch for each in in_log]),
         )
 
     def costs(self, decision: Decision, places: NDArray[Any]) -> NDArray[Any]:
-        """The costs to pair the decision with the markers in these places; as `misfit_ms` and `_may_pair`, for many."""
+        """The costs to pair the decision with the markers in these places.
+
+        They follow from what `misfit_ms`, `is_as_decided`, `has_older_records` and `may_pair` say of one.
+        """
         at_ms, is_opposite = self.at_ms[places], self.commits[places] != decision.commit
         from_ms = np.where(is_opposite, _or_zero(decision.start_ms), _or_zero(decision.decided_ms))
         known = np.where(is_opposite, decision.start_ms is not None, decision.decided_ms is not None)
         early = np.where(known, from_ms - at_ms, 0)
         late = np.zeros_like(at_ms) if decision.completed_ms is None else at_ms - decision.completed_ms
-        misfit = np.clip(np.maximum(early, late), 0, _MISFIT_MAX)
-        cost = misfit + _OPPOSITE * (is_opposite & ~self.is_gone[places])
-        cost += _OLDER * (self.first_epoch[places] < decision.oldest_epoch)
-        return np.where(self.last_epoch[places] > decision.newest_epoch, _NEVER, cost)
+        misfit = np.clip(np.maximum(early, late), 0, MISFIT_MAX)
+        cost = misfit + OPPOSITE * (is_opposite & ~self.is_gone[places])
+        cost += OLDER * (self.first_epoch[places] < decision.oldest_epoch)
+        return np.where(self.last_epoch[places] > decision.newest_epoch, NEVER, cost)
 
 
 def _or_zero(instant_ms: int | None) -> int:
