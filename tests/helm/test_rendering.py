@@ -64,7 +64,7 @@ def test_kubernetes_takes_every_object(kinds: str, version: str, tmp_path: Path)
         words += [f"-skip={','.join(OPERATOR_KINDS)}"]
     for name in EXAMPLES:
         (rendered / f"{name}.yaml").write_text(render_text(name, f"--kube-version={version}"))
-    for name in ("application", "cronjob"):
+    for name in ("application", "audit", "cronjob"):
         shutil.copy(SPARK_EXAMPLES / f"{name}.yaml", rendered)
     run = subprocess.run([*words, str(rendered)], capture_output=True, text=True, check=False)
 

@@ -93,18 +93,35 @@ def test_python_runs_on_the_workers_of_one_environment(
     assert joined_rows(spark, tables) == JOINED
 
 
-def test_the_log_is_decoded_on_the_workers(
+def test_the_log_is_decoded_and_audited_on_the_workers(
     cluster: SparkCluster, make_cluster: MakeCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of a real broker: as many outcomes as the workload has counted."""
+    """Of a real broker: as many outcomes as the workload has counted, and as many transactions in the partitions' logs."""
     brokers = make_cluster("4.3.1", properties=HASTY)
     topic = brokers.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
     expected: Counter[str] = worked(brokers, topic, "app", Rhythm(transactions=8, abort_share=0.2))
-    job = f"pipeline transaction-log --kafka.bootstrap.servers={brokers.bootstrap}"
+    log, audit = (
+        shell(
+            command_of(
+                cluster,
+                tmp_path,
+                **{
+                    f"pipeline run --history={tmp_path}/history": f"pipeline {job} "
+                    f"--kafka.bootstrap.servers={brokers.bootstrap}"
+                },
+            ),
+            tmp_path,
+            **BARE,
+        )
+        for job in ("transaction-log", "audit")
+    )
 
-    done = shell(command_of(cluster, tmp_path, **{f"pipeline run --history={tmp_path}/history": job}), tmp_path, **BARE)
-
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert log.returncode == 0, log.stdout + log.stderr
+    assert audit.returncode == 0, audit.stdout + audit.stderr
+    coverage = spark.read.format("delta").load(f"{tmp_path}/tables/v1/audit_coverage").where(f"topic = '{topic}'")
+    audited = coverage.selectExpr("sum(open + as_decided)", "max(failure)", "sum(read_bytes)").collect()[0]
+    assert audited[:2] == (expected.total() * len(PARTITIONS), None)
+    assert audited[2] > 0
     table = Tables(tmp_path / "tables").transaction_log
     outcomes = outcomes_of(read_records(spark, table, dict.fromkeys(logs_read_to_ms(table), 0)))
     assert Counter(row.outcome for row in outcomes.collect()) == expected
