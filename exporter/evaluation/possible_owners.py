@@ -42,7 +42,7 @@ def exclude(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffs
     if before is None or before.leader_epoch != held.leader_epoch:
         before = RememberedOffset(leader_epoch=held.leader_epoch)
     excluded, starts = before.excluded, dict(before.starts)
-    for described in (held.active, held.later):  # the offset was read after both
+    for described in held.described:  # the offset was read after all of them
         active = {of.producer_id: of.start_ms for of in described}
         excluded |= {
             producer_id
@@ -54,16 +54,15 @@ def exclude(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffs
                 starts.setdefault(producer_id, start_ms)
     starts = {producer_id: start_ms for producer_id, start_ms in starts.items() if producer_id not in excluded}
     if len(excluded) > EXCLUDED_MAX:
-        excluded &= {of.producer_id for of in (*held.active, *held.later)}
+        excluded &= {of.producer_id for of in held.active}
     return RememberedOffset(
         leader_epoch=held.leader_epoch,
         starts=MappingProxyType(dict(list(starts.items())[-STARTS_MAX:])),
         excluded=excluded,
-        was_proved=before.was_proved or all(of.producer_id in excluded for of in (*held.active, *held.later)),
+        was_proved=before.was_proved or all(of.producer_id in excluded for of in held.active),
     )
 
 
 def possible_owners(held: HeldOffset, remembered: RememberedOffset) -> tuple[CoordinatorTransaction, ...]:
-    """Returns the active transactions that may own it, each producer's newest."""
-    newest = {of.producer_id: of for of in (*held.active, *held.later)}
-    return tuple(of for of in newest.values() if of.producer_id not in remembered.excluded)
+    """Returns the active transactions that may own it."""
+    return tuple(of for of in held.active if of.producer_id not in remembered.excluded)

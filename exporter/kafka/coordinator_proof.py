@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import coordinators_of, describe, list_transactions
@@ -22,6 +23,9 @@ from exporter.snapshot import (
     StateTopic,
 )
 
+DESCRIPTIONS = 3
+"""Number of times that all active transactions are described: a producer whose transaction is gone is excluded."""
+
 
 async def prove(
     client: ClusterClient,
@@ -33,16 +37,15 @@ async def prove(
     """Queries in an order that makes the responses evidence: probes, listing, descriptions, probes again.
 
     `producer_ids` and `topics` are those of unverified transactions; without `producer_ids` every active transaction is
-    described, twice. Their partitions must have been read before this, and must be read again after the descriptions; then
-    the leaders of the state partitions must be confirmed.
+    described, `DESCRIPTIONS` times. Their partitions must have been read before this, and must be read again after the
+    descriptions; then the leaders of the state partitions must be confirmed.
     """
     before = await state_leaders(client, topology)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
     visible_before = await id_visibility(client, brokers)
     probes_before = await probe(client, before.leaders)
-    found, later = await _ask(client, brokers, producer_ids, topics), _NOTHING_FOUND
-    if producer_ids is None:
-        later = await _ask(client, brokers, producer_ids, topics)
+    times = DESCRIPTIONS if producer_ids is None else 1
+    found = [await _ask(client, brokers, producer_ids, topics) for _ in range(times)]
     probes_after = await probe(client, before.leaders)
     visible_after = await id_visibility(client, brokers)
     after = await state_leaders(client, topology)
@@ -50,11 +53,11 @@ async def prove(
         state_topic=before.topic,
         state_topic_id=before.topic_id,
         state_partitions=_state_partition_proofs(before, after, probes_before, probes_after),
-        listing_failures=(*found.failures, *later.failures),
-        transactions=tuple(_with_state_partition(transaction, len(before.leaders)) for transaction in found.described),
-        later=later.described,
-        unclear_producer_ids=found.unclear | later.unclear,
-        hidden_topics=found.hidden_topics | later.hidden_topics,
+        listing_failures=tuple(dict.fromkeys(chain.from_iterable(each.failures for each in found))),
+        transactions=tuple(_with_state_partition(each, len(before.leaders)) for each in found[0].described),
+        later=tuple(each.described for each in found[1:]),
+        unclear_producer_ids=frozenset[int]().union(*(each.unclear for each in found)),
+        hidden_topics=frozenset[str]().union(*(each.hidden_topics for each in found)),
         id_visibility=visible_after if visible_before is IdVisibility.ALL else visible_before,
     )
 
@@ -69,9 +72,6 @@ class _FoundTransactions:
     failures: tuple[tuple[int, str], ...] = ()
     """(broker id, reason) of coordinators whose list failed."""
     hidden_topics: frozenset[str] = frozenset()
-
-
-_NOTHING_FOUND = _FoundTransactions()
 
 
 async def _ask(

@@ -21,10 +21,13 @@ class HeldOffset:
 
     leader_epoch: int
     """Leader epoch in which it was read. Within one it never goes back; -1 if the broker does not say."""
-    active: tuple[CoordinatorTransaction, ...] = ()
-    """Active transactions that include the partition, as coordinators described them first, between two reads of it."""
-    later: tuple[CoordinatorTransaction, ...] = ()
-    """Active transactions that were described a moment later: others have completed, or have taken the open records."""
+    described: tuple[tuple[CoordinatorTransaction, ...], ...] = ()
+    """Active transactions that include the partition, as coordinators described them several times between two reads."""
+
+    @property
+    def active(self) -> tuple[CoordinatorTransaction, ...]:
+        """The active transactions of the last description."""
+        return self.described[-1] if self.described else ()
 
 
 NO_ROW: BoolColumn = np.empty(0, dtype=np.bool_)

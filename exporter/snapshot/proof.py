@@ -99,8 +99,8 @@ class CoordinatorProof:
     """(broker id, reason) of coordinators whose ListTransactions failed."""
     transactions: tuple[CoordinatorTransaction, ...]
     """Transactions of the unverified producer ids, in any state, listed and described between the probes."""
-    later: tuple[CoordinatorTransaction, ...] = ()
-    """Active transactions after the second read, where only the offset of a transaction is known."""
+    later: tuple[tuple[CoordinatorTransaction, ...], ...] = ()
+    """Further descriptions, each a moment later, where only the offset of a transaction is known."""
     unclear_producer_ids: frozenset[int]
     """Listed, but the description failed or named another producer id: it changed between the requests."""
     hidden_topics: frozenset[str]

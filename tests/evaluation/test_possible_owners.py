@@ -33,7 +33,7 @@ def held(
     *active: CoordinatorTransaction, later: tuple[CoordinatorTransaction, ...] | None = None, epoch: int = EPOCH
 ) -> HeldOffset:
     """Described twice; the same, if `later` does not say otherwise."""
-    return HeldOffset(leader_epoch=epoch, active=active, later=active if later is None else later)
+    return HeldOffset(leader_epoch=epoch, described=(active, active if later is None else later))
 
 
 def after(*cycles: HeldOffset) -> RememberedOffset:
@@ -83,6 +83,17 @@ def test_a_producer_is_excluded_when_its_transaction_has_completed(
 ) -> None:
     """The offset was read after the completion, in one leader epoch."""
     assert after(*cycles).excluded == excluded
+
+
+def test_each_description_is_compared_with_those_before() -> None:
+    """It began after the first and has completed before the third; who is active in the last one alone may own it."""
+    several = HeldOffset(leader_epoch=EPOCH, described=((), (began(A, 10),), (began(B, 20),)))
+
+    remembered = after(several)
+
+    assert remembered.excluded == {A}
+    assert [owner.producer_id for owner in possible_owners(several, remembered)] == [B]
+    assert not remembered.was_proved
 
 
 def test_an_excluded_producer_stays_excluded_and_owns_nothing_that_begins_later() -> None:

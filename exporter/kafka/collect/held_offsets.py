@@ -2,7 +2,7 @@
 
     the ends of all of them -> where the last stable offset is below the high watermark, a transaction is open
     and for those that stood there in an earlier cycle:
-    metadata -> ends -> probes, listing and descriptions twice, probes (coordinator_proof.py) -> ends -> metadata -> confirm
+    metadata -> ends -> probes, listings and descriptions, probes (coordinator_proof.py) -> ends -> metadata -> confirm
 
 The last stable offset passes the start of a transaction when its marker is replicated, and never goes back in one leader
 epoch. So the transaction that begins at an offset where it stands at both reads was open all the time between. A leader
@@ -157,12 +157,12 @@ async def _proved(client: ClusterClient, once: HeldOffsets, was_seen: BoolColumn
     starts[lasting[has_moved]] = second.stable[has_moved]
     second_read[lasting[has_moved]] = SecondRead.NOT_ASKED
     names = {topology.name(row) for row in rows.tolist()}
-    active, active_later = _active_on(proof.transactions, names), _active_on(proof.later, names)
+    described = [_active_on(transactions, names) for transactions in (proof.transactions, *proof.later)]
     offsets = list(once.offsets)
     for place, epoch in zip(lasting.tolist(), second.leader_epoch.tolist(), strict=True):
         name = topology.name(examined.entries.row[place])
         offsets[place] = HeldOffset(
-            leader_epoch=epoch, active=tuple(active.get(name, ())), later=tuple(active_later.get(name, ()))
+            leader_epoch=epoch, described=tuple(tuple(active.get(name, ())) for active in described)
         )
     is_open = np.ones(len(examined), dtype=np.bool_)
     is_open[lasting] = ~(second.is_known & (second.stable >= second.high_watermark))

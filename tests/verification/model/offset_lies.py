@@ -46,7 +46,7 @@ def _over_elections(held: HeldOffset, before: RememberedOffset | None) -> Rememb
 
 def _of_the_first_list(held: HeldOffset, remembered: RememberedOffset) -> tuple[CoordinatorTransaction, ...]:
     """As if no producer could take the open records into its next transaction meanwhile."""
-    return possible_owners(replace(held, later=()), remembered)
+    return possible_owners(replace(held, described=held.described[:1]), remembered)
 
 
 _last: list[tuple[Any, Any]] = []
