@@ -59,7 +59,7 @@ STAGES = (
         "nodes",
         "Brokers that are gone",
         "Three nodes; one replica of `__transaction_state`.",
-        (nodes.SILENT, nodes.GIVEN_UP, nodes.BACK, nodes.LAGGING, nodes.DATA_ONLY),
+        (nodes.SILENT, nodes.GIVEN_UP, nodes.BACK, nodes.LAGGING, nodes.SKIPPED, nodes.DATA_ONLY),
         nodes.perform,
     ),
     Stage(

@@ -9,6 +9,7 @@ import itertools
 import json
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -28,10 +29,13 @@ SILENT = Collection("nodes")
 GIVEN_UP = Collection("nodes")
 BACK = Collection("nodes")
 LAGGING = Collection("nodes")
+SKIPPED = Collection("nodes")
 DATA_ONLY = Collection("nodes")
 
 STATE = "__transaction_state"
 STATE_LEADERS = [1, 1, 1, 1, 3]
+WAITS_AFTER = 20
+"""Looks at a coordinator that is in PrepareCommit at each: it waits with the marker."""
 OF_NODE_3 = 4
 """The partition of `__transaction_state` that node 3 leads."""
 NO_LEADER = -1
@@ -183,6 +187,33 @@ def add_replica(scene: Scene, topic: str) -> None:
     )
 
 
+@SKIPPED.add()
+def committed_without_a_leader(scene: Scene) -> None:
+    """Committed while the partition had no leader. Kafka 4 skips its marker (KAFKA-20734), Kafka 3 writes it later."""
+    scene.live(live(scene, topic_on(scene, 3), 0, coordinator=1, what="id"))
+
+
+def commit_without_a_leader(scene: Scene) -> None:
+    """The second half of `committed_without_a_leader`: whether the marker was skipped is what its coordinator says."""
+    (expected,) = scene.expected
+    assert expected.transactional_id is not None
+    topic, partition, producer_id = expected.key
+    until(lambda: leader_ids(scene.bootstrap, topic) == {partition: NO_LEADER}, f"{topic} has no leader")
+    client = Client(scene.bootstrap, expected.transactional_id, producer_id, expected.producer_epoch)
+    client.end(commit=True)
+    states: list[str] = []
+
+    def is_clear() -> bool:
+        listed = described(scene.bootstrap, client.transactional_id)
+        states.append("" if listed is None else listed.state)
+        return states[-1] == "CompleteCommit" or states[-WAITS_AFTER:] == ["PrepareCommit"] * WAITS_AFTER
+
+    until(is_clear, f"{client.transactional_id} is complete, or waits")
+    is_skipped = states[-1] == "CompleteCommit"
+    truth, verdicts = (Truth.HANGING, HANGING) if is_skipped else (Truth.CLOSED, frozenset[Verdict]())
+    scene.expected[:] = [replace(expected, truth=truth, verdicts=verdicts)]
+
+
 @LAGGING.add()
 def replica_lags(scene: Scene) -> None:
     """A replica is back after a failure, and so far behind that it does not have the hanging record yet."""
@@ -235,8 +266,8 @@ def timeline(play: Play) -> None:
     cluster.topics.create_on(STATE, STATE_LEADERS)
     silent, given_up = play.some(SILENT.situations), play.some(GIVEN_UP.situations)
     back, lagging = play.some(BACK.situations), play.some(LAGGING.situations)
-    data_only = play.some(DATA_ONLY.situations)
-    play.plant([*silent, *given_up, *back, *lagging, *data_only])
+    data_only, skipped = play.some(DATA_ONLY.situations), play.some(SKIPPED.situations)
+    play.plant([*silent, *given_up, *back, *lagging, *skipped, *data_only])
 
     cluster.broker(3).pause()
     play.scan(silent, bootstrap=node_1, request_timeout_ms=700)
@@ -253,11 +284,20 @@ def timeline(play: Play) -> None:
         with failing_alone(scene):
             hang_behind_megabytes(scene)
             scene.verify()
+    for scene in skipped:
+        with failing_alone(scene):
+            commit_without_a_leader(scene)
 
     cluster.broker(3).resume()
     until_partition(play, STATE, OF_NODE_3, lambda leader: leader == 3)
-    play.scan([*back, *lagging], cycles=3, pause_s=0.3)
-    play.ask_java([*back, *lagging])
+    for scene in skipped:
+        with failing_alone(scene):
+            ((topic, partition, _),) = [e.key for e in scene.expected]
+            until_partition(play, topic, partition, lambda leader: leader == 3)
+            if scene.expected[0].truth is Truth.CLOSED:
+                until_closed(scene.bootstrap, topic, partition)
+    play.scan([*back, *lagging, *skipped], cycles=3, pause_s=0.3)
+    play.ask_java([*back, *lagging, *skipped])
     for scene in lagging:
         with failing_alone(scene):
             knows_nothing_of_it(scene)
@@ -265,7 +305,7 @@ def timeline(play: Play) -> None:
         with failing_alone(scene):
             ((topic, partition, _),) = [e.key for e in scene.expected]
             until_closed(scene.bootstrap, topic, partition)
-    play.verify([*silent, *(s for s in given_up if s.situation.plant is not marker_held_back), *back])
+    play.verify([*silent, *(s for s in given_up if s.situation.plant is not marker_held_back), *back, *skipped])
 
     cluster.broker(2).kill()
     for scene in data_only:
@@ -276,6 +316,6 @@ def timeline(play: Play) -> None:
 
 
 def perform(version: str) -> Performance:
-    collections = (SILENT, GIVEN_UP, BACK, LAGGING, DATA_ONLY)
+    collections = (SILENT, GIVEN_UP, BACK, LAGGING, SKIPPED, DATA_ONLY)
     situations = [situation for collection in collections for situation in collection.situations]
     return perform_stage(KafkaCluster(version, nodes=3, properties=PROPERTIES), situations, timeline)
