@@ -88,8 +88,9 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
 
 
 _COMMIT_IS_LOST: Final = (
-    "`complete` cannot write the COMMIT marker: no coordinator is completing this transaction. Ask the owner of the "
-    "records before anything is written."
+    "`complete` cannot write the COMMIT marker: no coordinator is completing this transaction. The producer's next "
+    "transaction on this partition ends this one too: its commit makes the records visible, its abort hides them. Ask the "
+    "owner of the records first."
 )
 _SEARCH_AGAIN: Final = "Make them readable and repeat the command."
 _ADVICE: Final[Mapping[Verdict, str]] = {
