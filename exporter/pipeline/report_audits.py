@@ -30,6 +30,8 @@ from exporter.storage.last_audit import LastAudit
 
 UNAUDITED_MAX: Final = 25
 _NO_FINDINGS: Final = frozenset({"unknown", "open", "as_decided"})
+_DAMAGE: Final = ("torn", "contradicted", "closed_by_another", "marker_missing")
+"""Verdicts for which the alert about audits pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,14 @@ def section_of_audits(audits: AuditsOfWeek | None, *, several: bool) -> Iterator
     yield as_section(audits.unaudited, nothing, _UNAUDITED, several)
     yield not_shown(audits.unaudited.cut, "partitions")
     yield as_table(with_cluster(_AUDITS, several), audits.clusters)
+
+
+def damage_in_words(audits: AuditsOfWeek | None) -> str:
+    """A sentence about outcomes that are damaged; empty if no audit has found one."""
+    clusters = () if audits is None else audits.clusters
+    counts = {verdict: sum(each.verdicts.get(verdict, 0) for each in clusters) for verdict in _DAMAGE}
+    found = [f"{count:,} {verdict}" for verdict, count in counts.items() if count]
+    return f" Audits of the last week have found damaged outcomes: {', '.join(found)}." if found else ""
 
 
 def _why_unaudited(row: Row) -> str:

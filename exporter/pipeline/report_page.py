@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.incidents.incident import HANGING
 from exporter.pipeline.report import APPLICATIONS_MAX, ReportData, SectionRows
-from exporter.pipeline.report_audits import AuditsOfWeek, section_of_audits
+from exporter.pipeline.report_audits import AuditsOfWeek, damage_in_words, section_of_audits
 from exporter.pipeline.report_html import (
     DASH,
     Columns,
@@ -73,7 +73,7 @@ def render(data: ReportData, audits: AuditsOfWeek | None = None) -> str:
     """The whole page. Names come from clusters: all are escaped."""
     body = [
         "<h1>Kafka transactions: the report</h1>",
-        f'<p class="summary">{_summary(data)}</p>',
+        f'<p class="summary">{_summary(data)}{damage_in_words(audits)}</p>',
         f"<p>{_span(data)}</p>",
         *([_left_out(data)] if data.first_ms is None else _sections(data, audits)),
     ]

@@ -13,7 +13,14 @@ from pyspark.sql import Row, SparkSession
 
 from exporter.pipeline import report_audits
 from exporter.pipeline.report import SectionRows
-from exporter.pipeline.report_audits import AuditsOfWeek, ClusterAudits, audits_of_week, of_coverage, section_of_audits
+from exporter.pipeline.report_audits import (
+    AuditsOfWeek,
+    ClusterAudits,
+    audits_of_week,
+    damage_in_words,
+    of_coverage,
+    section_of_audits,
+)
 from exporter.pipeline.tables import Tables
 from exporter.storage.last_audit import LastAudit
 
@@ -132,6 +139,20 @@ def test_the_section_says_what_was_not_audited_first() -> None:
     ):
         assert words in re.sub(r"\s+", " ", text)
     assert "<script" not in " ".join(section_of_audits(audits, several=True))
+
+
+def test_the_summary_names_damaged_outcomes_alone() -> None:
+    """Every abort leaves a marker without a decision: no damage."""
+    some = [
+        ClusterAudits(newest("c"), {"torn": 2, "unknown": 7}),
+        ClusterAudits(newest("d"), {"torn": 1, "marker_missing": 4}),
+    ]
+    none = [ClusterAudits(newest("c"), {"marker_without_decision": 2, "as_decided": 7, "unknown": 1})]
+
+    said = damage_in_words(AuditsOfWeek(some, SectionRows()))
+
+    assert said == " Audits of the last week have found damaged outcomes: 3 torn, 4 marker_missing."
+    assert damage_in_words(AuditsOfWeek(none, SectionRows())) == damage_in_words(None) == ""
 
 
 def test_everything_audited_is_said() -> None:
