@@ -47,10 +47,10 @@ class ClusterAudits:
         return self.newest.cluster_id
 
     @property
-    def findings(self) -> str:
-        """The verdicts that contradict a decision, in words."""
-        found = (f"{count:,} {verdict}" for verdict, count in self.verdicts.items() if verdict not in _NO_FINDINGS)
-        return ", ".join(found) or "none"
+    def findings(self) -> tuple[str, ...]:
+        """The verdicts that contradict a decision, with their numbers."""
+        found = ((verdict, count) for verdict, count in self.verdicts.items() if verdict not in _NO_FINDINGS)
+        return tuple(f"{count:,} {verdict}" for verdict, count in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,5 +139,5 @@ _AUDITS: Final[Columns] = {
     "#not read": lambda audits: f"{audits.newest.partitions_unread:,}",
     "#as decided on partitions": lambda audits: f"{audits.verdicts.get('as_decided', 0):,}",
     "#unknown": lambda audits: f"{audits.verdicts.get('unknown', 0):,}",
-    "findings": lambda audits: audits.findings,
+    "findings": lambda audits: ", ".join(map(on_one_line, audits.findings)) or "none",
 }

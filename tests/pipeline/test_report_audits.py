@@ -66,8 +66,8 @@ def test_the_verdicts_of_a_week_are_added_up_by_cluster(spark: SparkSession) -> 
 
     c, d = audits.clusters
     assert c.verdicts == {"as_decided": 15, "torn": 1, "unknown": 2, "newer_verdict": 3, "open": 1}
-    assert c.findings == "1 torn, 3 newer_verdict"
-    assert (d.cluster_id, d.verdicts, d.findings) == ("d", {}, "none")
+    assert c.findings == ("1 torn", "3 newer_verdict")
+    assert (d.cluster_id, d.verdicts, d.findings) == ("d", {}, ())
 
 
 def test_what_was_not_audited_is_the_newest_failure_the_unknown_and_the_missing(spark: SparkSession) -> None:
