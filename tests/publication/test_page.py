@@ -248,9 +248,8 @@ def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end
     text = _text(publication)
     parts = (
         "2 consumer groups are blocked behind 2 live transactions, an owner is silent",
-        "2 consumer groups are blocked behind 2 live transactions, at the latest until 2027-01-15 08:13:10 UTC;",
-        "of 1 no end is known.",
-        "Behind 2 live transactions",
+        "At the latest until 2027-01-15 08:13:10 UTC; of 1 no end is known.",
+        "Behind 2 live transactions (their owners or coordinators will end them; until then",
         "orders-0 owner silent",
         "consumer groups order-emails (seen blocked for 1 min 0 s, lag 42 offsets)",
         "ends within 13 min 10 s, by 2027-01-15 08:13:10 UTC, its coordinator aborts it, unless its owner ends it before",
@@ -332,7 +331,42 @@ def test_a_group_behind_an_owner_that_writes_is_named_in_a_headline_that_is_not_
     assert summary.title == (
         "Consumer group invoices is blocked behind 1 live transaction: no suspect in 2 partitions, all read"
     )
-    assert "Consumer group invoices is blocked behind 1 live transaction, no time-out is known." in summary.notes
+    assert "No time-out is known." in summary.notes
+    assert not any("invoices" in note for note in summary.notes), "the title names it"
+
+
+@pytest.mark.parametrize(
+    ("silent", "count", "behind"),
+    [
+        (1, 1, "a live transaction whose owner is silent"),
+        (1, 3, "3 live transactions, an owner is silent"),
+        (2, 2, "2 live transactions whose owners are silent"),
+        (2, 3, "3 live transactions, 2 owners are silent"),
+    ],
+)
+def test_silent_owners_are_counted_in_the_headline(silent: int, count: int, behind: str) -> None:
+    """The lines below do not say the headline again; below a hang they name who else waits."""
+    first, second = groups_behind_live_transactions().blocking
+    writing = replace(second, groups=first.groups)
+    evaluated = replace(evaluation(), blocking=(first,) * silent + (writing,) * (count - silent))
+
+    summary = summarize(evaluated, status())
+    below_a_hang = summarize(replace(evaluation([Partition()], [hanging()]), blocking=(first,)), status())
+
+    assert summary.title == f"Consumer group order-emails is blocked behind {behind}"
+    assert not any("order-emails" in note for note in summary.notes)
+    assert any(
+        note.startswith("Consumer group order-emails is blocked behind 1 live transaction, at the latest until ")
+        for note in below_a_hang.notes
+    )
+
+
+def test_one_live_transaction_has_one_owner() -> None:
+    publication = groups_behind_live_transactions()
+    assert publication.evaluation is not None
+    one = replace(publication, evaluation=replace(publication.evaluation, blocking=publication.evaluation.blocking[:1]))
+
+    assert "Behind 1 live transaction (its owner or coordinator will end it; until then" in _text(one)
 
 
 def test_ids_of_those_that_block_are_hidden_too() -> None:

@@ -5,7 +5,7 @@ Pure. It is green only when a recent snapshot has read everything and has no sus
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -50,13 +50,8 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     if evaluation is None:
         return Summary(level=Severity.UNKNOWN, title=_no_rows_title(status), notes=failure)
     unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
-    notes = (
-        *unread,
-        *_blocking_notes(evaluation),
-        *_lateness_notes(evaluation),
-        *failure,
-        *_proof_notes(status.proof, is_complete=not unread),
-    )
+    rest = (*_lateness_notes(evaluation), *failure, *_proof_notes(status.proof, is_complete=not unread))
+    notes = (*unread, *_blocking_notes(evaluation), *rest)
     stuck = (f"{_stuck_title(evaluation)}.",) if evaluation.stuck else ()
     hanging = [row for row in evaluation.suspects if row.verdict.is_hanging]
     others = evaluation.suspect_count - len(hanging)
@@ -73,10 +68,8 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         title = ": ".join(filter(None, (_blocked(evaluation.suspects), humanize_count(others, "suspect transaction"))))
         return Summary(level=Severity.WARNING, title=title, notes=(*stuck, *notes))
     if any(row.owner is OwnerState.SILENT for row in evaluation.blocking):
-        count = len(evaluation.blocking)
-        behind = "a live transaction whose owner is" if count == 1 else f"{count:,} live transactions, an owner is"
-        title = f"{_blocked(evaluation.blocking)} behind {behind} silent"
-        return Summary(level=Severity.WARNING, title=title, notes=notes)
+        title = f"{_blocked(evaluation.blocking)} behind {_silent(evaluation.blocking)}"
+        return Summary(level=Severity.WARNING, title=title, notes=(*unread, _end_note(evaluation), *rest))
     if unread:
         return Summary(level=Severity.WARNING, title="No suspect in the read part, but a part is unread", notes=notes)
     if failure:
@@ -88,7 +81,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     excluded = partitions.excluded_count
     read = humanize_count(partitions.included_count, "partition")
     aside = f"{humanize_count(excluded, 'partition')} excluded by scan.topics: hangs on them are not found."
-    notes = (*notes, aside) if excluded else notes
+    notes = (*((_end_note(evaluation),) if evaluation.blocking else ()), *rest, *((aside,) if excluded else ()))
     notes = (f"A suspect is {SUSPECT_MEANS}.", *notes)
     by_offsets = partitions.by_offsets_count
     title = f"No suspect in {read}, all read{f', {by_offsets:,} by offsets alone' if by_offsets else ''}"
@@ -152,17 +145,37 @@ def _proof_notes(proof: ProofStatus | None, *, is_complete: bool) -> tuple[str, 
 
 
 def _blocking_notes(evaluation: Evaluation) -> tuple[str, ...]:
-    """Says who stands still behind live transactions, and by when the last of these ends."""
+    """Says who stands still behind live transactions, and by when the last of these ends, under a title about others."""
     if not evaluation.blocking:
         return ()
+    behind = humanize_count(len(evaluation.blocking), "live transaction")
+    return (f"{_blocked(evaluation.blocking)} behind {behind}, {_end(evaluation)}.",)
+
+
+def _end_note(evaluation: Evaluation) -> str:
+    """Says by when the last of the live transactions that block ends, under a title that names who stands still."""
+    return as_sentence(_end(evaluation))
+
+
+def _end(evaluation: Evaluation) -> str:
     ends = [row.ends_at_ms for row in evaluation.blocking]
     known = [end for end in ends if end is not None]
     endless = len(ends) - len(known)
     until = f"at the latest until {humanize_instant(max(known))}" if known else ""
     if endless:
         until = f"{until}; of {endless:,} no end is known" if until else "no time-out is known"
-    behind = humanize_count(len(evaluation.blocking), "live transaction")
-    return (f"{_blocked(evaluation.blocking)} behind {behind}, {until}.",)
+    return until
+
+
+def _silent(blocking: Sequence[TransactionRow]) -> str:
+    """Counts the live transactions that block, and the owners among theirs that are silent."""
+    count, silent = len(blocking), sum(row.owner is OwnerState.SILENT for row in blocking)
+    if count == 1:
+        return "a live transaction whose owner is silent"
+    if silent == count:
+        return f"{count:,} live transactions whose owners are silent"
+    owners = "an owner is" if silent == 1 else f"{silent:,} owners are"
+    return f"{count:,} live transactions, {owners} silent"
 
 
 def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
