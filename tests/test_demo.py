@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo.display import _in_words
 from examples.demo.progress import Progress
 from examples.demo.stage import what_stays
 from tests.brokers.ports import free_ports
@@ -332,3 +333,14 @@ def test_a_missing_program_gets_one_sentence(tmp_path: Path, missing: str, hint:
     assert "missing" in sentence
     assert hint in sentence
     assert all(line.startswith("make") for line in rest)
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "named"), [("billing", "transactional id 'billing'"), ("", "its id is unknown")]
+)
+def test_a_suspect_without_a_known_id_is_not_shown_with_an_empty_one(transactional_id: str, named: str) -> None:
+    labels = {"topic": "orders", "partition": "1", "verdict": "inconclusive", "producer_id": "4", "start_offset": "36"}
+
+    shown = _in_words({**labels, "transactional_id": transactional_id})
+
+    assert shown == f"orders-1 inconclusive: {named}, producer 4, offset 36"

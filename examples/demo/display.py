@@ -61,11 +61,16 @@ def _cycle(exposition: str) -> Cycle | None:
         unread=answers["unauthorized"] + answers["unavailable"],
         late=int(samples["kafka_late_transactions"][0][1]),
         longest_s={partition: durations[partition] for partition in opened},
-        suspects=tuple(
-            f"{labels['topic']}-{labels['partition']} {labels['verdict']}: transactional id "
-            f"{labels['transactional_id']!r}, producer {labels['producer_id']}, offset {labels['start_offset']}"
-            for labels, _ in samples["kafka_suspect_transaction_start_timestamp_seconds"]
-        ),
+        suspects=tuple(_in_words(labels) for labels, _ in samples["kafka_suspect_transaction_start_timestamp_seconds"]),
+    )
+
+
+def _in_words(labels: dict[str, str]) -> str:
+    """Names a suspect; the label `transactional_id` is empty while no coordinator has said it."""
+    named = f"transactional id {labels['transactional_id']!r}" if labels["transactional_id"] else "its id is unknown"
+    return (
+        f"{labels['topic']}-{labels['partition']} {labels['verdict']}: {named}, producer {labels['producer_id']}, "
+        f"offset {labels['start_offset']}"
     )
 
 
