@@ -329,7 +329,8 @@ _UNTIL: Final[Mapping[Verdict, str]] = {
     Verdict.REPLICA_DIVERGED: "No coordinator will end it, and a replica has its marker: do not abort it.",
     Verdict.STUCK_COMPLETING: "Its outcome is decided, and the marker does not come.",
     Verdict.OVERDUE_AT_COORDINATOR: "Its coordinator should have aborted it, and may still do so.",
-    Verdict.INCONCLUSIVE: "Whether it will end is not known.",
+    Verdict.INCONCLUSIVE: "Whether it will end is not known: send this to the operators of Kafka, who complete the proof "
+    "by the runbook KafkaTransactionInconclusive, which the exporter has at /runbooks/.",
     Verdict.COMPLETING: "Its outcome is decided, and its coordinator is writing the marker. If it is so after a minute, it "
     "is stuck.",
     Verdict.PREPARED_TWO_PHASE_COMMIT: "No time-out ends it: the transaction manager of its application decides.",
@@ -362,6 +363,7 @@ def _next(row: TransactionRow, connection: tuple[str, ...]) -> str:
         who = f"the owner of this id or {_OPERATORS}"
         words = ["force-terminate", "--transactional-id", row.transactional_id, "--dry-run"]
     else:
+        who = _OPERATORS if row.verdict is Verdict.INCONCLUSIVE else ""
         words = ["find-hanging", *place, "--all"]
     return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
 

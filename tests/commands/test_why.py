@@ -31,7 +31,8 @@ from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.snapshot import SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction, without_examination
 
-SCHEMAS: Final = Path(__file__).parents[2] / "docs" / "schema"
+ROOT: Final = Path(__file__).parents[2]
+SCHEMAS: Final = ROOT / "docs" / "schema"
 ORDERS_0: Final = ("orders", 0)
 AT_LSO: Final = GroupPosition(committed=100, last_stable_offset=100, high_watermark=150)
 
@@ -166,6 +167,22 @@ def test_a_hang_has_its_own_way_out() -> None:
     assert text.endswith(
         "Next, for the operators of Kafka: kafka-transaction-exporter abort "
         "--topic orders --partition 0 --start-offset 100 --dry-run"
+    )
+
+
+def test_the_owner_of_an_unproved_transaction_learns_who_completes_the_proof() -> None:
+    """Reading it again would say the same: the next step is the operators', who have the grants and the runbook."""
+    unproved = evaluate(snapshot([Entry(producer_id=4000, second_read=SecondRead.UNCHANGED)]), Memory(), Policy())
+    text = in_words(about_group(unproved, "readers", {ORDERS_0: AT_LSO}))
+
+    assert "verdict inconclusive" in text
+    assert (
+        "Whether it will end is not known: send this to the operators of Kafka, who complete the proof by the runbook "
+        "KafkaTransactionInconclusive, which the exporter has at /runbooks/."
+    ) in text
+    assert (ROOT / "alerts" / "runbooks" / "KafkaTransactionInconclusive.md").exists()
+    assert text.endswith(
+        "Next, for the operators of Kafka: kafka-transaction-exporter find-hanging --topic orders --partition 0 --all"
     )
 
 
