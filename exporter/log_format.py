@@ -88,8 +88,8 @@ def formatter_of(log_format: str, *, on_terminal: bool, cluster: str | None = No
 
 
 _MEASURED: Final = re.compile(
-    r"\d+(?:\.\d+)?(?= ?(?:ms|s|min|h|days)\b)"  # a broker has the time that is left of the deadline: 2497 ms, 2458 ms
-    r"|\d+(?= (?:of \d+ )?(?:open |suspect )?(?:transactions|producers)\b)"  # others in every cycle
+    r"\d+(?:\.\d+)?(?= ?(?:ms|s|min|h|d)\b)"  # a broker has the time that is left of the deadline: 2497 ms, 2458 ms
+    r"|[\d,]+ (?:of [\d,]+ )?(?:open |suspect )?(?:transaction|producer)s?\b"  # others in every cycle, and 1 among them
     r"|(?<=\b[Jj]ob )\d+|(?<=\b[Ss]tage )\d[\d.]*|\b[0-9a-f]{32}\b"  # Spark's number of a job, our tag of it
 )
 """Other numbers say what it is about: a broker, a partition, a port, how many partitions are unread."""

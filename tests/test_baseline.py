@@ -156,7 +156,7 @@ def test_the_file_is_read_again_when_it_changes(file: BaselineFile, path: Path) 
         ("it cannot be read: Is a directory", lambda path: path.mkdir(), None),
         ("it is not JSON", lambda path: path.write_text("{"), None),
         ("it is not UTF-8 text", lambda path: path.write_bytes(b"\xff"), None),
-        ("it was made 8.0 days ago", lambda path: write(path, made_at_ms=NOW_MS - 8 * DAY_MS), NOW_MS - 8 * DAY_MS),
+        ("it was made 8.0 d ago", lambda path: write(path, made_at_ms=NOW_MS - 8 * DAY_MS), NOW_MS - 8 * DAY_MS),
         (
             "it is for other clusters, not for cluster-1",
             lambda path: write(path, cluster_ids=["cluster-2"]),

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 from importlinter.api import read_configuration
@@ -36,6 +37,12 @@ HOMONYMS = {
     "Work": "one is scheduled in the daemon, the private one is a batch of the pipeline",
 }
 """Names of classes in two modules, with the reason; at most seven."""
+
+COUNTED = re.compile(
+    r" (?:(?:more|new|open|share|suspect) )?(addresses|brokers|clusters|coordinators|days|files|groups|hours|markers"
+    r"|offsets|partitions|producers|records|replicas|samples|suspects|topics|transactions)\b"
+)
+"""Follows a number in a sentence, and is false of one."""
 
 HELD_IN_COLUMNS = {"Answer", "SecondRead", "StartSource", "Verdict"}
 
@@ -101,6 +108,31 @@ def test_messages_use_words_that_are_read_once() -> None:
         ]
 
     assert found == []
+
+
+def test_a_number_of_one_is_followed_by_no_plural() -> None:
+    """`humanize_count` writes the noun of a count that may be 1; where it may not be imported, the number stands last."""
+    plurals = []
+    for path in SOURCES:
+        tree = ast.parse(path.read_text())
+        chosen = {
+            child
+            for node in ast.walk(tree)
+            if isinstance(node, ast.IfExp) and ast.unparse(node.test).endswith((" == 1", " != 1"))
+            for child in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.JoinedStr) or node in chosen:
+                continue
+            plurals += [
+                f"{path}:{number.lineno}: {ast.unparse(number.value)}{text.value!s}"
+                for number, text in pairwise(node.values)
+                if isinstance(number, ast.FormattedValue)
+                if not re.match("[A-Z_]+$|humanize_count", ast.unparse(number.value))
+                if isinstance(text, ast.Constant) and COUNTED.match(str(text.value))
+            ]
+
+    assert plurals == []
 
 
 def test_docstrings_can_be_read_alone() -> None:

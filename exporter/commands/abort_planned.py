@@ -59,9 +59,10 @@ def abort_planned(context: Context, means: ClusterAccess) -> int:
         return ExitStatus.COULD_NOT_RUN
     aborts_max = ABORTS_MAX if options.max_aborts is None else options.max_aborts
     if len(plan.transactions) > aborts_max:
+        planned = humanize_count(len(plan.transactions), "transaction")
         return complain(
-            f"refused, nothing is written: the plan has {len(plan.transactions)} transactions, more than --max-aborts "
-            f"{aborts_max}; shorten the plan, or raise --max-aborts",
+            f"refused, nothing is written: the plan has {planned}, more than --max-aborts {aborts_max}; "
+            "shorten the plan, or raise --max-aborts",
             ExitStatus.REFUSED,
         )
     if not plan.transactions:

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from exporter.config.settings import ClusterSettings, Settings
+from exporter.evaluation.humanize import humanize_count
 from exporter.patterns import meant_by_glob
 
 DESCRIPTORS_OF_CLUSTER: Final = 64
@@ -52,5 +53,5 @@ def lacking_descriptors(settings: Settings, limit: int | None = None) -> str | N
     needed = DESCRIPTORS_OF_PROCESS + DESCRIPTORS_OF_CLUSTER * len(settings.watched)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return None
-    clusters = "1 cluster" if len(settings.watched) == 1 else f"{len(settings.watched)} clusters"
-    return f"this process may open {soft} files, and {clusters} may need {needed}: raise the limit (ulimit -n {needed})"
+    clusters = humanize_count(len(settings.watched), "cluster")
+    return f"the limit of open files is {soft}, and {clusters} may need {needed}: raise the limit (ulimit -n {needed})"

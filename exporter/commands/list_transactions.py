@@ -12,6 +12,7 @@ from exporter.commands.context import Context
 from exporter.commands.report import complain_of_gaps
 from exporter.commands.rows import Row, for_people, in_format
 from exporter.config.settings import Settings
+from exporter.evaluation.humanize import humanize_count
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.coordinators import describe
 from exporter.kafka.lookups import list_all
@@ -88,7 +89,7 @@ async def _ask(
     found, gaps = await list_all(client, tuple(active))
     described, unclear = await describe(client, found)
     if unclear:
-        gaps.append(f"{len(unclear)} transactions changed or were not described, so their durations are unknown")
+        gaps.append(f"duration unknown, since changed or not described: {humanize_count(len(unclear), 'transaction')}")
     began_before_ms = time.time() * 1000 - longer_than_ms
     return tuple(
         transaction

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from exporter.evaluation.humanize import humanize_count
+
 SILENT_SECONDS = 1.0
 """A command that has printed nothing for so long shows on a terminal what it does, or waits for."""
 
@@ -28,7 +30,7 @@ class Progress:
             return
         self._next = now + 0.2
         self._shown = True
-        self._stream.write(f"\r{done} of {asked} partitions read")
+        self._stream.write(f"\r{done:,} of {humanize_count(asked, 'partition')} read")
         self._stream.flush()
 
     def __exit__(self, *_: object) -> None:

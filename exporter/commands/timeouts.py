@@ -10,7 +10,7 @@ from exporter.commands.report import complain, complain_of_gaps, waiting_notice
 from exporter.commands.rows import Row, for_people, in_format, output_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.evaluation.humanize import humanize_duration
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.kafka.log_progress import LogRecord
 from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.publication.page.humanize import humanize_instant
@@ -105,7 +105,8 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _LogContents:
     finally:
         log.close()
     if found.undecoded:
-        found.gaps.append(f"{found.undecoded} records of __transaction_state could not be decoded")
+        records = humanize_count(found.undecoded, "record")
+        found.gaps.append(f"{records} of __transaction_state could not be decoded")
     return found
 
 

@@ -58,7 +58,7 @@ class BaselineFile:
             return str(newest)
         age_ms = int(self._wall_clock() * 1000) - newest.made_at_ms
         if age_ms > self._age_ms_max:
-            return f"it was made {age_ms / 86_400_000:.1f} days ago, more than baseline.max_age"
+            return f"it was made {age_ms / 86_400_000:.1f} d ago, more than baseline.max_age"
         if cluster_ids and not newest.cluster_ids.intersection(cluster_ids):
             return f"it is for other clusters, not for {', '.join(cluster_ids)}"
         return None

@@ -16,7 +16,8 @@ def of_brokers(snapshot: Snapshot, contacts: Sequence[BrokerContact]) -> Iterabl
     reached = [_contact(contact) for contact in contacts if not contact.failure]
     if reached:
         addresses = humanize_count(len(contacts), "address", "addresses")
-        result = f"{len(reached)} of {addresses} respond: {humanize_names(reached, shown_max=NAMED_MAX)}"
+        verb = "responds" if len(reached) == 1 else "respond"
+        result = f"{len(reached)} of {addresses} {verb}: {humanize_names(reached, shown_max=NAMED_MAX)}"
         yield ok("brokers", result)
     for contact in contacts:
         if contact.failure:

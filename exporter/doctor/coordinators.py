@@ -52,16 +52,19 @@ def of_coordinators(pre: Preconditions) -> Iterable[Finding]:
     count = len(pre.state_partitions)
     if count and all(proof.failure is None for proof in pre.state_partitions):
         leaders = len({proof.leader for proof in pre.state_partitions})
-        result = f"{humanize_count(leaders, 'coordinator')} with {count} partitions of {STATE_TOPIC}, all loaded"
+        loaded = f"{humanize_count(count, 'partition')} of {STATE_TOPIC}, all loaded"
+        result = f"{humanize_count(leaders, 'coordinator')} with {loaded}"
         yield ok("coordinators", result)
+    of = humanize_count(count, "partition")
     for failure, times in failures.items():
         failed = (proof.leader for proof in pre.state_partitions if proof.failure == failure)
         brokers = sorted({leader for leader in failed if leader >= 0})
         at = f" (broker {', '.join(map(str, brokers))})" if brokers else ""
+        are = "is" if times == 1 else "are"
         yield Finding(
             check="coordinators",
             level=FindingLevel.MISSING,
-            result=f"{times} of {count} partitions of {STATE_TOPIC} are {FAILURES_IN_WORDS[str(failure)]}{at}",
+            result=f"{times} of {of} of {STATE_TOPIC} {are} {FAILURES_IN_WORDS[str(failure)]}{at}",
             consequence="suspects whose transactional id belongs to them, or is unknown, stay inconclusive",
         )
 

@@ -133,7 +133,7 @@ def _sentence(snapshot: Snapshot, pre: Preconditions, findings: Iterable[Finding
     failed = sum(proof.failure is not None for proof in pre.state_partitions)
     except_ = ""
     if failed:
-        of = f"{failed} of {len(pre.state_partitions)} partitions of {STATE_TOPIC}"
+        of = f"{failed} of {humanize_count(len(pre.state_partitions), 'partition')} of {STATE_TOPIC}"
         except_ = f", except those of transactional ids that belong to {of}"
     elif pre.id_visibility is not IdVisibility.ALL:
         except_ = ", except those of producers that no coordinator knows"

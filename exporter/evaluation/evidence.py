@@ -312,7 +312,7 @@ def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) 
     if is_sane and now_ms - last_timestamp_ms + CLOCK_SLACK_MS < kept_ms:
         return ()
     hours = f"{kept_ms / 3_600_000:g}"
-    return (f"more than the {hours} hours after which partitions forget a producer may have passed",)
+    return (f"more than the {hours} h after which partitions forget a producer may have passed",)
 
 
 def _coordinator_age_ms(transaction: CoordinatorTransaction | None, now_ms: int) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import STATE_TOPIC, CoordinatorProof, IdVisibility, SecondRead, Snapshot
 from exporter.snapshot.proof import FAILURES_IN_WORDS
 
@@ -38,9 +39,11 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     open_ = snapshot.open_transactions
     sentences = []
     if snapshot.unclear_producer_ids:
-        sentences.append(f"{len(snapshot.unclear_producer_ids)} transactions were listed but not described")
+        unclear = humanize_count(len(snapshot.unclear_producer_ids), "transaction")
+        sentences.append(f"listed but not described: {unclear}")
     if snapshot.completing.left_out:
-        sentences.append(f"{snapshot.completing.left_out} transactions that stay completing were not described")
+        left_out = humanize_count(snapshot.completing.left_out, "transaction")
+        sentences.append(f"completing for long and not described: {left_out}")
     for proof in snapshot.proofs:
         if proof.failure is not None:
             sentences.append(
@@ -56,10 +59,11 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     sentences += _first_of(_undecided(snapshot), "more reasons why overdue and stuck cannot be decided")
     failed = int(np.count_nonzero(open_.second_read == int(SecondRead.UNREAD)))
     if failed:
-        sentences.append(f"{failed} suspect transactions could not be read a second time")
+        sentences.append(f"{humanize_count(failed, 'suspect transaction')} could not be read a second time")
     aside = int(np.count_nonzero(open_.needs_examination))
     if aside:
-        sentences.append(f"{aside} of {len(open_)} open transactions were not examined: raise scan.transactions_limit")
+        of = humanize_count(len(open_), "open transaction")
+        sentences.append(f"not examined: {aside:,} of {of}; raise scan.transactions_limit")
     silent = sorted({broker for brokers in open_.silent_replicas for broker in brokers})
     if silent:
         brokers = ", ".join(map(str, silent))
@@ -96,10 +100,8 @@ def _unanswered(proof: CoordinatorProof) -> list[str]:
     """Requests of the proof without a usable response."""
     sentences = []
     if proof.unclear_producer_ids:
-        count = len(proof.unclear_producer_ids)
-        sentences.append(
-            f"{count} suspect producers were listed, but were not described or changed between the requests"
-        )
+        listed = humanize_count(len(proof.unclear_producer_ids), "suspect producer")
+        sentences.append(f"listed, but then changed or not described: {listed}")
     if proof.hidden_topics:
         topics = ", ".join(sorted(proof.hidden_topics))
         missing = f"it did not respond, or DESCRIBE on {topics} is missing"

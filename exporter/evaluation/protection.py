@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from exporter.evaluation.humanize import humanize_names
+from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.snapshot.origin import Protection
 
 REPLICAS_MIN = 3
@@ -101,7 +101,7 @@ def _replicas(protection: Protection) -> Measure:
 
 def _in_sync(protection: Protection) -> Measure:
     lagging = protection.state_topic_lagging
-    found = f"{lagging} partitions with fewer than replicas" if lagging else "all replicas"
+    found = f"{humanize_count(lagging, 'partition')} with fewer than replicas" if lagging else "all replicas"
     return Measure(
         name="in-sync replicas of __transaction_state",
         state=_state(is_good=None if lagging is None else not lagging),

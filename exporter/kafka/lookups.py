@@ -52,7 +52,7 @@ async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
     if topology.row(topic, partition) is None:
         raise KafkaRequestError(
             "UNKNOWN_TOPIC_OR_PARTITION",
-            f"{topic} has {len(topology.rows_of(topic))} partitions, and partition {partition} does not exist",
+            f"partition {partition} of {topic} does not exist; the topic has {len(topology.rows_of(topic))}",
         )
     raise KafkaRequestError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
 
@@ -78,7 +78,7 @@ async def producers_at(client: ClusterClient, broker: int, topic: str, partition
 def _entries(response: RawResponse) -> tuple[int, tuple[OneEntry, ...]]:
     found = describe_producers.decode(response.body, version=response.version, every=True)
     if len(found.partition) != 1:
-        raise MalformedResponseError(f"it has {len(found.partition)} partitions, and one was requested")
+        raise MalformedResponseError(f"one partition was requested, and it has {len(found.partition)}")
     return int(found.error[0]), tuple(map(found.one, range(len(found))))
 
 
@@ -194,8 +194,8 @@ async def list_all(
     gaps = [listing.failure for listing in listings if listing.failure is not None]
     failures = Counter(failure for failure in await probe(client, leaders.leaders) if failure is not None)
     gaps += [
-        f"{count} of {len(leaders.leaders)} partitions of {STATE_TOPIC} are {FAILURES_IN_WORDS[failure]}: their "
-        "transactional ids are not listed"
+        f"partitions of {STATE_TOPIC} that are {FAILURES_IN_WORDS[failure]}, whose transactional ids are not listed: "
+        f"{count} of {len(leaders.leaders)}"
         for failure, count in failures.items()
     ]
     visibility = await id_visibility(client, brokers)

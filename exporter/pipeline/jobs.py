@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter import __version__
+from exporter.evaluation.humanize import humanize_count
 from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.clocks import with_sure_durations
@@ -82,7 +83,7 @@ class Jobs:
             )
             if done is None:
                 break
-            self.say(f"transactions: {done.files} files read, {done.files_waiting} wait")
+            self.say(f"transactions: {humanize_count(done.files, 'file')} read, waiting: {done.files_waiting:,}")
             taken += done.files
             waiting = done.files + done.files_waiting if waiting is None else waiting
         if taken:
@@ -91,7 +92,7 @@ class Jobs:
         for key, why in files:
             self.say(f"transactions: {key} is left out: {why}")
         if files:
-            self.say(f"transactions: {len(files)} files are left out")
+            self.say(f"transactions: left out: {humanize_count(len(files), 'file')}")
         return taken
 
     def left_out(self) -> tuple[tuple[str, str], ...]:
@@ -119,13 +120,14 @@ class Jobs:
         """Counts by hour what was watched, and for how long offsets stood still."""
         hours = update_hours(self.open_spark, self.history, self.tables, batch_rows=self.batch_rows)
         if hours:
-            self.say(f"stalls: {hours} hours counted")
+            self.say(f"stalls: {humanize_count(hours, 'hour')} counted")
 
     def outcomes(self) -> None:
         """Joins transactions with their outcomes, if the transaction log is read."""
         buckets = join_outcomes(self.open_spark, self.tables, rows_max=self.batch_rows)
         if buckets is not None:
-            self.say(f"outcomes: {buckets} hours and days joined with the transaction log")
+            joined = humanize_count(buckets, "hour or day", "hours and days")
+            self.say(f"outcomes: {joined} joined with the transaction log")
 
     def baselines(self) -> None:
         """Makes baselines from the last weeks, without suspects."""
@@ -178,7 +180,9 @@ class Jobs:
         small = compact(spark, tables.transaction_log, records)
         compact(spark, tables.runs, f"ended_at < timestamp_millis({self.now_ms() - retention_ms})")
         tables.clean(spark)
-        self.say(f"compact: {files} files of the history, {hours} hours of the tables, {small} files of the log")
+        of_history, of_log = humanize_count(files, "file"), humanize_count(small, "file")
+        of_tables = humanize_count(hours, "hour")
+        self.say(f"compact: {of_history} of the history, {of_tables} of the tables, {of_log} of the log")
 
     def run(self) -> None:
         """Runs all jobs; baselines and compaction once a day, and the report then and when an incident has changed.

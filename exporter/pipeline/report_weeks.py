@@ -64,7 +64,8 @@ def days_as_bars(days: Sequence[DayOfReport]) -> str:
     bars = "".join(_bar(day, number * (_BAR + _GAP), max(most_ms, 1)) for number, day in enumerate(days))
     watched = sum(day.hours_watched > 0 for day in days)
     text = (
-        f"Time that groups waited on each of {len(days)} days; at most {humanize_duration(most_ms)} on a day; "
+        f"Time that groups waited on each of {humanize_count(len(days), 'day')}; "
+        f"at most {humanize_duration(most_ms)} on a day; "
         f"{humanize_count(watched, 'day')} watched"
     )
     return (

@@ -12,6 +12,8 @@ from itertools import islice, pairwise
 from statistics import median
 from typing import Final
 
+from exporter.evaluation.humanize import humanize_count
+
 DAY_MS: Final = 86_400_000
 WINDOW_MS: Final = 28 * DAY_MS
 """Transactions of the last four weeks count."""
@@ -42,14 +44,14 @@ def threshold_of(samples: int, span_ms: int, longest: Sequence[tuple[int, int]])
     samples) in descending order: `TAIL` + 1 samples or more, or all.
     """
     if samples < SAMPLES_MIN:
-        return None, f"{samples} samples are too few, {SAMPLES_MIN} are needed"
+        return None, f"{humanize_count(samples, 'sample is', 'samples are')} too few, {SAMPLES_MIN} are needed"
     if span_ms < DAY_MS:
-        return None, f"{samples} samples within less than a day may all be of one load"
+        return None, f"{humanize_count(samples, 'sample')} within less than a day may all be of one load"
     size = max(TAIL_MIN, min(TAIL, samples // SAMPLES_A_TAIL))
     # Below the lower bound of thresholds they do not differ.
     one_by_one = (max(duration_ms, FLOOR_MS) for duration_ms, count in longest for _ in range(count))
     tail = list(islice(one_by_one, size + 1))
-    of = f"of {samples} samples"
+    of = f"of {humanize_count(samples, 'sample')}"
     if tail[0] == FLOOR_MS:
         return FLOOR_MS, f"never below {FLOOR_MS // 1000} s, {of}"
     expected = size * DAYS_BETWEEN * DAY_MS / span_ms

@@ -66,7 +66,7 @@ def test_a_low_limit_of_descriptors_is_said_with_numbers() -> None:
     """One warning."""
     settings = settings_of()
     assert lacking_descriptors(settings, 64) == (
-        "this process may open 64 files, and 1 cluster may need 192: raise the limit (ulimit -n 192)"
+        "the limit of open files is 64, and 1 cluster may need 192: raise the limit (ulimit -n 192)"
     )
     assert lacking_descriptors(settings, 192) is None
     assert lacking_descriptors(settings, resource.RLIM_INFINITY) is None

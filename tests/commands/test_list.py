@@ -39,10 +39,16 @@ def _state_topic_absent(model: Model) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (_ids_hidden, f"8 of 8 partitions of {STATE_TOPIC} are not authorized: their transactional ids are not listed"),
+        (
+            _ids_hidden,
+            f"partitions of {STATE_TOPIC} that are not authorized, whose transactional ids are not listed: 8 of 8",
+        ),
         (_one_id_hidden, "transactional ids: some are visible, and not all that the ACLs name"),
         (_acls_not_listed, "transactional ids: visible, but the authorizer does not list ACLs"),
-        (_loading, f"2 of 8 partitions of {STATE_TOPIC} are still loading: their transactional ids are not listed"),
+        (
+            _loading,
+            f"partitions of {STATE_TOPIC} that are still loading, whose transactional ids are not listed: 2 of 8",
+        ),
         (_state_topic_absent, f"{STATE_TOPIC} does not exist or is not visible, so every broker was queried"),
     ],
 )

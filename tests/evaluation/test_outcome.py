@@ -179,7 +179,7 @@ def test_where_it_was_seen_can_be_checked() -> None:
 
 def test_that_nothing_was_seen_of_it_is_not_said_where_a_commit_may_be_forgotten() -> None:
     """The operator who is asked to agree to an abort reads that the outcome can no longer be known."""
-    lost = "more than the 24 hours after which partitions forget a producer may have passed"
+    lost = "more than the 24 h after which partitions forget a producer may have passed"
 
     assert outcome_seen(evidence(None, lost=(lost,))) == (lost,)
 

@@ -114,7 +114,7 @@ def test_driver_and_executors_run_by_the_image_s_entry_point(
 
         assert status == 0, node.logs()
         assert sorted(node.roles.values()) == ["driver", "executor", "executor"]
-        assert "outcomes: 1 hours and days joined" in node.output("driver"), node.logs()
+        assert "outcomes: 1 hour or day joined" in node.output("driver"), node.logs()
     assert joined_rows(spark, tables) == [(0, "closed", "commit", 40_000)]
 
 

@@ -463,7 +463,7 @@ def test_a_clock_that_is_wrong_costs_its_own_files_only(spark: SparkSession, tmp
 
     assert document["cluster_ids"] == ["c"]
     assert [line.split("/")[0] for line in named] == ["transactions: cycles", "transactions: observations"]
-    assert "transactions: 2 files are left out" in lines
+    assert "transactions: left out: 2 files" in lines
     assert "has a cycle of 2099-01-01T00:01:00Z" in page
     after = rows(spark, tables)
     assert after["c"] == before["c"]
@@ -488,7 +488,7 @@ def test_a_run_ends_also_if_files_come_faster_than_it_takes_them(
     )
 
     assert jobs.transactions() == 6
-    assert lines == ["transactions: 2 files read, 3 wait"] * 3
+    assert lines == ["transactions: 2 files read, waiting: 3"] * 3
 
 
 @pytest.mark.parametrize(

@@ -157,4 +157,4 @@ def positions_of(rows: Iterable[ShareOffset], before: Ends, after: Ends) -> tupl
             positions.append(GroupOffset(group=row.group, topic=row.topic, partition=row.partition, offset=offset))
         elif row.error not in _OMITTED and (row.error or row.start_offset >= 0):
             unknown.add(row.group)
-    return positions, [f"some positions of {len(unknown)} share groups are not known"] if unknown else []
+    return positions, [f"share groups of which some positions are not known: {len(unknown)}"] if unknown else []

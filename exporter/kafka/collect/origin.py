@@ -144,11 +144,11 @@ async def read_partition_logs(
         for index, row in enumerate(entries.row.tolist())
     ]
     missing = int(np.count_nonzero(~was_read(scan.answer) & scan.is_subject()))
-    unread = [f"{missing} partitions could not be read: the producer may have written there"] if missing else []
+    unread = [f"partitions that could not be read, where the producer may have written: {missing}"] if missing else []
     here = (opened.topic, opened.partition)
     elsewhere = tuple(place for place in places if (place.topic, place.partition) != here)
     if len(elsewhere) > ELSEWHERE_MAX:
-        unread.append(f"the logs of {len(elsewhere) - ELSEWHERE_MAX} more partitions of the producer were not searched")
+        unread.append(f"partitions of the producer that were not searched: {len(elsewhere) - ELSEWHERE_MAX}")
     around_ms = own.batches[0].first_timestamp_ms if own.batches else -1
     found = await client.gather(
         _markers_near(client, topology, opened, place, around_ms, budget) for place in elsewhere[:ELSEWHERE_MAX]

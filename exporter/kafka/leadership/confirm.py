@@ -104,7 +104,7 @@ def _against(claim: Claim, views: Mapping[int, Topology | None], quorum: QuorumV
         return f"broker {claim.leader} no longer names itself the leader"
     agreed = sum(claim.is_agreed(view) for view in responded.values())
     if quorum.touch is not ControllerContact.CURRENT and 2 * agreed <= brokers:
-        return f"{agreed} of {brokers} brokers name broker {claim.leader} the leader, and {quorum.why}"
+        return f"broker {claim.leader} is named the leader by {agreed} of {brokers}, and {quorum.why}"
     return None
 
 

@@ -100,7 +100,7 @@ def fetched(answer: Any) -> tuple[int, bytes, int]:
     """(error code, records, high watermark) of the one partition. Raises MalformedResponseError."""
     partitions = [partition for topic in answer.responses for partition in topic.partitions]
     if len(partitions) != 1:
-        raise MalformedResponseError(f"it has {len(partitions)} partitions, and one was requested")
+        raise MalformedResponseError(f"one partition was requested, and it has {len(partitions)}")
     (response,) = partitions
     return int(response.error_code), bytes(response.records or b""), int(response.high_watermark)
 

@@ -45,5 +45,5 @@ def decode(answer: Any) -> int:
     """Kafka's error code. Raises MalformedResponseError."""
     codes = [row.error_code for marker in answer.markers for topic in marker.topics for row in topic.partitions]
     if len(codes) != 1:
-        raise MalformedResponseError(f"it has {len(codes)} partitions, and one was requested")
+        raise MalformedResponseError(f"one partition was requested, and it has {len(codes)}")
     return int(codes[0])

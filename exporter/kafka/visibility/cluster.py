@@ -69,7 +69,7 @@ class TopicWatch:
         self._hidden = self._not_too_old(refused, client.clock())
         gaps = [_about_hidden(self._hidden)] if self._hidden else []
         if late:
-            gaps.append(f"{len(late)} topics became visible while this cycle was running ({_first_of(late)})")
+            gaps.append(f"topics became visible while this cycle was running: {_named(late)}")
         shows_nothing = all(topic == STATE_TOPIC for topic in topology.topics)
         if shows_nothing and not await _is_without_authorizer(client, topology):
             # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
@@ -79,27 +79,24 @@ class TopicWatch:
         if topology.left_out:
             gaps.append(_about_left_out(topology))
         if topology.refused_names:
-            gaps.append(f"{topology.refused_names} topics are not read: Kafka does not accept their names")
+            gaps.append(f"topics are not read, because Kafka does not accept their names: {topology.refused_names}")
         return Visibility(hidden_topics=self._hidden, gaps=tuple(gaps))
 
 
 def _about_left_out(topology: Topology) -> str:
-    names = _first_of(tuple(topology.left_out))
     return (
-        f"{sum(topology.left_out.values())} partitions of {len(topology.left_out)} topics ({names}) are not read: too many "
-        "partitions before them are missing from the metadata"
+        "partitions are not read, because too many before them are missing from the metadata: "
+        f"{sum(topology.left_out.values())}, of the topics {_named(tuple(topology.left_out))}"
     )
 
 
 def _about_hidden(topics: tuple[str, ...]) -> str:
-    return (
-        f"{len(topics)} topics are no longer visible ({_first_of(topics)}): not authorized, needs DESCRIBE on them; "
-        "or they were deleted"
-    )
+    return f"topics are no longer visible, not authorized (needs DESCRIBE on them) or deleted: {_named(topics)}"
 
 
-def _first_of(topics: tuple[str, ...]) -> str:
-    return ", ".join(topics[:_NAMED_MAX]) + (", ..." if len(topics) > _NAMED_MAX else "")
+def _named(topics: tuple[str, ...]) -> str:
+    more = len(topics) - _NAMED_MAX
+    return ", ".join(topics[:_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
 
 
 async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -13,7 +13,8 @@ def in_one_sentence(incident: Incident) -> str:
     """Returns a sentence about the incident, for the top of a page or of a text."""
     lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
     groups = f", {humanize_count(len(incident.groups), 'group')} blocked" if incident.groups else ""
-    held = "" if incident.records_held_back is None else f", up to {incident.records_held_back:,} offsets held back"
+    offsets = incident.records_held_back
+    held = "" if offsets is None else f", up to {humanize_count(offsets, 'offset')} held back"
     count = humanize_count(len(incident.suspects) + incident.more_suspects, "suspect transaction")
     return f"{count} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
 

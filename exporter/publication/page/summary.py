@@ -58,7 +58,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     if hanging:
         proved = f"Proved: no coordinator will write {'its marker' if len(hanging) == 1 else 'their markers'}."
         more = (f"{humanize_count(others, 'more suspect transaction')}.",) if others else ()
-        hang = "1 transaction hangs" if len(hanging) == 1 else f"{len(hanging):,} transactions hang"
+        hang = humanize_count(len(hanging), "transaction hangs", "transactions hang")
         title = f"{_blocked(hanging) or _stopped(hanging)}: {hang}"
         return Summary(level=Severity.BAD, title=title, notes=(proved, *more, *stuck, *notes))
     if evaluation.stuck and (not others or _is_contradicted(evaluation)):
@@ -99,7 +99,7 @@ def _is_contradicted(evaluation: Evaluation) -> bool:
 def _stuck_title(evaluation: Evaluation) -> str:
     """Says that an outcome is contradicted, or who cannot start."""
     count = len(evaluation.stuck)
-    cannot = "1 producer cannot start" if count == 1 else f"{count:,} producers cannot start"
+    cannot = f"{humanize_count(count, 'producer')} cannot start"
     return f"{cannot}, and a log contradicts its coordinator" if _is_contradicted(evaluation) else cannot
 
 

@@ -136,7 +136,7 @@ def _unusual(row: TransactionRow) -> tuple[tuple[str, str], ...]:
     if row.unusual is None:
         return ()
     usual = row.unusual
-    words = f"{usual.of}: 99th percentile {humanize_duration(usual.p99_ms)} ({usual.samples:,} samples)"
+    words = f"{usual.of}: 99th percentile {humanize_duration(usual.p99_ms)} ({humanize_count(usual.samples, 'sample')})"
     return (("longer than usual", words),)
 
 

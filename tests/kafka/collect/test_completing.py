@@ -150,7 +150,7 @@ def test_a_broker_that_is_gone_may_leave_thousands() -> None:
         snapshot, _ = cycles.run()
 
     assert (len(snapshot.completing.lasting), snapshot.completing.left_out) == (DESCRIBED_MAX, 5)
-    assert gaps(snapshot) == ("5 transactions that stay completing were not described",)
+    assert gaps(snapshot) == ("completing for long and not described: 5 transactions",)
     assert not snapshot.is_complete
 
 

@@ -18,7 +18,7 @@ from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, Impact
 
 ORDERS = ("orders", 0)
 LSO = 100
-UNKNOWN = ["some positions of 1 share groups are not known"]
+UNKNOWN = ["share groups of which some positions are not known: 1"]
 UNSUPPORTED = BrokerFault(FaultReason.UNSUPPORTED_API, "broker at b:9092 does not offer DescribeShareGroupOffsets")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
+from exporter.evaluation.humanize import as_sentence
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
 from exporter.kafka.client.connections import Address, Connections
@@ -88,10 +89,10 @@ def test_what_was_not_examined_is_reported_wherever_an_operator_looks() -> None:
     with FakeCluster(many(10)) as cluster, limited(cluster) as collector:
         evaluation = cycle(collector, Memory())
 
-    sentence = "6 of 10 open transactions were not examined: raise scan.transactions_limit"
+    sentence = "not examined: 6 of 10 open transactions; raise scan.transactions_limit"
     assert not evaluation.snapshot.is_complete
     assert gaps(evaluation.snapshot) == (sentence,)
-    assert f"{sentence}." in summarize(evaluation, status()).notes
+    assert as_sentence(sentence) in summarize(evaluation, status()).notes
     publication = published(evaluation, options=PublishOptions(suspects_limit=3))
     assert suspects_hidden(LimitedEvaluation(evaluation, publication)) == 7
 

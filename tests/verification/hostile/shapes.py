@@ -179,7 +179,7 @@ SHAPES: Final = (
         arrange=attacks.names,
         small=Size(count=3, bounds=Bounds(printed_kb=1000)),
         large=Size(count=100, bounds=Bounds(cpu_s=10, mb=200, printed_kb=20_000)),
-        says=r"topics are not read: Kafka does not accept their names",
+        says=r"topics are not read, because Kafka does not accept their names",
         proves=True,
     ),
     Shape(
@@ -187,14 +187,14 @@ SHAPES: Final = (
         arrange=attacks.names,
         small=Size(count=3),
         output="table",
-        says=r"topics are not read: Kafka does not accept their names",
+        says=r"topics are not read, because Kafka does not accept their names",
     ),
     Shape(
         name="names of every kind, as metrics",
         arrange=attacks.names,
         small=Size(count=3),
         output="prometheus",
-        says=r"topics are not read: Kafka does not accept their names",
+        says=r"topics are not read, because Kafka does not accept their names",
     ),
     Shape(
         name="names that are no UTF-8",
@@ -205,7 +205,7 @@ SHAPES: Final = (
     Shape(
         name="ids that are no UTF-8",
         arrange=attacks.surrogates("ListTransactions"),
-        says=r"1 transactions were listed but not described",
+        says=r"listed but not described: 1 transaction",
         proves=True,
     ),
     Shape(
