@@ -252,7 +252,8 @@ def test_page_runbook_and_on_call_paste_in_one_order() -> None:
     assert "1. The line `variables` of the alert, or that of the status page or of the incident." in first
     assert "The second has your login" in second
     assert (
-        "Paste its last line first, then the runbook's line for a login if you need one, then its commands." in on_call
+        "Paste its line `export` first, then the runbook's line for a login if you need one, then its commands."
+        in on_call
     )
     # Prometheus and other receivers show the annotations only.
     assert "without the example's Alertmanager template, that line is the annotation `variables`." in on_call
