@@ -5,6 +5,7 @@ For a server with a certificate of its own (`publish.web_config_file`), exactly 
 
 from __future__ import annotations
 
+import shlex
 import ssl
 import sys
 from functools import partial
@@ -41,7 +42,7 @@ def run(context: Context, publish: PublishSettings) -> int:
     try:
         text = Exchange(page, bytes_max=BYTES_MAX, tls=tls, decode=bytes.decode).wait(TIMEOUT_S)
     except HttpError as error:
-        return complain(_why(page, error))
+        return complain(_why(page, certificate, error))
     sys.stdout.write(text)
     return ExitStatus.ANSWERED
 
@@ -66,9 +67,11 @@ def _context_for(certificate: Path) -> ssl.SSLContext:
     return context
 
 
-def _why(page: str, error: HttpError) -> str:
+def _why(page: str, certificate: Path | None, error: HttpError) -> str:
     if error.status == UNAUTHORIZED:
-        return f"{page} needs a user and password, which this command does not have: use curl --user NAME {page}"
+        trusted = "" if certificate is None else f" --cacert {shlex.quote(str(certificate))}"
+        curl = f"curl --user NAME{trusted} {page}"
+        return f"{page} needs a user and password, which this command does not have: use {curl}"
     if error.status is not None:
         return f"{page}: {error.body.strip() or error}"
     return f"{page}: {error}; is the exporter running on this machine? --url names another one"

@@ -85,6 +85,23 @@ def test_a_page_with_a_password_says_how_to_read_it(tmp_path: Path, capsys: pyte
     assert f"use curl --user NAME {page}" in capsys.readouterr().err
 
 
+def test_behind_tls_the_line_for_curl_trusts_the_exporter_s_certificate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = Authority(tmp_path).issue("localhost", hosts=("localhost", "127.0.0.1"))
+    written = tmp_path / "web.yml"
+    tls_of = f"tls_server_config:\n  cert_file: {own.certificate}\n  key_file: {own.key}\n"
+    written.write_text(f"{tls_of}basic_auth_users:\n  me: {hashed('right').decode()}\n")
+    web = WebFile(written)
+    tls = web.current().tls
+    assert tls is not None
+    with WebServer("127.0.0.1:0", _routes(), guard=Authenticator(web.current), tls=RenewingContext(tls)) as server:
+        settings = _settings(listen_address=f"127.0.0.1:{server.port}", web_config_file=str(written))
+        assert run(context_of(None, ["get", "/-/ready"]), settings) == ExitStatus.COULD_NOT_RUN
+        page = f"https://127.0.0.1:{server.port}/-/ready"
+    assert f"use curl --user NAME --cacert {own.certificate} {page}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("path", "sentence"), [("/-/ready", "No cycle has succeeded yet."), ("/nothing", "Not found.")]
 )
