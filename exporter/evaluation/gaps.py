@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from exporter.evaluation.humanize import humanize_count
+from exporter.evaluation.reasons import missing_in_words
+from exporter.evaluation.verdicts import InconclusiveReason
 from exporter.snapshot import STATE_TOPIC, CoordinatorProof, IdVisibility, SecondRead, Snapshot
 from exporter.snapshot.proof import FAILURES_IN_WORDS
 
@@ -88,7 +90,9 @@ def _undecided(snapshot: Snapshot) -> list[str]:
 
 def _in_words(failure: str) -> str:
     words = FAILURES_IN_WORDS.get(failure)
-    return failure if words is None else f"partitions of {STATE_TOPIC} are {words}"
+    return (
+        missing_in_words(InconclusiveReason(failure)) if words is None else f"partitions of {STATE_TOPIC} are {words}"
+    )
 
 
 def _first_of(sentences: list[str], more: str) -> list[str]:

@@ -121,6 +121,11 @@ _MISSING = {
 }
 
 
+def missing_in_words(reason: InconclusiveReason) -> str:
+    """Names the part of a proof that is missing, for a reason that does not depend on the transaction."""
+    return _MISSING[reason]
+
+
 def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
     """The sources of the outcome, and possible gaps, one phrase each."""
     seen = []

@@ -133,7 +133,7 @@ def _state_partition_proofs(
         failure = probes_before[partition] or probes_after[partition]
         moved = after.leaders[partition : partition + 1] != ((leader, epoch),) or after.topic_id != before.topic_id
         if moved and failure in {None, "not_coordinator"}:
-            failure = "coordinator_moved"
+            failure = "transaction_state_unknown" if after.topic is StateTopic.UNKNOWN else "coordinator_moved"
         proofs.append(StatePartitionProof(partition=partition, leader=leader, failure=failure, leader_epoch=epoch))
     return tuple(proofs)
 

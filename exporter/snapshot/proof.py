@@ -49,6 +49,7 @@ FAILURES_IN_WORDS: Mapping[str, str] = {
     "state_partition_offline": "offline",
     "loading": "still loading",
     "coordinator_unanswered": "without a response from their leader",
+    "transaction_state_unknown": "without a response that names their leaders",
     "coordinator_moved": "moving to another broker",
     "not_coordinator": "not coordinated by their leader (moving, or partitions were added: then restart brokers)",
     "transactions_not_offered": "at brokers that do not offer DescribeTransactions: Kafka 3.0 or later is needed",
@@ -66,7 +67,8 @@ class StatePartitionProof:
     `failure` is None if both probes returned TRANSACTIONAL_ID_NOT_FOUND at the same leader and leader epoch: the partition
     is loaded there and ids that hash to it are visible. Otherwise it is a short name of the problem:
     `state_partition_offline`, `loading`, `transactional_ids_hidden`, `coordinator_unanswered`, `transactions_not_offered`,
-    `coordinator_moved`, `not_coordinator`, `leadership_unconfirmed`, `address_of_another_broker`.
+    `transaction_state_unknown` (no response named the leaders again), `coordinator_moved`, `not_coordinator`,
+    `leadership_unconfirmed`, `address_of_another_broker`.
     """
 
     partition: int

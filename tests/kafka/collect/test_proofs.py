@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC, SecondRead
@@ -30,6 +31,8 @@ from tests.kafka.scene import (
     spare_state_partition,
     verdicts,
 )
+
+LISTS_BEFORE_THE_PROOF = 2
 
 
 def test_a_broker_restarted_and_not_loaded_proves_nothing() -> None:
@@ -60,8 +63,7 @@ def test_the_probes_must_pass_before_and_after_the_listing(*, at_first: bool) ->
     def turn() -> None:
         model.unloaded = set() if at_first else loading
 
-    lists_before_the_proof = 2
-    snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", turn))
+    snapshot = collected(model, on_request=nth(LISTS_BEFORE_THE_PROOF + 1, "ListTransactions", turn))
 
     only_unknown_is_inconclusive(snapshot, InconclusiveReason.LOADING)
 
@@ -113,13 +115,31 @@ def test_a_coordinator_that_moves_between_the_probes_proves_nothing(leader: int,
     def move() -> None:
         moving.leader, moving.leader_epoch = leader, epoch
 
-    lists_before_the_proof = 2
-    snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", move))
+    snapshot = collected(model, on_request=nth(LISTS_BEFORE_THE_PROOF + 1, "ListTransactions", move))
 
     reasons = inconclusive(evaluated(snapshot))
     assert set(reasons.values()) == {InconclusiveReason.COORDINATOR_MOVED}
     owned = {("hung", 1, 12): "ended", ("hung", 1, 13): "elsewhere", ("mixed", 1, 14): "newer"}
     assert set(reasons) == {UNKNOWN} | {row for row, owner in owned.items() if model.coordinator_of(owner)[0] == 0}
+
+
+def test_leaders_that_no_response_names_again_have_not_moved() -> None:
+    """Without a second response nothing is proved; the sentence does not say that the coordinators changed."""
+    model, listed = scene(), Counter[str]()
+
+    def lose_the_leaders(received: Received) -> Fault | None:
+        listed[received.api] += 1
+        is_after_the_listing = listed["ListTransactions"] > LISTS_BEFORE_THE_PROOF
+        names = [topic.name for topic in received.request.topics or ()] if received.api == "Metadata" else []
+        return Fault.CLOSED if is_after_the_listing and names == [STATE_TOPIC] else None
+
+    snapshot = collected(model, on_request=lose_the_leaders)
+
+    reasons = set(inconclusive(evaluated(snapshot)).values())
+    assert reasons == {InconclusiveReason.TRANSACTION_STATE_UNKNOWN}
+    said = "; ".join(gaps(snapshot))
+    assert "partitions of __transaction_state are without a response that names their leaders" in said
+    assert "moving" not in said
 
 
 def test_a_topic_hidden_at_the_coordinator_spares_only_what_rests_on_partitions() -> None:
@@ -180,8 +200,7 @@ def test_a_transaction_that_ends_while_it_is_verified_is_dropped() -> None:
     def end() -> None:
         hung.producers[0] = replace(hung.producers[0], start_offset=-1)
 
-    lists_before_the_proof = 2
-    snapshot = collected(model, on_request=nth(lists_before_the_proof + 1, "ListTransactions", end))
+    snapshot = collected(model, on_request=nth(LISTS_BEFORE_THE_PROOF + 1, "ListTransactions", end))
 
     assert UNKNOWN not in verdicts(evaluated(snapshot))
     assert snapshot.is_complete
@@ -226,6 +245,7 @@ def test_without_the_state_topic_nothing_is_proved() -> None:
 
     assert inconclusive(evaluated(snapshot)) == {UNKNOWN: InconclusiveReason.TRANSACTION_STATE_ABSENT}
     assert not snapshot.is_complete
+    assert not any("transaction_state_absent" in gap for gap in gaps(snapshot)), "a sentence, not a code"
 
 
 def test_a_hidden_state_topic_proves_nothing() -> None:
