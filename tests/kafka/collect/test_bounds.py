@@ -169,5 +169,5 @@ def test_partitions_without_a_row_are_a_gap_of_coverage() -> None:
         snapshot = collector.collect()
 
     assert not snapshot.is_complete
-    assert [gap for gap in snapshot.visibility.gaps if "(far)" in gap and gap.startswith("1 partitions of 1 topics")]
+    assert [gap for gap in snapshot.visibility.gaps if gap.endswith("missing from the metadata: 1, of the topics far")]
     assert snapshot.partitions.row("near", 0) is not None
