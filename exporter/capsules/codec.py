@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 
 from exporter.capsules.cycle import CapsuleError
 
@@ -81,7 +82,7 @@ def decoded(data: Any, hint: Any, pool: BytePool) -> Any:
     if data is None and inner is not hint:
         return None
     origin, arguments = get_origin(inner) or inner, get_args(inner)
-    if origin is np.ndarray or origin is bytes:
+    if origin in {np.ndarray, npt.NDArray, bytes}:  # an alias of its own from NumPy 2.5 on
         *dtype, start, length = data
         if dtype and dtype[0] not in _DTYPES:
             raise CapsuleError(f"a column of {dtype[0]!r}")

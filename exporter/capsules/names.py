@@ -39,8 +39,10 @@ _FIELDS_OF_KIND: Final = {
     "kept": "api|reasons|others key",
 }
 _KIND_OF_FIELD: Final = {field: kind for kind, fields in _FIELDS_OF_KIND.items() for field in fields.split("|")}
-_KEPT: Final = frozenset({"__transaction_state", "__consumer_offsets", "__cluster_metadata", "__share_group_state", ""})
+_KEPT: Final = frozenset({"__transaction_state", "__consumer_offsets", "__cluster_metadata", "__share_group_state"})
 _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}")
+_NAME_LENGTH_MIN: Final = 2
+"""Length of a name that says something. ACLs with prefixes of one letter decide which ids are made up for probes."""
 _LEFT_OUT: Final = "(left out)"
 _LETTERS: Final = 3
 _SUFFIXES: Final = tuple(map("".join, itertools.product(string.ascii_lowercase, repeat=_LETTERS)))
@@ -75,7 +77,8 @@ class Names:
 
     def _is_kept(self, text: str, kind: str) -> bool:
         is_topic_id = kind == "topic id" and _TOPIC_ID.fullmatch(text) is not None
-        return text in _KEPT or kind == "kept" or is_topic_id or text[-_MADE_UP_LENGTH:] in self._made_up
+        is_made_up = text[-_MADE_UP_LENGTH:] in self._made_up
+        return len(text) < _NAME_LENGTH_MIN or text in _KEPT or kind == "kept" or is_topic_id or is_made_up
 
     def choose(self, *partitions: int) -> None:
         """Chooses the replacements, which hash to the same of so many partitions of each internal topic."""

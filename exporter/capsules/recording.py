@@ -7,7 +7,7 @@ they stay the same. Everything is encoded only for a cycle that is kept.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -26,7 +26,7 @@ from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 RING_BYTES_MAX: Final = 128_000_000
 RING_AGE_S_MAX: Final = 600.0
-RING_CYCLES_MAX: Final = 3
+RING_CYCLES_MAX: Final = 2
 _LARGE_COLUMNS: Final = ("partition", "leader", "leader_epoch")
 
 
@@ -36,6 +36,17 @@ class Tape:
 
     moments: list[tuple[Any, ...]] = field(default_factory=list)
     exchanges: list[list[Any]] = field(default_factory=list)
+    last: dict[tuple[Address, str, int], bytes] = field(default_factory=dict)
+    """Responses of the cycle before by address, API and place among those to the address."""
+    counts: Counter[tuple[Address, str]] = field(default_factory=Counter)
+
+    def follow(self, before: Tape) -> None:
+        """Refers to the responses of an earlier cycle."""
+        counts: Counter[tuple[Address, str]] = Counter()
+        for address, api, _, response in before.exchanges:
+            counts[address, api] += 1
+            if isinstance(response, bytes):
+                self.last[address, api, counts[address, api]] = response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +130,15 @@ class RecordingConnections(Connections):
         tape = self.tape or Tape()
         number, exchange = len(tape.exchanges), [address, api, request, None]
         tape.exchanges.append(exchange)
+        tape.counts[address, api] += 1
+        place = tape.counts[address, api]
         try:
             frame = await super().receive(address, request, api=api, timeout_s=timeout_s, once=once, sent=sent)
         except BrokerFault as fault:
             tape.moments.append((Mark.FAULT, number, 0.0, fault.reason, (str(fault),)))
             raise
         if self.tape is not None:
-            exchange[3] = kept(request.API_KEY, frame.answer)
+            exchange[3] = kept(request.API_KEY, frame.answer, tape.last.get((address, api, place), b""))
         tape.moments.append((Mark.RECEIVED, number))
         return frame
 
@@ -172,6 +185,8 @@ class RecordingReader(EmbeddedReader):
     def cycle(self, known: EvaluationInput, journal_of: JournalOf) -> Evaluation:
         """Runs one cycle and keeps it in memory. Raises ClusterUnavailableError and ClientClosedError."""
         earlier, tape, journal = self.state(), Tape(), NO_JOURNAL
+        if self.ring:
+            tape.follow(self.ring[-1].tape)
 
         def recorded_journal(producer_ids: Collection[int]) -> Journal:
             nonlocal journal
@@ -198,13 +213,7 @@ class RecordingReader(EmbeddedReader):
         return evaluation
 
     def _put(self, newest: RingCycle) -> None:
-        """Adds a cycle, within the limits; a response that is the same as in the cycle before is in memory once."""
-        before = self.ring[-1].tape.exchanges if self.ring else []
-        same = {(address, api, len(old)): old for address, api, _, old in before if isinstance(old, bytes)}
-        for exchange in newest.tape.exchanges:
-            address, api, _, response = exchange
-            if isinstance(response, bytes) and same.get((address, api, len(response))) == response:
-                exchange[3] = same[address, api, len(response)]
+        """Adds a cycle, within the limits."""
         self.ring.append(newest)
         while len(self.ring) > 1 and (
             len(self.ring) > RING_CYCLES_MAX

@@ -21,7 +21,7 @@ def probes(patterns: Patterns, made_up: Callable[[str], Iterable[str]]) -> Itera
     `made_up`: names that begin with a prefix, each with another character after it.
     """
     prefixes = {name for is_prefixed, name in patterns if is_prefixed}
-    for is_prefixed, name in [(True, ""), *sorted(patterns)]:  # the same order in every process
+    for is_prefixed, name in [(True, ""), *patterns]:
         if is_prefixed:
             yield next((one for one in made_up(name) if not _has_longer_prefix(one, len(name), prefixes)), None)
         elif name != WILDCARD:

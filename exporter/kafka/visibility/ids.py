@@ -55,7 +55,7 @@ async def _at(client: ClusterClient, broker: int) -> IdVisibility:
     return IdVisibility.ALL
 
 
-_NO_AUTHORIZER: Patterns = frozenset({(False, "")})
+_NO_AUTHORIZER: Patterns = ((False, ""),)
 _REFUSED: Final = (None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name)
 
 

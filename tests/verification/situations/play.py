@@ -13,6 +13,7 @@ from unittest.mock import patch
 from exporter.capsules.cycle import RecordedCycle
 from exporter.capsules.file import Capsule, expected_of, pack
 from exporter.capsules.recording import RecordingReader
+from exporter.capsules.sharing import anonymous
 from exporter.config.loading import environment_name, load
 from exporter.cycle import EvaluationInput
 from exporter.evaluation.evaluate import evaluate
@@ -172,13 +173,13 @@ class Play:
 
 
 def _write_capsule(folder: Path, watch: Watch, name: str, scenes: Sequence[Scene]) -> None:
-    """Writes the cycles of a scan, with the names of its situations."""
+    """Writes the cycles of a scan with other names, which keeps paths of this machine out, and its situations."""
     cycles, expected = zip(*watch.recorded, strict=True)
     situations = ", ".join(scene.situation.name for scene in scenes)
-    capsule = Capsule(cycles=cycles, expected=expected, summary=f"Situations on a real broker: {situations}.\n")
+    capsule = Capsule(cycles=cycles, expected=expected, incident=f"of the situations {situations}")
     number = len(list(folder.glob(f"{name.replace(' ', '-')}*.zip"))) + 1
     path = folder / f"{name.replace(' ', '-')}{'' if number == 1 else f'-{number}'}.zip"
-    path.write_bytes(pack(capsule))
+    path.write_bytes(pack(anonymous(capsule)))
 
 
 @contextmanager
