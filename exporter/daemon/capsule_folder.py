@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from exporter.capsules.file import Capsule, expected_of, pack
-from exporter.capsules.recording import RingCycle
+from exporter.capsules.recording import RING_CYCLES_MAX, RingCycle
 from exporter.files import atomic_write
 from exporter.incidents.incident import Incidents
 from exporter.log_format import LatestState
@@ -53,6 +53,8 @@ class CapsuleFolder:
         self._folder = folder_beside(state_path)
         self._limit_bytes = limit_bytes
         self._said = LatestState()
+        self._kept_for: dict[Path, tuple[str, ...]] = {}
+        """Reasons of the files that were written last: a cycle may be kept again for another one."""
 
     def keep(self, before: Incidents, after: Incidents) -> None:
         """Writes the cycles that changed an incident, and removes the oldest files beyond the limit."""
@@ -63,15 +65,17 @@ class CapsuleFolder:
                     self._write(incident_id, self._ring[place], tuple(why))
             if reasons:
                 self._remove_oldest()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - a record that cannot be made never ends a cycle
             if self._said.is_new(str(error)):
                 log.warning("cycles around incidents are not recorded in %s: %s", self._folder, error)
 
     def _write(self, incident_id: str, cycle: RingCycle, reasons: tuple[str, ...]) -> None:
-        recorded = cycle.recorded(reasons)
-        capsule = Capsule(cycles=(recorded,), expected=(expected_of(cycle.evaluation),), incident=incident_id)
+        path = self._folder / f"{incident_id}-{cycle.evaluation.snapshot.taken_at_ms:015}.zip"
+        reasons = tuple(dict.fromkeys((*self._kept_for.get(path, ()), *reasons)))
+        self._kept_for = {**dict([*self._kept_for.items()][-RING_CYCLES_MAX:]), path: reasons}
+        expected = expected_of(cycle.evaluation)
+        capsule = Capsule(cycles=(cycle.recorded(reasons),), expected=(expected,), incident=incident_id)
         content = pack(capsule, level=1)  # the next cycle of the cluster waits for it
-        path = self._folder / f"{incident_id}-{recorded.taken_at_ms:015}.zip"
         if len(content) <= self._limit_bytes:
             with atomic_write(path, beside=f"{path.name}.tmp") as file:
                 file.write(content)

@@ -68,7 +68,28 @@ def test_first_sight_verdicts_and_the_end_are_kept(tmp_path: Path) -> None:
     assert reasons[0] == ("first sight",)
     assert quiet <= 2, "only proofs changed verdicts"
     assert len(reasons) == quiet + 2
-    assert reasons[-2:] == [("last cycle before its end",), ("its end",)]
+    assert [each[-1] for each in reasons[-2:]] == ["last cycle before its end", "its end"]
+
+
+def test_a_cycle_that_is_kept_twice_has_both_reasons(tmp_path: Path) -> None:
+    """The second suspect's first cycle was the last one."""
+    model, state = scene(), tmp_path / "state-a.json"
+    with FakeCluster(model, nodes=2) as cluster:
+        watched = Watched(cluster, state)
+        incident = watched.cycle()
+        watched.cycle()
+        for partition in (*model.topics["hung"], *model.topics["mixed"]):
+            partition.producers.clear()
+        watched.cycle()
+        watched.reader.close()
+    (reasons,) = [
+        cycle.reasons
+        for path in recorded_files(state, incident)
+        for cycle in load(path).cycles
+        if "last cycle before its end" in cycle.reasons
+    ]
+
+    assert reasons == ("first sight", "last cycle before its end")
 
 
 def test_the_folder_stays_within_its_limit(tmp_path: Path) -> None:
