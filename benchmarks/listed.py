@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exporter.config.loading import load
+from exporter.config.settings import Settings
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
@@ -31,15 +32,20 @@ class Listed:
         return int(self.expected_producers.sum())
 
 
-def collector_at(address: str) -> Collector:
-    """The exporter's own collector."""
+def settings_at(address: str) -> Settings:
+    """Settings with which one cycle is never cut short."""
     flags = {
         "kafka.bootstrap.servers": address,
         "kafka.request.timeout.ms": "30000",
         "scan.interval": "60s",
         "scan.deadline": "50s",
     }
-    settings = load(file=None, environment={}, flags=flags).settings
+    return load(file=None, environment={}, flags=flags).settings
+
+
+def collector_at(address: str) -> Collector:
+    """The exporter's own collector."""
+    settings = settings_at(address)
     return Collector.opened(settings.kafka, settings.scan)
 
 

@@ -48,7 +48,7 @@ _SECTIONS = {
     "verdicts": "What counts as late, overdue and stuck. No verdict of *hanging* depends on these: it is a proof.",
     "publish": "The content and the address of /metrics and the status page.",
     "reload": "Settings are read again on SIGHUP, and when one of their files changes.",
-    "state": "The state that a restart keeps.",
+    "state": "The state that a restart keeps, and [recorded cycles](capsules.md).",
     "transaction_log": "The outcome of every transaction, from the transaction log ([transactions.md](transactions.md)).",
     "history": "The record of every cycle for the pipeline ([pipeline.md](pipeline.md)). Needs the extra `history`.",
     "baseline": "Usual durations: an unusually long transaction shows long before it is late ([pipeline.md](pipeline.md)).",

@@ -45,6 +45,7 @@ NAVIGATION: Final = {
         "docs/tables",
         "docs/queries",
         "docs/audit",
+        "docs/capsules",
         "docs/fleet",
         "examples/workload/README",
         "docs/security",

@@ -291,6 +291,14 @@ _COMMANDS: Final = {
         usage="[ID] [options]",
         examples=("incident", "incident 20270115T080000123Z --format markdown"),
     ),
+    "capsule": Command(
+        "capsule",
+        Group.RUN,
+        "write the recorded cycles of an incident into a file, with other names, to send it",
+        offline_options.add_capsule,
+        usage="ID [options]",
+        examples=("capsule 20270115T080000123Z --output capsule.zip",),
+    ),
     "get": Command(
         "get",
         Group.RUN,
@@ -308,6 +316,16 @@ _COMMANDS: Final = {
         reads_clusters=True,
         usage="(check | dump) [options]",
         examples=("config check --config.file config.yaml",),
+    ),
+    "replay": Command(
+        "replay",
+        Group.OFFLINE,
+        "run the cycles of a capsule again, without a broker",
+        offline_options.add_replay,
+        needs_settings=None,
+        usage="FILE [options]",
+        examples=("replay capsule.zip --diff",),
+        statuses="0 the recorded result, 1 failed, 2 wrong usage, 4 another result (it says what differs).",
     ),
     "rules": Command(
         "rules",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from exporter.commands.clusters import ClusterResult, cluster_prefix, status_of
-from exporter.commands.document import TRANSACTION_KEYS, document, transaction
 from exporter.commands.report import complain_of_gaps
 from exporter.commands.rows import Paint, as_csv, as_json, as_table, plain
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import render_tables
+from exporter.evaluation.document import TRANSACTION_KEYS, document, transaction
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 

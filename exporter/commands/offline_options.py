@@ -6,7 +6,17 @@ import argparse
 from typing import Final
 
 from exporter.artifacts import DASHBOARDS
-from exporter.commands.option_types import duration, interval, label, percentage, rate, threshold, web_address
+from exporter.commands.option_types import (
+    INT32_MAX,
+    duration,
+    interval,
+    label,
+    number,
+    percentage,
+    rate,
+    threshold,
+    web_address,
+)
 from exporter.commands.options import DIRECTORY, FILE, add_spark
 
 JOBS_WITH_BROKERS: Final = ("transaction-log", "audit")
@@ -15,6 +25,22 @@ JOBS_WITH_BROKERS: Final = ("transaction-log", "audit")
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
+
+
+def add_capsule(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="the incident, as on the page and in the log")
+    parser.add_argument("--output", metavar=FILE, help="write into this new FILE. Default: capsule-ID.zip")
+    parser.add_argument("--names", action="store_true", help="keep the names of topics, ids, groups, hosts and users")
+
+
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar=FILE, help="a capsule")
+    parser.add_argument(
+        "--cycle", type=number(1, INT32_MAX), metavar="NUMBER", help="print this one. Default: the last"
+    )
+    parser.add_argument(
+        "--diff", action="store_true", help="print the lines that differ from the recorded result instead"
+    )
 
 
 def add_pipeline(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from exporter.capsules.recording import RecordingReader
 from exporter.commands.cautions import exposed_secrets, globs, lacking_descriptors
 from exporter.commands.context import Context
 from exporter.commands.pipeline import NEEDED
@@ -102,7 +103,9 @@ def _serve_by_spark(context: Context, settings: Settings, server_of: Callable[[R
 
 def embedded_reader(cluster: ClusterSettings) -> Reader:
     """The reader of a cluster in this process. Raises CredentialsError."""
-    return EmbeddedReader.opened(cluster.settings.kafka, cluster.settings.scan)
+    settings = cluster.settings
+    records = settings.capsules_enabled and settings.state_file != "none"
+    return (RecordingReader if records else EmbeddedReader).opened(settings.kafka, settings.scan)
 
 
 def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, orders: Orders) -> Daemon:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from exporter.commands.document import stuck_transaction
 from exporter.commands.lines import next_line
 from exporter.evaluation.blocked import is_held
+from exporter.evaluation.document import stuck_transaction
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.field_types import Output
 from exporter.evaluation.fields import project

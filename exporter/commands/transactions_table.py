@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from exporter.commands.document import transaction
 from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.blocked import names_of_blocked
+from exporter.evaluation.document import transaction
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words, until_in_words
 from exporter.evaluation.stuck import stuck_in_words

@@ -316,6 +316,20 @@ class Settings:
         needs_restart=True,
     )
     """A path, `none` or `auto`."""
+    capsules_enabled: bool = setting(
+        "state.capsules",
+        values.SWITCH,
+        "Whether cycles around incidents are recorded.",
+        default=True,
+        needs_restart=True,
+    )
+    capsules_limit_bytes: int = setting(
+        "state.capsules_limit",
+        values.SIZE,
+        "With more than this the oldest recorded cycles are removed: B, kB, MB or GB.",
+        default="64MB",
+        needs_restart=True,
+    )
     transaction_log: TransactionLogSettings
     history: HistorySettings
     baseline: BaselineSettings

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 from exporter.baseline import NO_BASELINE, Baseline
+from exporter.capsules.recording import RecordingReader
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import EvaluationInput, Reader
 from exporter.daemon.between_cycles import ProofCheck, ProtectionWatch
+from exporter.daemon.capsule_folder import CapsuleFolder
 from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.explainer import Explainer, in_one_line
 from exporter.daemon.incidents_file import LOOKED_AT_MAX, AuditReader, IncidentsFile, in_words
@@ -121,6 +123,9 @@ class WatchedCluster:
             reader.recall(self._record.cluster, is_required=is_required)
             address_of = partial(url_of, self.settings.publish.external_url, self.name)
             self._incidents = IncidentsFile(state_path, url_of=address_of)
+            self._capsules = None
+            if isinstance(reader, RecordingReader) and state_path is not None:
+                self._capsules = CapsuleFolder(reader.ring, state_path, self.settings.capsules_limit_bytes)
             self._proof_check = ProofCheck(reader, shared.clock)
             self._explainer = Explainer(reader)
             self._protection_watch = ProtectionWatch(reader, shared.clock)
@@ -173,8 +178,11 @@ class WatchedCluster:
             causes = causes_of(self._incidents.incidents)
             shared.history.record(evaluation, self.settings.scan.interval_ms, name, causes)
         self._record.succeeded(evaluation, seconds=seconds, now_ms=now_ms, phases=self._reader.phases)
+        before = self._incidents.incidents
         new = self._incidents.take(evaluation)
         shared.publish(self)
+        if self._capsules is not None:
+            self._capsules.keep(before, self._incidents.incidents)
         self._record.keep(self.settings.kafka.bootstrap)
         if self._look_further(evaluation.snapshot, new):
             shared.publish(self)

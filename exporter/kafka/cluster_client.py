@@ -70,6 +70,8 @@ class ClusterClient:
     """Brokers that are cut off from their controller: they are the last to be queried for metadata."""
     transactions_limit: int = TRANSACTIONS_LIMIT
     """Maximum of open transactions that are examined one by one."""
+    probe_ids: Callable[[int], tuple[str, ...]] | None = None
+    """Makes up a transactional id for each partition of `__transaction_state`; None: they are random."""
     silent: set[Address] = field(default_factory=set)
     """Brokers that let a request time out in this cycle: they get no further request."""
 

@@ -17,14 +17,15 @@ class ClusterClock:
 
     def __init__(self, wall_clock: Callable[[], float], clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._ahead_ms = (wall_clock() - clock()) * 1000
+        self.ahead_ms = (wall_clock() - clock()) * 1000
+        """The cluster's clock minus the monotonic clock."""
         self.source = ClockSource.EXPORTER
 
     def hear(self, controller_time_ms: int) -> None:
         """Sets the cluster's time to that of the active controller; the delay of the response is ignored."""
-        self._ahead_ms = controller_time_ms - self._clock() * 1000
+        self.ahead_ms = controller_time_ms - self._clock() * 1000
         self.source = ClockSource.CONTROLLER
 
     def at_ms(self, monotonic_s: float) -> int:
         """The cluster's time in milliseconds since 1970 UTC at `monotonic_s` seconds of the exporter's monotonic clock."""
-        return int(monotonic_s * 1000 + self._ahead_ms)
+        return int(monotonic_s * 1000 + self.ahead_ms)

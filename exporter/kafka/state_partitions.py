@@ -132,7 +132,7 @@ async def state_leaders(client: ClusterClient, known: Topology) -> StateLeaders:
 
 async def probe(client: ClusterClient, leaders: tuple[tuple[int, int], ...]) -> tuple[str | None, ...]:
     """The result of each partition of `__transaction_state` for a made-up id: None if it is loaded and visible."""
-    ids = probe_ids(len(leaders))
+    ids = (client.probe_ids or probe_ids)(len(leaders))
     by_broker: dict[int, list[str]] = defaultdict(list)
     for (leader, _), probe_id in zip(leaders, ids, strict=True):
         by_broker[leader].append(probe_id)

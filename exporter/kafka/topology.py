@@ -34,6 +34,10 @@ class Replicas:
         """The brokers of one partition."""
         return tuple(self.broker[self.start[row] : self.start[row + 1]].tolist())
 
+    def cut(self) -> Replicas:
+        """Returns the lists of no partition."""
+        return Replicas(start=self.start[:0], broker=self.broker[:0])
+
     def rows_on(self, broker: int) -> Int64Column:
         """The partitions with a replica on `broker`."""
         return np.searchsorted(self.start, np.flatnonzero(self.broker == broker), side="right") - 1

@@ -14,7 +14,6 @@ import pytest
 
 from exporter.commands import once
 from exporter.commands.context import Context
-from exporter.commands.document import TRANSACTION_KEYS
 from exporter.commands.evaluations import render_evaluations
 from exporter.commands.examine import policy
 from exporter.commands.find_hanging import _write_plan, run, selected, wrong_usage
@@ -22,6 +21,7 @@ from exporter.commands.rows import RED, RESET, YELLOW, as_csv, as_json, as_table
 from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
 from exporter.config.loading import load
 from exporter.daemon.wiring import policy_of
+from exporter.evaluation.document import TRANSACTION_KEYS
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.commands.document import document
 from exporter.commands.recover import groups_in_words
 from exporter.commands.transactions_table import render_tables
+from exporter.evaluation.document import document
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.verdicts import BlockedGroup, Evaluation, Policy

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import exporter
-from exporter.commands.document import TRANSACTION_KEYS
 from exporter.daemon import state_file
+from exporter.evaluation.document import TRANSACTION_KEYS
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.field_types import ColumnType, Field, Output
 from exporter.evaluation.fields import FIELDS, fields_of, project

@@ -16,8 +16,8 @@ from exporter.artifacts.rules import ALERTS, RECORDING, load, page_of, reason_of
 from exporter.audit.tables import FINDINGS
 from exporter.audit.verdicts import AuditVerdict
 from exporter.commands.arguments import PROGRAM, build_parser
-from exporter.commands.document import TRANSACTION_KEYS
 from exporter.config.settings import SETTINGS
+from exporter.evaluation.document import TRANSACTION_KEYS
 from exporter.evaluation.protection import CHECKS
 from exporter.evaluation.verdicts import InconclusiveReason, OutcomeEvidence, Verdict
 from exporter.kafka.collect.scan import NO_LEADER_REASON

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -77,8 +77,39 @@ def _collect_options(kafka: KafkaSettings, scan: ScanSettings) -> CollectOptions
     )
 
 
+@dataclass(slots=True, kw_only=True)
+class EarlierState:
+    """The knowledge of a collector from its earlier cycles: the next one depends on nothing else in it."""
+
+    topology: Topology | None = None
+    producers: Int32Column | None = None
+    refused: BoolColumn | None = None
+    """Partitions of the last topology whose producers this principal may not read."""
+    cluster: ClusterIdentity = UNKNOWN_CLUSTER
+    """Copy of the one in `LatestMetadata`, for another collector."""
+    topics: TopicWatch = field(default_factory=TopicWatch)
+    log_facts: LogFacts = field(default_factory=dict)
+    disk: DiskSpace | None = None
+    clock_ahead_ms: float = 0.0
+    clock_source: ClockSource = ClockSource.EXPORTER
+    """Copies of those in `ClusterClock`."""
+    out_of_touch: set[Address] = field(default_factory=set)
+    source: Address | None = None
+    out_of_date: str | None = None
+    """The broker that the metadata came from, and the result of its last check."""
+    cycles: int = 0
+
+    def copy(self) -> EarlierState:
+        """Returns a state that the next cycle does not change."""
+        facts, out_of_touch = dict(self.log_facts), set(self.out_of_touch)
+        return replace(self, topics=replace(self.topics), log_facts=facts, out_of_touch=out_of_touch)
+
+
 class Collector:
     """Reads snapshots of one cluster over connections that it keeps open."""
+
+    connections_class: type[Connections] = Connections
+    """Class of the connections that `opened` makes."""
 
     def __init__(
         self,
@@ -96,21 +127,12 @@ class Collector:
         self._options = options
         self._wall_clock = wall_clock
         self._clock = clock
-        self._topology: Topology | None = None
-        self._producers: Int32Column | None = None
-        self._refused: BoolColumn | None = None
-        """Partitions of the last topology whose producers this principal may not read."""
+        self._earlier = EarlierState()
         self._requests = ScanRequests()
         self._metadata = LatestMetadata()
-        self._topics = TopicWatch()
-        self._log_facts: LogFacts = {}
-        self._disk: DiskSpace | None = None
         self._cluster_clock = ClusterClock(wall_clock, clock)
-        self._out_of_touch: set[Address] = set()
-        self._source: Address | None = None
-        self._out_of_date: str | None = None
-        """The broker that the metadata came from, and the result of its last check."""
-        self._cycles = 0
+        self.probe_ids: Callable[[int], tuple[str, ...]] | None = None
+        """Makes up transactional ids in a cycle that is recorded or replayed; None: they are random."""
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -125,7 +147,7 @@ class Collector:
         """Makes a collector for the cluster of these settings. It does not connect yet. Raises CredentialsError."""
         options = client_options(kafka)
         PROCESS.limit_bytes = scan.receive_limit_bytes
-        connections = Connections(options, client_id=kafka.client_id, logins=logins_of(kafka))
+        connections = cls.connections_class(options, client_id=kafka.client_id, logins=logins_of(kafka))
         collect_options = _collect_options(kafka, scan)
         return cls(connections, bootstrap_of(kafka), collect_options, tokens=tokens_of(options), wall_clock=wall_clock)
 
@@ -150,8 +172,8 @@ class Collector:
         earlier = EarlierCycles(
             keys=seen_before,
             completing=completing if scope == EVERYTHING else None,
-            log_facts=self._log_facts,
-            disk=self._disk,
+            log_facts=self._earlier.log_facts,
+            disk=self._earlier.disk,
         )
         snapshot: Snapshot = self._connections.run(self._collect, client, earlier, scope, progress, search_logs)
         return snapshot
@@ -169,9 +191,9 @@ class Collector:
             self._bootstrap = bootstrap_of(kafka)
             self._metadata.cluster = UNKNOWN_CLUSTER
         if reconnect:
-            self._topology = self._producers = self._refused = self._disk = None
-            self._out_of_touch.clear()
-            self._cycles, self._source, self._out_of_date = 0, None, None
+            self._earlier.topology = self._earlier.producers = self._earlier.refused = self._earlier.disk = None
+            self._earlier.out_of_touch.clear()
+            self._earlier.cycles, self._earlier.source, self._earlier.out_of_date = 0, None, None
             self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
             self._tokens = tokens_of(options)
             self._connections.use(options, client_id=kafka.client_id, logins=logins_of(kafka))
@@ -181,8 +203,19 @@ class Collector:
 
         `is_required`: brokers of another cluster are refused.
         """
-        self._topics.recall(cluster)
+        self._earlier.topics.recall(cluster)
         self._metadata.cluster = cluster if is_required else UNKNOWN_CLUSTER
+
+    def state(self) -> EarlierState:
+        """Returns a copy of what earlier cycles have left."""
+        clock, cluster = self._cluster_clock, self._metadata.cluster
+        return replace(self._earlier.copy(), cluster=cluster, clock_ahead_ms=clock.ahead_ms, clock_source=clock.source)
+
+    def resume(self, state: EarlierState) -> None:
+        """Goes on from what another collector knew."""
+        self._earlier = state.copy()
+        self._metadata.cluster = state.cluster
+        self._cluster_clock.ahead_ms, self._cluster_clock.source = state.clock_ahead_ms, state.clock_source
 
     def scan(self) -> tuple[LeaderScan, MetadataSource]:
         """The leaders' responses alone, and what is known of the source of the metadata.
@@ -192,12 +225,12 @@ class Collector:
 
         async def question(client: ClusterClient) -> tuple[LeaderScan, MetadataSource]:
             topology, why = await self._topology_of_cycle(client)
-            self._cycles += 1
+            self._earlier.cycles += 1
             is_known = self._cluster_clock.source is ClockSource.CONTROLLER
             ahead_ms = self._cluster_clock.at_ms(self._clock()) - self._now_ms() if is_known else None
             excluded = self._options.topics.excluded_rows(topology)
             scan = await scan_leaders(client, topology, requests=self._requests, excluded=excluded)
-            self._topology = scan.topology
+            self._earlier.topology = scan.topology
             return scan, MetadataSource(out_of_date=why, clock_ahead_ms=ahead_ms)
 
         return self.query(question)
@@ -237,11 +270,12 @@ class Collector:
             deadline=deadline,
             transactions_limit=self._options.transactions_limit,
             clock=self._clock,
-            brokers=self._topology.brokers if self._topology is not None else None,
+            brokers=self._earlier.topology.brokers if self._earlier.topology is not None else None,
             latest=self._metadata,
             cluster_clock=self._cluster_clock,
-            out_of_touch=self._out_of_touch,
-            source=self._source,
+            out_of_touch=self._earlier.out_of_touch,
+            source=self._earlier.source,
+            probe_ids=self.probe_ids,
         )
 
     async def _collect(
@@ -271,15 +305,16 @@ class Collector:
             taken_at_s=taken_at_s,
         )
         is_doubted = any(proof.unconfirmed for proof in snapshot.proofs)
-        self._cycles = 0 if is_doubted or any(snapshot.open_transactions.unconfirmed) else self._cycles + 1
-        self._topology, self._producers, self._refused = scan.topology, scan.producers, scan.was_refused()
-        self._disk = snapshot.disk
+        known = self._earlier
+        known.cycles = 0 if is_doubted or any(snapshot.open_transactions.unconfirmed) else known.cycles + 1
+        known.topology, known.producers, known.refused = scan.topology, scan.producers, scan.was_refused()
+        known.disk = snapshot.disk
         self.phases = stopwatch.laps()
         return snapshot
 
     @property
     def _is_check_due(self) -> bool:
-        return self._cycles % CHECKED_EVERY_CYCLES == 0
+        return self._earlier.cycles % CHECKED_EVERY_CYCLES == 0
 
     async def _topology_of_cycle(self, client: ClusterClient) -> tuple[Topology, str | None]:
         """The metadata of all topics, and the last known reason why no broker in contact with its controller returned it.
@@ -288,18 +323,19 @@ class Collector:
         """
         if not self._is_check_due:
             topology = await client.topology()
-            if client.source == self._source:
-                return topology, self._out_of_date
-        self._out_of_touch.clear()
-        topology, self._out_of_date = await checked_topology(client)
-        self._source = client.source
-        return topology, self._out_of_date
+            if client.source == self._earlier.source:
+                return topology, self._earlier.out_of_date
+        self._earlier.out_of_touch.clear()
+        topology, self._earlier.out_of_date = await checked_topology(client)
+        self._earlier.source = client.source
+        return topology, self._earlier.out_of_date
 
     async def _look(self, client: ClusterClient) -> tuple[Topology, Visibility]:
         """The cluster's metadata, and what it does not show; every few cycles also whether its source is in contact."""
         is_check_due = self._is_check_due
         topology, why = await self._topology_of_cycle(client)
-        visibility = await self._topics.look(client, topology, self._options.topics.excludes, thoroughly=is_check_due)
+        watch, is_excluded = self._earlier.topics, self._options.topics.excludes
+        visibility = await watch.look(client, topology, is_excluded, thoroughly=is_check_due)
         excluded = self._options.topics.excluded_rows(topology)
         if excluded is not None and len(excluded) > 0 and excluded.all():
             visibility = visibility.with_gap("scan.topics excludes every visible topic")
@@ -311,9 +347,9 @@ class Collector:
         self, client: ClusterClient, topology: Topology, scope: Scope, progress: Progress | None
     ) -> tuple[LeaderScan, MaxTimeout]:
         is_known = self._has_partitions_of_last(topology)
-        expected = self._producers if is_known else None
+        expected = self._earlier.producers if is_known else None
         # A grant is noticed where the source of the metadata is checked as well.
-        refused = self._refused if is_known and not self._is_check_due else None
+        refused = self._earlier.refused if is_known and not self._is_check_due else None
         wanted = scope.rows(topology)
         # A topic that an operator names is read, whatever the settings exclude.
         excluded = self._options.topics.excluded_rows(topology) if scope.topic is None else None
@@ -338,7 +374,7 @@ class Collector:
 
     def _has_partitions_of_last(self, topology: Topology) -> bool:
         """True if the partitions are those of the last cycle, row by row."""
-        last = self._topology
+        last = self._earlier.topology
         return last is not None and last.topics == topology.topics and np.array_equal(last.topic, topology.topic)
 
     def _now_ms(self) -> int:

@@ -24,7 +24,7 @@ PATIENCE_S = 2.0
 MAX_TIMEOUT_MS = 15 * 60 * 1000
 """Kafka's default, where no broker has returned its `transaction.max.timeout.ms`."""
 
-LogFacts = MutableMapping[TransactionKey, "int | None"]
+LogFacts = MutableMapping[TransactionKey, int | None]
 """Latest instant at which each suspect that was read is known not to have been open; None without one."""
 
 

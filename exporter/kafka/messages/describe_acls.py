@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from kafka.protocol.admin.acl import (
@@ -40,8 +41,8 @@ _NEEDED: Final = {
 A DENY of any other, such as READ on a group, hides nothing from it and must stay.
 """
 
-Patterns = frozenset[tuple[bool, str]]
-"""(is prefixed, name) of the resources that some ACL names."""
+Patterns = Collection[tuple[bool, str]]
+"""(is prefixed, name) of the resources that some ACL names, each once."""
 
 
 def request(resource: Resource | None) -> Any:
@@ -63,10 +64,10 @@ def error_of(answer: Any) -> int:
 
 
 def decode_patterns(answer: Any) -> Patterns:
-    """The patterns of all resources that some ACL names. Raises MalformedResponseError."""
+    """The patterns of all resources that some ACL names, in the order of the response. Raises MalformedResponseError."""
     if any(resource.resource_name is None for resource in answer.resources):
         raise MalformedResponseError("an ACL on a resource without a name")
-    return frozenset((_is_prefixed(resource), resource.resource_name) for resource in answer.resources)
+    return tuple(dict.fromkeys((_is_prefixed(resource), resource.resource_name) for resource in answer.resources))
 
 
 def decode_denials(answer: Any) -> tuple[DenyRule, ...]:

@@ -5,7 +5,8 @@ A principal without any grant sees a cluster without topics, which looks like on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
@@ -20,24 +21,24 @@ FORGOTTEN_AFTER_S = 86_400
 """Seconds for which a hidden topic is reported: without DESCRIBE brokers do not show whether it was deleted."""
 
 
+@dataclass(slots=True)
 class TopicWatch:
     """The topics that were visible, from cycle to cycle."""
 
-    def __init__(self) -> None:
-        self._cluster_id: str | None = None
-        self._visible: tuple[str, ...] = ()
-        self._hidden: tuple[str, ...] = ()
-        self._hidden_since_s: dict[str, float] = {}
-        self._state_topic_gap: str | None = None
+    cluster_id: str | None = None
+    visible: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    hidden_since_s: Mapping[str, float] = field(default_factory=dict)
+    state_topic_gap: str | None = None
 
     def recall(self, cluster: ClusterIdentity) -> None:
         """The topics that were visible before a restart: grants often change together with one."""
-        self._cluster_id, self._visible = cluster.cluster_id, tuple(cluster.topic_ids)
+        self.cluster_id, self.visible = cluster.cluster_id, tuple(cluster.topic_ids)
 
     def _not_too_old(self, hidden: tuple[str, ...], now_s: float) -> tuple[str, ...]:
         """Removes topics that have been hidden for so long that they are no longer reported: they may be deleted."""
-        self._hidden_since_s = {topic: self._hidden_since_s.get(topic, now_s) for topic in hidden}
-        return tuple(topic for topic in hidden if now_s - self._hidden_since_s[topic] < FORGOTTEN_AFTER_S)
+        self.hidden_since_s = {topic: self.hidden_since_s.get(topic, now_s) for topic in hidden}
+        return tuple(topic for topic in hidden if now_s - self.hidden_since_s[topic] < FORGOTTEN_AFTER_S)
 
     async def look(
         self,
@@ -53,34 +54,34 @@ class TopicWatch:
         not visible.
         """
         # Other credentials may lead to another cluster, or show less of the same one, which must be reported.
-        if topology.cluster_id != self._cluster_id:
-            self._cluster_id, self._visible, self._hidden = topology.cluster_id, (), ()
+        if topology.cluster_id != self.cluster_id:
+            self.cluster_id, self.visible, self.hidden = topology.cluster_id, (), ()
         vanished: tuple[str, ...] = ()
-        if topology.topics is not self._visible:
-            vanished = tuple(topic for topic in self._visible if topic not in topology.first_row)
+        if topology.topics is not self.visible:
+            vanished = tuple(topic for topic in self.visible if topic not in topology.first_row)
         if STATE_TOPIC in topology.first_row:
-            self._state_topic_gap = None
+            self.state_topic_gap = None
         elif thoroughly:
-            self._state_topic_gap = await _state_topic_gap(client, is_any_open=False)
-        suspects = tuple(dict.fromkeys([*self._hidden, *vanished]))
+            self.state_topic_gap = await _state_topic_gap(client, is_any_open=False)
+        suspects = tuple(dict.fromkeys([*self.hidden, *vanished]))
         suspects = tuple(topic for topic in suspects if topic not in topology.first_row and not is_excluded(topic))
         refused, late = await _refused(client, suspects) if suspects else ((), ())
-        self._visible = (*topology.topics, *late) if late else topology.topics
-        self._hidden = self._not_too_old(refused, client.clock())
-        gaps = [_about_hidden(self._hidden)] if self._hidden else []
+        self.visible = (*topology.topics, *late) if late else topology.topics
+        self.hidden = self._not_too_old(refused, client.clock())
+        gaps = [_about_hidden(self.hidden)] if self.hidden else []
         if late:
             gaps.append(f"topics became visible while this cycle was running: {_named(late)}")
         shows_nothing = all(topic == STATE_TOPIC for topic in topology.topics)
         if shows_nothing and not await _is_without_authorizer(client, topology):
             # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
             gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
-        if self._state_topic_gap is not None:
-            gaps.append(self._state_topic_gap)
+        if self.state_topic_gap is not None:
+            gaps.append(self.state_topic_gap)
         if topology.left_out:
             gaps.append(_about_left_out(topology))
         if topology.refused_names:
             gaps.append(f"topics are not read, because Kafka does not accept their names: {topology.refused_names}")
-        return Visibility(hidden_topics=self._hidden, gaps=tuple(gaps))
+        return Visibility(hidden_topics=self.hidden, gaps=tuple(gaps))
 
 
 def _about_left_out(topology: Topology) -> str:

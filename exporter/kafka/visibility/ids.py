@@ -45,7 +45,7 @@ async def _at(client: ClusterClient, broker: int) -> IdVisibility:
         )
         if isinstance(patterns, IdVisibility):
             return patterns
-        ids = tuple(probes(patterns, _made_up)) if patterns is not _NO_AUTHORIZER else ()
+        ids = tuple(probes(patterns, partial(_made_up, client))) if patterns is not _NO_AUTHORIZER else ()
         known = [transactional_id for transactional_id in ids if transactional_id is not None]
         if len(known) < len(ids) or not await _are_visible(client, broker, known):
             return IdVisibility.BY_NAME_ONLY
@@ -55,7 +55,7 @@ async def _at(client: ClusterClient, broker: int) -> IdVisibility:
     return IdVisibility.ALL
 
 
-_NO_AUTHORIZER: Patterns = frozenset({(False, "")})
+_NO_AUTHORIZER: Patterns = ((False, ""),)
 _REFUSED: Final = (None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name)
 
 
@@ -72,8 +72,11 @@ def _patterns(answer: Any) -> Patterns | IdVisibility:
     return describe_acls.decode_patterns(answer)
 
 
-def _made_up(prefix: str) -> Iterator[str]:
-    return (prefix + beginning + secrets.token_urlsafe(24) for beginning in _BEGINNINGS)
+def _made_up(client: ClusterClient, prefix: str) -> Iterator[str]:
+    def random_id() -> str:
+        return secrets.token_urlsafe(24) if client.probe_ids is None else client.probe_ids(1)[0]
+
+    return (prefix + beginning + random_id() for beginning in _BEGINNINGS)
 
 
 async def _are_visible(client: ClusterClient, broker: int, ids: Sequence[str]) -> bool:

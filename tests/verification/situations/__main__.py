@@ -10,6 +10,7 @@ import argparse
 import datetime as dt
 import sys
 import time
+from pathlib import Path
 
 from tests.verification.endings import status_without_writing
 from tests.verification.situations.play import Performance, Watch
@@ -25,6 +26,7 @@ def main() -> int:
     """Status 1 where the exporter is wrong in a situation, or where a situation could not be played."""
     arguments = _parser().parse_args()
     Watch.may_read = not arguments.without_read
+    Watch.capsules = arguments.capsules
     performances = {}
     proved, hangs = 0, 0
     wrong = []
@@ -52,7 +54,7 @@ def main() -> int:
                     wrong.append(f"{version} {name}: {scene.failure or score.words}")
     if arguments.without_read:
         print(f"{proved} of {hangs} hangs are proved by offsets", flush=True)
-    is_part = bool(arguments.kafka or arguments.stage or arguments.without_read)
+    is_part = bool(arguments.kafka or arguments.stage or arguments.without_read or arguments.capsules)
     status = status_without_writing(wrong, is_part=is_part)
     if status is not None:
         return status
@@ -82,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         "--stage", action="append", choices=[stage.name for stage in STAGES], help="play this stage only; repeatable"
     )
     parser.add_argument("--without-read", action="store_true", help="leaders refuse to show producers")
+    parser.add_argument("--capsules", type=Path, metavar="FOLDER", help="also write a capsule of each scan into FOLDER")
     return parser
 
 

@@ -10,7 +10,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from unittest.mock import patch
 
+from exporter.capsules.cycle import RecordedCycle
+from exporter.capsules.file import Capsule, expected_of, pack
+from exporter.capsules.recording import RecordingReader
+from exporter.capsules.sharing import anonymous
 from exporter.config.loading import environment_name, load
+from exporter.cycle import EvaluationInput
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
@@ -18,6 +23,7 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scan import LeaderScan
 from exporter.kafka.collect.scan_requests import Rows
 from exporter.kafka.errors import ErrorCode
+from exporter.transaction_log.journal import NO_JOURNAL
 from tests.brokers.cluster import KafkaCluster
 from tests.brokers.second_door import PASSWORD
 from tests.verification.situations.java_tool import PATIENCE_S, JavaAnswer, find_hanging
@@ -52,14 +58,17 @@ class Watch:
             }
             environment[environment_name("kafka.sasl.password")] = PASSWORD
         settings = load(file=None, environment=environment, flags=flags).settings
-        self._collector = Collector.opened(
-            settings.kafka, settings.scan, wall_clock=lambda: time.time() + clock_ahead_s
-        )
+        kind = Collector if self.capsules is None else RecordingReader
+        self._collector = kind.opened(settings.kafka, settings.scan, wall_clock=lambda: time.time() + clock_ahead_s)
+        self.recorded: list[tuple[RecordedCycle, bytes]] = []
         self._policy = policy or Policy()
         self._memory = Memory()
 
     may_read = True
     """False: every leader refuses DescribeProducers, as it does to a user with DESCRIBE and without READ."""
+
+    capsules: Path | None = None
+    """Folder for a capsule of each scan; None: nothing is recorded."""
 
     def __enter__(self) -> Watch:
         return self
@@ -69,6 +78,12 @@ class Watch:
 
     def cycle(self) -> Evaluation:
         """One cycle with what earlier ones left in memory."""
+        if isinstance(self._collector, RecordingReader):
+            known = EvaluationInput(memory=self._memory, policy=self._policy)
+            evaluation = self._collector.cycle(known, lambda _: NO_JOURNAL)
+            self._memory = evaluation.memory
+            self.recorded.append((self._collector.ring[-1].recorded(()), expected_of(evaluation)))
+            return evaluation
         with nullcontext() if self.may_read else patch.object(LeaderScan, "add", _refused):
             snapshot = self._collector.collect(seen_before=self._memory.seen)
         evaluation = evaluate(snapshot, self._memory, self._policy)
@@ -129,6 +144,8 @@ class Play:
                 evaluation = watch.cycle()
                 for scene in watched:
                     scene.see(evaluation)
+            if Watch.capsules is not None:
+                _write_capsule(Watch.capsules, watch, f"{self.cluster.version}-{watched[0].situation.name}", watched)
 
     def ask_java(
         self,
@@ -139,7 +156,9 @@ class Play:
         client_properties: str = "",
         patience_s: int = PATIENCE_S,
     ) -> JavaAnswer:
-        """One run of Kafka's tool, noted by all of these scenes."""
+        """One run of Kafka's tool, noted by all of these scenes; none where only capsules are made."""
+        if Watch.capsules is not None:
+            return JavaAnswer(hanging=frozenset(), death=None)
         answer = find_hanging(
             self.cluster,
             bootstrap or self.cluster.bootstrap,
@@ -151,6 +170,16 @@ class Play:
         for scene in scenes:
             scene.java = answer
         return answer
+
+
+def _write_capsule(folder: Path, watch: Watch, name: str, scenes: Sequence[Scene]) -> None:
+    """Writes the cycles of a scan with other names, which keeps paths of this machine out, and its situations."""
+    cycles, expected = zip(*watch.recorded, strict=True)
+    situations = ", ".join(scene.situation.name for scene in scenes)
+    capsule = Capsule(cycles=cycles, expected=expected, incident=f"of the situations {situations}")
+    number = len(list(folder.glob(f"{name.replace(' ', '-')}*.zip"))) + 1
+    path = folder / f"{name.replace(' ', '-')}{'' if number == 1 else f'-{number}'}.zip"
+    path.write_bytes(pack(anonymous(capsule)))
 
 
 @contextmanager

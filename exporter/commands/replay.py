@@ -1,0 +1,47 @@
+"""`replay`: runs the cycles of a capsule again, without a broker, and compares the result with what the capsule has."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from exporter import __version__
+from exporter.capsules.cycle import CapsuleError
+from exporter.capsules.file import Capsule, expected_of, load
+from exporter.capsules.replaying import Replay, replay
+from exporter.commands.context import Context
+from exporter.commands.report import complain
+from exporter.commands.status import ExitStatus
+from exporter.evaluation.humanize import printable
+
+
+def run(context: Context, _: Any) -> int:
+    """Prints the result of a cycle, and what differs; returns the exit status."""
+    options = context.options
+    try:
+        capsule = load(Path(options.file))
+        number = len(capsule.cycles) if options.cycle is None else options.cycle
+        if number > len(capsule.cycles):
+            return complain(f"{options.file} has {len(capsule.cycles)} cycles", ExitStatus.WRONG_USAGE)
+        results = [replay(cycle) for cycle in capsule.cycles]
+    except CapsuleError as error:
+        return complain(str(error))
+    differences = [_difference(capsule, place, result) for place, result in enumerate(results)]
+    if options.diff:
+        print("\n".join(printable(line) for lines in differences for line in lines) or "No result differs.")
+    else:
+        print(expected_of(results[number - 1].evaluation).decode())
+    return ExitStatus.INCOMPLETE if any(differences) else ExitStatus.ANSWERED
+
+
+def _difference(capsule: Capsule, place: int, result: Replay) -> list[str]:
+    """Says in which lines the result of a cycle differs from the recorded one."""
+    expected, made = (text.decode().splitlines() for text in (capsule.expected[place], expected_of(result.evaluation)))
+    lines = list(difflib.unified_diff(expected, made, "recorded", "replayed", n=2, lineterm=""))
+    if lines:
+        count = sum(line[0] in "+-" for line in lines[2:])
+        missing = f"; the capsule has no response to {', '.join(result.unmatched[:5])}" if result.unmatched else ""
+        of = f"recorded by {capsule.exporter}, run by {__version__}"
+        complain(f"cycle {place + 1}: {count} lines of the result differ ({of}){missing}")
+    return lines

@@ -1,0 +1,1 @@
+"""Capsules: recorded, made anonymous, replayed; the zip files here are of situations on real brokers."""
