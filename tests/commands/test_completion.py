@@ -51,7 +51,10 @@ def completed(folder: Path, script: str, line: str) -> set[str]:
     ("line", "offered"),
     [
         ("find", {"find-hanging"}),
-        ("find-hanging --st", {"--states", "--stuck-after", "--state.file"}),
+        (
+            "find-hanging --st",
+            {"--states", "--stuck-after", "--state.file", "--state.capsules", "--state.capsules-limit"},
+        ),
         ("completion --", {"--help"}),
         ("find-hanging --format ", {"table", "tsv", "json", "csv"}),
         ("find-hanging --format=j", {"json"}),
