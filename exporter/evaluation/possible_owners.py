@@ -42,7 +42,7 @@ def exclude(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffs
     if before is None or before.leader_epoch != held.leader_epoch:
         before = RememberedOffset(leader_epoch=held.leader_epoch)
     excluded, starts = before.excluded, dict(before.starts)
-    for described in held.described:  # the offset was read after all of them
+    for described in held.described:  # the offset was read after all of these
         active = {of.producer_id: of.start_ms for of in described}
         excluded |= {
             producer_id
@@ -52,6 +52,9 @@ def exclude(held: HeldOffset, before: RememberedOffset | None) -> RememberedOffs
         for producer_id, start_ms in active.items():
             if start_ms is not None:
                 starts.setdefault(producer_id, start_ms)
+    for of in held.later:  # compared only by the next proof: the offset was not read after it
+        if of.start_ms is not None:
+            starts.setdefault(of.producer_id, of.start_ms)
     starts = {producer_id: start_ms for producer_id, start_ms in starts.items() if producer_id not in excluded}
     if len(excluded) > EXCLUDED_MAX:
         excluded &= {of.producer_id for of in held.active}

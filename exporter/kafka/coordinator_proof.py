@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -24,7 +24,7 @@ from exporter.snapshot import (
 )
 
 DESCRIPTIONS = 3
-"""Number of times that all active transactions are described: a producer whose transaction is gone is excluded."""
+"""Times that all active transactions are described before the last read: who has completed one meanwhile is excluded."""
 
 
 async def prove(
@@ -33,19 +33,23 @@ async def prove(
     *,
     topics: Collection[str],
     producer_ids: Collection[int] | None,
+    read_again: Callable[[], Awaitable[None]] | None = None,
 ) -> CoordinatorProof:
     """Queries in an order that makes the responses evidence: probes, listing, descriptions, probes again.
 
     `producer_ids` and `topics` are those of unverified transactions; without `producer_ids` every active transaction is
-    described, `DESCRIPTIONS` times. Their partitions must have been read before this, and must be read again after the
-    descriptions; then the leaders of the state partitions must be confirmed.
+    described, `DESCRIPTIONS` times, and after `read_again` once more. Their partitions must have been read before this, and
+    must be read again after the descriptions; then the leaders of the state partitions must be confirmed.
     """
     before = await state_leaders(client, topology)
     brokers = coordinators_of(topology) if before.topic is not StateTopic.PRESENT else before.brokers
     visible_before = await id_visibility(client, brokers)
     probes_before = await probe(client, before.leaders)
-    times = DESCRIPTIONS if producer_ids is None else 1
+    times = 1 if read_again is None else DESCRIPTIONS
     found = [await _ask(client, brokers, producer_ids, topics) for _ in range(times)]
+    if read_again is not None:
+        await read_again()
+        found.append(await _ask(client, brokers, producer_ids, topics))
     probes_after = await probe(client, before.leaders)
     visible_after = await id_visibility(client, brokers)
     after = await state_leaders(client, topology)

@@ -23,11 +23,14 @@ class HeldOffset:
     """Leader epoch in which it was read. Within one it never goes back; -1 if the broker does not say."""
     described: tuple[tuple[CoordinatorTransaction, ...], ...] = ()
     """Active transactions that include the partition, as coordinators described them several times between two reads."""
+    later: tuple[CoordinatorTransaction, ...] = ()
+    """Active ones after the second read: a producer may have taken the open records into its next transaction."""
 
     @property
     def active(self) -> tuple[CoordinatorTransaction, ...]:
-        """The active transactions of the last description."""
-        return self.described[-1] if self.described else ()
+        """The newest transaction of each producer that was active at the last description before that read, or after it."""
+        before = self.described[-1] if self.described else ()
+        return tuple({of.producer_id: of for of in (*before, *self.later)}.values())
 
 
 NO_ROW: BoolColumn = np.empty(0, dtype=np.bool_)

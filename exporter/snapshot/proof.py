@@ -102,7 +102,7 @@ class CoordinatorProof:
     transactions: tuple[CoordinatorTransaction, ...]
     """Transactions of the unverified producer ids, in any state, listed and described between the probes."""
     later: tuple[tuple[CoordinatorTransaction, ...], ...] = ()
-    """Further descriptions, each a moment later, where only the offset of a transaction is known."""
+    """Further descriptions, where only the offset of a transaction is known; the last one is after the second read."""
     unclear_producer_ids: frozenset[int]
     """Listed, but the description failed or named another producer id: it changed between the requests."""
     hidden_topics: frozenset[str]

@@ -85,6 +85,28 @@ def test_a_producer_is_excluded_when_its_transaction_has_completed(
     assert after(*cycles).excluded == excluded
 
 
+def test_what_is_described_after_the_last_read_is_compared_by_the_next_proof() -> None:
+    """It may own the records, or have taken them; the offset was not read after it."""
+    first = HeldOffset(leader_epoch=EPOCH, described=((began(A, 10),),), later=(began(A, 20), began(B, 20)))
+
+    once = after(first)
+    twice = after(first, held(began(B, 20)))
+
+    assert once.excluded == set()
+    assert [(owner.producer_id, owner.start_ms) for owner in possible_owners(first, once)] == [(A, 20), (B, 20)]
+    assert twice.excluded == {A}
+
+
+def test_who_was_active_at_the_last_read_may_have_ended_it_since() -> None:
+    """Its transaction is gone from the last description: whether the offset still stands there is not known."""
+    just_gone = HeldOffset(leader_epoch=EPOCH, described=((), (began(A, 10),)), later=())
+
+    remembered = after(just_gone)
+
+    assert [owner.producer_id for owner in possible_owners(just_gone, remembered)] == [A]
+    assert not remembered.was_proved
+
+
 def test_each_description_is_compared_with_those_before() -> None:
     """It began after the first and has completed before the third; who is active in the last one alone may own it."""
     several = HeldOffset(leader_epoch=EPOCH, described=((), (began(A, 10),), (began(B, 20),)))

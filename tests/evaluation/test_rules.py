@@ -455,7 +455,7 @@ def by_offsets(*active: CoordinatorTransaction, before: RememberedOffset | None 
         "key": TransactionKey(TOPIC, 0, NO_PRODUCER_ID, 100),
         "producer_epoch": -1,
         "was_seen_before": True,
-        "held_offset": HeldOffset(leader_epoch=4, described=(active, active)),
+        "held_offset": HeldOffset(leader_epoch=4, described=(active, active), later=active),
         "remembered_offset": before,
         "cluster_time_ms": NOW_MS,
     }

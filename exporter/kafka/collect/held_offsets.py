@@ -2,7 +2,8 @@
 
     the ends of all of them -> where the last stable offset is below the high watermark, a transaction is open
     and for those that stood there in an earlier cycle:
-    metadata -> ends -> probes, listings and descriptions, probes (coordinator_proof.py) -> ends -> metadata -> confirm
+    metadata -> ends -> probes, listings, descriptions -> ends -> listing, descriptions, probes (coordinator_proof.py) ->
+    metadata -> confirm
 
 The last stable offset passes the start of a transaction when its marker is replicated, and never goes back in one leader
 epoch. So the transaction that begins at an offset where it stands at both reads was open all the time between. A leader
@@ -137,10 +138,14 @@ async def _proved(client: ClusterClient, once: HeldOffsets, was_seen: BoolColumn
     topics = tuple(sorted({topology.name(row)[0] for row in rows.tolist()}))
     before = await fresh_topology(client, topics)
     leaders = leaders_in(topology, rows, before)
-    first = await ends_of_rows(client, topology, rows, leaders)
-    proof = await prove(client, topology, topics=topics, producer_ids=None)
+    first = second = await ends_of_rows(client, topology, rows, leaders)
+
+    async def read_again() -> None:
+        nonlocal second
+        second = await ends_of_rows(client, topology, rows, leaders)
+
+    proof = await prove(client, topology, topics=topics, producer_ids=None, read_again=read_again)
     proof = without_strangers(proof, examined.strangers)
-    second = await ends_of_rows(client, topology, rows, leaders)
     after = await fresh_topology(client, topics)
     starts = examined.entries.current_txn_start_offset.copy()
     second_read = examined.second_read.copy()
@@ -161,9 +166,8 @@ async def _proved(client: ClusterClient, once: HeldOffsets, was_seen: BoolColumn
     offsets = list(once.offsets)
     for place, epoch in zip(lasting.tolist(), second.leader_epoch.tolist(), strict=True):
         name = topology.name(examined.entries.row[place])
-        offsets[place] = HeldOffset(
-            leader_epoch=epoch, described=tuple(tuple(active.get(name, ())) for active in described)
-        )
+        *earlier, later = (tuple(active.get(name, ())) for active in described)
+        offsets[place] = HeldOffset(leader_epoch=epoch, described=tuple(earlier), later=later)
     is_open = np.ones(len(examined), dtype=np.bool_)
     is_open[lasting] = ~(second.is_known & (second.stable >= second.high_watermark))
     entries = replace(examined.entries, current_txn_start_offset=starts)

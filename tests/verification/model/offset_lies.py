@@ -46,7 +46,7 @@ def _over_elections(held: HeldOffset, before: RememberedOffset | None) -> Rememb
 
 def _of_the_first_list(held: HeldOffset, remembered: RememberedOffset) -> tuple[CoordinatorTransaction, ...]:
     """As if no producer could take the open records into its next transaction meanwhile."""
-    return possible_owners(replace(held, described=held.described[:1]), remembered)
+    return possible_owners(replace(held, later=()), remembered)
 
 
 _last: list[tuple[Any, Any]] = []
@@ -90,7 +90,7 @@ OFFSET_DEFECTS: tuple[Defect, ...] = (
         _lie("ongoing", _OF_PRODUCERS),
     ),
     Defect(
-        "the active transactions are not listed again",
+        "the active transactions are not listed again after the last read",
         ((rules, "possible_owners", _of_the_first_list),),
         _lie("late write", ("begin_and_write",)),
     ),
