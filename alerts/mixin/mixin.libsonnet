@@ -123,6 +123,7 @@
             transaction:kafka_suspect_transaction_start_timestamp_seconds:age
             or
               last_over_time(transaction:kafka_suspect_transaction_start_timestamp_seconds:age[5m])
+              and last_over_time(transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting[30s])
               unless ignoring (
                 instance, pod, node, container, endpoint, pod_template_hash,
                 topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict
@@ -146,6 +147,7 @@
             partition:kafka_partition_max_active_transaction_duration_seconds:late
             or
               last_over_time(partition:kafka_partition_max_active_transaction_duration_seconds:late[5m])
+              and last_over_time(partition:kafka_partition_max_active_transaction_duration_seconds:lasting[30s])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, topic, partition)
                 (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
           |||,
@@ -164,6 +166,7 @@
             group:kafka_consumer_group_blocked_records:fresh
             or
               last_over_time(group:kafka_consumer_group_blocked_records:fresh[5m])
+              and last_over_time(group:kafka_consumer_group_blocked_records:lasting[30s])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, group, topic, partition)
                 (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
           |||,
@@ -192,6 +195,7 @@
             transaction:kafka_stuck_transaction_start_timestamp_seconds:age
             or
               last_over_time(transaction:kafka_stuck_transaction_start_timestamp_seconds:age[5m])
+              and last_over_time(transaction:kafka_stuck_transaction_start_timestamp_seconds:lasting[30s])
               unless ignoring (
                 instance, pod, node, container, endpoint, pod_template_hash,
                 transactional_id, producer_id, producer_epoch, coordinator, state, markers
@@ -242,6 +246,7 @@
             and (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
             or
               max_over_time(instance:kafka_hanging_transactions:fresh[5m])
+              and last_over_time(instance:kafka_hanging_transactions:lasting[30s])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
                 (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
           |||,
