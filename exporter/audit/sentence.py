@@ -58,8 +58,9 @@ def _verdict(result: AuditResult) -> str:
         return f"{accused:,} not as decided"
     unknown = result.transactions[AuditVerdict.UNKNOWN]
     if others:
-        each = "no decision is new" if not result.transactions else "each decision was carried out"
+        nothing_new = "no new decision is a minute old"
+        each = "each decision was carried out" if result.transactions else nothing_new
         return f"{each}{' or is unknown' if unknown else ''}, but {humanize_count(others, 'finding')} beside them"
     if not result.transactions:
-        return "no decision is new, so nothing was compared"
+        return "no new decision is a minute old, so nothing was compared"
     return "all as decided" + (", but for unknown ones" if unknown else "")

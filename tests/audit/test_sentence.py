@@ -79,7 +79,7 @@ def test_beside_a_finding_an_unknown_decision_is_not_carried_out() -> None:
 
     assert said == [
         f"3 transactions {AUDITED}: each decision was carried out or is unknown, but 2 findings beside them.",
-        f"0 transactions {AUDITED}: no decision is new, but 2 findings beside them.",
+        f"0 transactions {AUDITED}: no new decision is a minute old, but 2 findings beside them.",
     ]
 
 
@@ -88,7 +88,7 @@ def test_nothing_compared_is_said_so() -> None:
     lines = list(sentence_of(replace(CLEAN, transactions=Counter(), waiting=2_869)))
 
     assert lines == [
-        f"0 transactions {AUDITED}: no decision is new, so nothing was compared.",
+        f"0 transactions {AUDITED}: no new decision is a minute old, so nothing was compared.",
         (
             "2,869 transactions on single partitions: open, or still without a decision "
             "(transaction_log lacks the newest 12 records: `pipeline transaction-log` reads them)."
