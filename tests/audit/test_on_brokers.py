@@ -242,6 +242,6 @@ def test_the_program_says_what_contradicts(
     assert f"\n  contradicted on {topic}-0 from offset 0: transactional id {client.transactional_id}, " in first.stdout
     assert (second.returncode, second.stderr) == (0, "")
     assert (
-        "\n0 transactions audited on 1 partition (0 bytes read): no new decision is a minute old, so nothing was compared.\n"
-        in second.stdout
+        "\n0 transactions audited on 1 partition (0 bytes read): no new decision is a minute old, so nothing was "
+        "compared.\n" in second.stdout
     )
