@@ -98,11 +98,14 @@ def load(
     Raises ConfigurationError with every problem found.
     """
     problems: list[str] = []
-    written = {**_values_by_setting(file, java, environment, flags, problems), **(cluster or {})}
+    of_file = {} if file is None else _from_yaml(*file, problems)
+    is_file_unread = bool(problems) and not of_file
+    others = _values_by_setting(java, environment, flags, problems)
+    written = {**of_file, **others, **(cluster or {})}
     elsewhere = ReferenceSources(environment, read)
     written = _resolve_references(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
-    if parsed.get("kafka.bootstrap.servers", "") is None:
+    if parsed.get("kafka.bootstrap.servers", "") is None and not is_file_unread:  # it may well be in there
         where = ", for example" if java_file is None else f" in {java_file} as bootstrap.servers, or"
         fleet = (
             "" if file is None or cluster is not None else "; with the common file of a fleet also use --clusters FILE"
@@ -134,7 +137,8 @@ def load_publish(
     ConfigurationError for a file that is not YAML, and for these settings.
     """
     problems: list[str] = []
-    written = _values_by_setting(file, {}, environment, flags, problems=[])
+    of_file = {} if file is None else _from_yaml(*file, [])
+    written = {**of_file, **_values_by_setting({}, environment, flags, problems=[])}
     own = {name: source for name, source in written.items() if name.startswith("publish.")}
     parsed: Values = _parse(_resolve_references(own, ReferenceSources(environment, read), problems), problems)
     if problems:
@@ -143,15 +147,13 @@ def load_publish(
 
 
 def _values_by_setting(
-    file: tuple[str, str] | None,
     java: Mapping[str, SettingSource],
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     problems: list[str],
 ) -> dict[str, SettingSource]:
-    """The values of all sources by setting; the later sources override the earlier."""
+    """The values of all sources but the file by setting; the later sources override the earlier."""
     return {
-        **({} if file is None else _from_yaml(*file, problems)),
         **java,
         **_from_environment(environment, problems),
         **{name: SettingSource(value, flag_name(name)) for name, value in flags.items()},

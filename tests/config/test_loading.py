@@ -191,8 +191,9 @@ def test_what_would_be_ignored_or_cannot_work_is_refused(text: str, problem: str
     ],
 )
 def test_a_file_that_is_not_a_mapping_is_refused(text: str, problem: str) -> None:
-    """Broken YAML and YAML of another shape give a line and a sentence."""
+    """Broken YAML and YAML of another shape give a line and a sentence; what the file may have is not called missing."""
     assert problems_of(text, flags={"kafka.bootstrap.servers": "a:1"}) == [problem]
+    assert problems_of(text) == [problem]
 
 
 def test_an_empty_file_is_as_good_as_none() -> None:
