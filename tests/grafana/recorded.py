@@ -180,7 +180,8 @@ def layers(all_rules: Sequence[Rule]) -> list[list[Rule]]:
     left, ordered = list(all_rules), []
     while left:
         pending = {rule["record"] for rule in left}
-        ready = [rule for rule in left if not any(name in rule["expr"] for name in pending - {"ALERTS"})]
+        # What a rule has recorded before is not there: a signal that is held after its last sample is not held here.
+        ready = [rule for rule in left if not any(n in rule["expr"] for n in pending - {"ALERTS", rule["record"]})]
         assert ready, f"rules that wait for each other: {pending}"
         ordered.append(ready)
         left = [rule for rule in left if rule not in ready]
