@@ -120,7 +120,7 @@ def test_the_log_is_decoded_and_audited_on_the_workers(
     assert audit.returncode == 0, audit.stdout + audit.stderr
     coverage = spark.read.format("delta").load(f"{tmp_path}/tables/v1/audit_coverage").where(f"topic = '{topic}'")
     audited = coverage.selectExpr("sum(open + as_decided)", "max(failure)", "sum(read_bytes)").collect()[0]
-    assert audited[:2] == (expected.total() * len(PARTITIONS), None)
+    assert audited[:2] == (expected.total(), None)  # each is on one partition
     assert audited[2] > 0
     table = Tables(tmp_path / "tables").transaction_log
     outcomes = outcomes_of(read_records(spark, table, dict.fromkeys(logs_read_to_ms(table), 0)))
