@@ -11,16 +11,17 @@ import itertools
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from exporter.capsules.codec import BytePool, decoded, encoded
 from exporter.capsules.cycle import Mark, RecordedCycle, RecordedExchange
 from exporter.kafka.messages.recorded import RenameText, renamed
-from exporter.kafka.state_partitions import java_hash_partition
+from exporter.kafka.state_partitions import java_hash_partition, java_hashes, partitions_of_hashes
 from exporter.patterns import prefix_of
 
 _RANKS: Final = ("id", "group", "topic", "prefix", "host", "cluster", "user", "path", "name")
@@ -134,21 +135,17 @@ def _exchange(exchange: RecordedExchange, rename: RenameText) -> RecordedExchang
 
 def _suffix(name: str, base: str, partitions: tuple[int, ...]) -> str:
     """Letters after which `base` hashes to the partitions of `name`; none if there are none."""
-    code = np.uint32(_java_hash(base) * 31**_LETTERS & 0xFFFFFFFF) + _SUFFIX_HASHES
-    signed = code.view(np.int32).astype(np.int64)
-    absolute = np.where(signed == np.iinfo(np.int32).min, 0, np.abs(signed))
-    fits = np.ones(len(code), dtype=np.bool_)
+    hashes = java_hashes(_characters([base])) * np.uint32(31**_LETTERS) + _SUFFIX_HASHES
+    fits = np.ones(len(hashes), dtype=np.bool_)
     for count in filter(None, partitions):
-        fits &= absolute % count == java_hash_partition(name, count)
+        fits &= partitions_of_hashes(hashes, count) == java_hash_partition(name, count)
     found = np.flatnonzero(fits)
     return _SUFFIXES[int(found[0])] if len(found) else ""
 
 
-def _java_hash(text: str) -> int:
-    code = 0
-    for character in text.encode("ascii", "replace"):
-        code = (31 * code + character) & 0xFFFFFFFF
-    return code
+def _characters(texts: Sequence[str]) -> npt.NDArray[np.uint8]:
+    """(N, L) the ASCII characters of texts of one length."""
+    return np.frombuffer("".join(texts).encode("ascii"), dtype=np.uint8).reshape(len(texts), -1)
 
 
-_SUFFIX_HASHES: Final = np.array([_java_hash(suffix) for suffix in _SUFFIXES], dtype=np.uint32)
+_SUFFIX_HASHES: Final = java_hashes(_characters(_SUFFIXES))

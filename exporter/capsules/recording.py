@@ -16,7 +16,7 @@ from exporter.baseline import Baseline
 from exporter.capsules.cycle import Mark, RecordedCycle, RecordedExchange, TapeMoment
 from exporter.cycle import EmbeddedReader, EvaluationInput, JournalOf
 from exporter.evaluation.verdicts import Evaluation
-from exporter.kafka.client.connections import Address, Connections, PendingRequest, ResponseFrame
+from exporter.kafka.client.connections import Address, Connections, ResponseFrame
 from exporter.kafka.collect.collector import CollectOptions, EarlierState
 from exporter.kafka.errors import BrokerFault
 from exporter.kafka.messages.raw_request import RawRequest
@@ -116,16 +116,7 @@ class RecordingConnections(Connections):
 
     tape: Tape | None = None
 
-    async def receive(
-        self,
-        address: Address,
-        request: Any,
-        *,
-        api: str,
-        timeout_s: float,
-        once: bool = False,
-        sent: PendingRequest | None = None,
-    ) -> ResponseFrame:
+    async def receive(self, address: Address, request: Any, *, api: str, **options: Any) -> ResponseFrame:
         """The response of the broker at `address`; see `Connections.receive`."""
         tape = self.tape or Tape()
         number, exchange = len(tape.exchanges), [address, api, request, None]
@@ -133,7 +124,7 @@ class RecordingConnections(Connections):
         tape.counts[address, api] += 1
         place = tape.counts[address, api]
         try:
-            frame = await super().receive(address, request, api=api, timeout_s=timeout_s, once=once, sent=sent)
+            frame = await super().receive(address, request, api=api, **options)
         except BrokerFault as fault:
             tape.moments.append((Mark.FAULT, number, 0.0, fault.reason, (str(fault),)))
             raise

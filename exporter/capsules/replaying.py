@@ -16,9 +16,10 @@ from exporter.capsules.cycle import CapsuleError, Mark, RecordedCycle
 from exporter.cycle import EmbeddedReader, EvaluationInput
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.client.connections import Address, ResponseFrame
+from exporter.kafka.client.tasks import results_of
 from exporter.kafka.collect.collector import CollectOptions
 from exporter.kafka.collect.topic_filter import TopicFilter
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason, MalformedResponseError
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
 from exporter.kafka.messages.recorded import UNREADABLE, bytes_of, response_of
 from exporter.kafka.state_partitions import probe_ids
 
@@ -150,15 +151,7 @@ class ReplayConnections:
         parts = tuple(coroutines)
         if len(parts) == 1:
             return [await parts[0]]
-        results, failure = [], None
-        for arrival in [self._start(part) for part in parts]:
-            try:
-                results.append(await arrival)
-            except Exception as error:  # noqa: BLE001 - raised again below, once nothing runs any more
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return results
+        return await results_of([self._start(part) for part in parts])
 
     async def sleep(self, _: float) -> None:
         """Waits for the end of the recorded pause."""
@@ -190,13 +183,7 @@ class ReplayConnections:
 
     def decode(self, received: ResponseFrame, read: Callable[[Any], Any]) -> Any:
         """Returns what `read` makes of a response. Raises BrokerFault."""
-        try:
-            return read(received.answer)
-        except (MalformedResponseError, TypeError) as error:
-            raise BrokerFault(
-                FaultReason.MALFORMED_ANSWER,
-                f"broker at {received.address} sent a response to {received.api} that cannot be decoded: {error}",
-            ) from error
+        return received.decoded(read)
 
     def send_ahead(self, _address: Address, _request: Any, *, timeout_s: float) -> None:
         """Nothing is sent ahead: `receive` finds the response."""

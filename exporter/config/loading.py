@@ -98,7 +98,7 @@ def load(
     Raises ConfigurationError with every problem found.
     """
     problems: list[str] = []
-    of_file = {} if file is None else _from_yaml(*file, problems)
+    of_file = _from_yaml(file, problems)
     is_file_unread = bool(problems) and not of_file
     others = _values_by_setting(java, environment, flags, problems)
     written = {**of_file, **others, **(cluster or {})}
@@ -137,8 +137,7 @@ def load_publish(
     ConfigurationError for a file that is not YAML, and for these settings.
     """
     problems: list[str] = []
-    of_file = {} if file is None else _from_yaml(*file, [])
-    written = {**of_file, **_values_by_setting({}, environment, flags, problems=[])}
+    written = {**_from_yaml(file, []), **_values_by_setting({}, environment, flags, problems=[])}
     own = {name: source for name, source in written.items() if name.startswith("publish.")}
     parsed: Values = _parse(_resolve_references(own, ReferenceSources(environment, read), problems), problems)
     if problems:
@@ -322,7 +321,11 @@ def value_of(node: yaml.Node) -> Any:
     return yaml.SafeLoader("").construct_object(node, deep=True)
 
 
-def _from_yaml(path: str, text: str, problems: list[str]) -> dict[str, SettingSource]:
+def _from_yaml(file: tuple[str, str] | None, problems: list[str]) -> dict[str, SettingSource]:
+    """The values in the text of a file, with its path; none without a file."""
+    if file is None:
+        return {}
+    path, text = file
     try:
         root = composed(path, text)
     except ConfigurationError as error:

@@ -90,9 +90,9 @@ def _undecided(snapshot: Snapshot) -> list[str]:
 
 def _in_words(failure: str) -> str:
     words = FAILURES_IN_WORDS.get(failure)
-    return (
-        missing_in_words(InconclusiveReason(failure)) if words is None else f"partitions of {STATE_TOPIC} are {words}"
-    )
+    if words is None:
+        return missing_in_words(InconclusiveReason(failure))
+    return f"partitions of {STATE_TOPIC} are {words}"
 
 
 def _first_of(sentences: list[str], more: str) -> list[str]:

@@ -119,7 +119,7 @@ def last_audit(work: JobOfWorld) -> LastAudit:
 
 
 def test_a_first_run_may_begin_later(spark: SparkSession, tmp_path: Path) -> None:
-    """What began later has the same verdicts, what was decided before does not count; the next run goes on."""
+    """Transactions that began later have the same verdicts, older ones do not count, and the next run goes on."""
     world = played(11, faults=0.3)
     since_ms = world.state[len(world.state) // 3].at_ms
     middle_ms = world.state[2 * len(world.state) // 3].at_ms

@@ -87,7 +87,7 @@ def test_none_of_two_hundred_planted_names_is_in_it() -> None:
 
 
 def test_a_replacement_hashes_to_the_partitions_of_its_name() -> None:
-    """Of the transaction log and of consumers' offsets at once; names of a kind stay in their order."""
+    """A name keeps its partition of the transaction log and of consumers' offsets; names of a kind stay in their order."""
     names = Names()
     ids = [f"orders-{number}" for number in range(300)]
     for name in ids:

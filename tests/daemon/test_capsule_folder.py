@@ -133,7 +133,7 @@ def test_reasons_follow_from_two_states_of_the_incidents() -> None:
 
 @pytest.mark.parametrize("names", [False, True])
 def test_the_command_makes_one_file(names: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: FBT001
-    """With other names unless they are kept, a summary, and no file in place of another one."""
+    """It has other names unless they are kept, and a summary; it takes the place of no other file."""
     output = tmp_path / "capsule.zip"
     context = context_of(tmp_path, ["incident"])
     state = context.state_path(SETTINGS, SETTINGS)

@@ -96,7 +96,7 @@ def test_python_runs_on_the_workers_of_one_environment(
 def test_the_log_is_decoded_and_audited_on_the_workers(
     cluster: SparkCluster, make_cluster: MakeCluster, fresh_name: FreshName, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of a real broker: as many outcomes as the workload has counted, and as many transactions in the partitions' logs."""
+    """A real broker's logs have as many outcomes as the workload has counted, and as many transactions."""
     brokers = make_cluster("4.3.1", properties=HASTY)
     topic = brokers.topics.create(fresh_name("topic"), partitions=len(PARTITIONS))
     expected: Counter[str] = worked(brokers, topic, "app", Rhythm(transactions=8, abort_share=0.2))

@@ -73,6 +73,14 @@ class ResponseFrame:
     answer: Any
     after_s: float
 
+    def decoded(self, read: Callable[[Any], Any]) -> Any:
+        """Returns what `read` makes of it. Raises BrokerFault, also for a TypeError: null where a value is required."""
+        try:
+            return read(self.answer)
+        except (MalformedResponseError, TypeError) as error:
+            sentence = f"broker at {self.address} sent a response to {self.api} that cannot be decoded: {error}"
+            raise BrokerFault(FaultReason.MALFORMED_ANSWER, sentence) from error
+
 
 class Connections:
     """Connections to the brokers of one cluster, opened at the first request.
@@ -215,27 +223,19 @@ class Connections:
         return ResponseFrame(address, api, answer, self._clock() - began)
 
     def decode(self, received: ResponseFrame, read: Callable[[Any], Any]) -> Any:
-        """Returns what `read` makes of a response.
+        """Returns what `read` makes of a response. Raises what `ResponseFrame.decoded` raises.
 
-        Raises BrokerFault if `read` raises it, MalformedResponseError, or TypeError (null where a value is required). A
-        connection that sent an invalid response is not used again; its throttle time is ignored too.
+        A connection that sent an invalid response is not used again; its throttle time is ignored too.
         """
-        address, api = received.address, received.api
         try:
-            result = read(received.answer)
-        except BrokerFault:
-            self._count_failure(api)
-            raise
-        except (MalformedResponseError, TypeError) as error:
-            connection = self._usable(address)
+            result = received.decoded(read)
+        except BrokerFault as fault:
+            connection = self._usable(received.address) if fault.reason is FaultReason.MALFORMED_ANSWER else None
             if connection is not None:
                 connection.close()
-            self._count_failure(api)
-            raise BrokerFault(
-                FaultReason.MALFORMED_ANSWER,
-                f"broker at {address} sent a response to {api} that cannot be decoded: {error}",
-            ) from error
-        self._tallies[api].answered(received.after_s)
+            self._count_failure(received.api)
+            raise
+        self._tallies[received.api].answered(received.after_s)
         return result
 
     def _count_failure(self, api: str) -> None:

@@ -16,8 +16,12 @@ async def gather(net: NetworkSelector, coroutines: Iterable[Coroutine[Any, Any, 
     coroutines = tuple(coroutines)
     if len(coroutines) == 1:
         return [await coroutines[0]]
-    futures = [net.call_soon_with_future(coroutine) for coroutine in coroutines]
-    results: list[T] = []
+    return await results_of([net.call_soon_with_future(coroutine) for coroutine in coroutines])
+
+
+async def results_of(futures: Iterable[Any]) -> list[Any]:
+    """Returns the results of what already runs, in order. Raises the first one's exception, after all ended."""
+    results = []
     failure: Exception | None = None
     for future in futures:
         try:

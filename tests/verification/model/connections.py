@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import Any, TypeVar
 
 from exporter.kafka.client.connections import Address, ResponseFrame
-from exporter.kafka.errors import BrokerFault, FaultReason, MalformedResponseError
 from exporter.status import ApiStatistics
 from tests.verification.model.world import World
 
@@ -98,13 +97,7 @@ class SimConnections:
 
     def decode(self, received: ResponseFrame, read: Callable[[Any], Any]) -> Any:
         """What `read` makes of the response. Raises BrokerFault."""
-        try:
-            return read(received.answer)
-        except (MalformedResponseError, TypeError) as error:
-            raise BrokerFault(
-                FaultReason.MALFORMED_ANSWER,
-                f"broker at {received.address} sent a response to {received.api} that cannot be decoded: {error}",
-            ) from error
+        return received.decoded(read)
 
     def send_ahead(self, _address: Address, _request: Any, *, timeout_s: float) -> None:  # noqa: ARG002
         """Never: one request is under way at a time."""

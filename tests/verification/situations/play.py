@@ -78,15 +78,14 @@ class Watch:
 
     def cycle(self) -> Evaluation:
         """One cycle with what earlier ones left in memory."""
-        if isinstance(self._collector, RecordingReader):
-            known = EvaluationInput(memory=self._memory, policy=self._policy)
-            evaluation = self._collector.cycle(known, lambda _: NO_JOURNAL)
-            self._memory = evaluation.memory
-            self.recorded.append((self._collector.ring[-1].recorded(()), expected_of(evaluation)))
-            return evaluation
         with nullcontext() if self.may_read else patch.object(LeaderScan, "add", _refused):
-            snapshot = self._collector.collect(seen_before=self._memory.seen)
-        evaluation = evaluate(snapshot, self._memory, self._policy)
+            if isinstance(self._collector, RecordingReader):
+                known = EvaluationInput(memory=self._memory, policy=self._policy)
+                evaluation = self._collector.cycle(known, lambda _: NO_JOURNAL)
+                self.recorded.append((self._collector.ring[-1].recorded(()), expected_of(evaluation)))
+            else:
+                snapshot = self._collector.collect(seen_before=self._memory.seen)
+                evaluation = evaluate(snapshot, self._memory, self._policy)
         self._memory = evaluation.memory
         return evaluation
 
