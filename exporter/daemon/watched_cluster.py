@@ -181,9 +181,9 @@ class WatchedCluster:
         before = self._incidents.incidents
         new = self._incidents.take(evaluation)
         shared.publish(self)
+        self._record.keep(self.settings.kafka.bootstrap)
         if self._capsules is not None:
             self._capsules.keep(before, self._incidents.incidents)
-        self._record.keep(self.settings.kafka.bootstrap)
         if self._look_further(evaluation.snapshot, new):
             shared.publish(self)
 

@@ -126,6 +126,8 @@ def test_a_state_file_of_another_cluster_is_moved_aside(watched: KafkaCluster, t
     """The settings name other servers than when it was written."""
     with serving(watched.bootstrap, tmp_path) as exporter:
         exporter.until(is_proved)
+        # Written after it is published.
+        until((tmp_path / "state.json").exists, status=lambda: exporter.log)
     with OtherCluster("4.3.1", properties=HANGS_CAN_BE_PLANTED) as other:
         filled(other)
         with serving(other.bootstrap, tmp_path) as exporter:
