@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 # Four workers on two cores: tests also wait for sockets and brokers.
 PYTEST := $(BIN)/pytest -n 4
 TOGETHER = $(MAKE) --no-print-directory --jobs=5 $(addprefix --,$(if $(filter output-sync,$(.FEATURES)),output-sync=line))
-CODE := $(wildcard exporter tests examples benchmarks grafana alerts helm docs)
+CODE := $(wildcard exporter tests hangbench examples benchmarks grafana alerts helm docs)
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help

@@ -20,7 +20,7 @@ from typing import Any, Final
 from benchmarks import bounds, cycles, fleet, growth, loaded, memory, processes, scan, scrapes
 from benchmarks.peers import BUILT, go_version, java_version
 from benchmarks.shapes import KAFKA
-from tests.brokers.maven import BrokersUnavailable
+from hangbench.kafka.maven import BrokersUnavailable
 
 SHORT: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "scan": scan.measure,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from kafka.protocol.producer import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 
-from examples.workload.planting import _produce, init_producer_id, init_producer_id_of, record_batch
-from examples.workload.wire import COORDINATOR_ERRORS, LEADER_ERRORS, BrokerRefused, Wire, first_address, until_answered
+from hangbench.kafka.planting import _produce, init_producer_id, init_producer_id_of, record_batch
+from hangbench.kafka.wire import COORDINATOR_ERRORS, LEADER_ERRORS, BrokerRefused, Wire, first_address, until_answered
 
 TIMEOUT_MS: Final = 900_000
 """The longest that brokers allow: they are not to end while cycles are measured."""

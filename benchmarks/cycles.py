@@ -24,7 +24,7 @@ from exporter.history.writer import History
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.page import render_page
 from exporter.publication.publication import PublishOptions
-from tests.brokers.cluster import MeasuredCluster
+from hangbench.kafka.cluster import MeasuredCluster
 
 ROUNDS: Final = 21
 WARM_UP_ROUNDS: Final = 4

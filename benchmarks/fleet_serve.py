@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.contestants import cpu_ms, peak_mb
 from benchmarks.peers import PYTHON
 from benchmarks.scrapes import _scrape
-from tests.brokers.ports import free_ports
+from hangbench.kafka.ports import free_ports
 
 CLUSTERS: Final = 200
 SILENT: Final = 10

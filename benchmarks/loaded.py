@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 
 from benchmarks.serving import serving
 from benchmarks.shapes import IDLE_FROM, KAFKA, PROPERTIES, SHAPES, plant
-from examples.workload.planting import plant_producers
-from tests.brokers.cluster import MeasuredCluster
+from hangbench.kafka.cluster import MeasuredCluster
+from hangbench.kafka.planting import plant_producers
 
 ROUNDS: Final = 2
 WINDOW_S: Final = 31.0

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.maven import kafka_jars, require_program
+from hangbench.kafka.maven import kafka_jars, require_program
 
 HERE: Final = Path(__file__).parent
 BUILT: Final = Path("build/benchmarks")

@@ -27,7 +27,7 @@ from exporter.pipeline.connectors import DELTA, DELTA_SETTINGS, jars_of
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.session import open_session
 from exporter.pipeline.tables import Tables
-from tests.brokers.maven import spark_jars
+from tests.brokers.jars import spark_jars
 
 FOLDER: Final = Path("build/benchmarks/pipeline")
 RESULT: Final = Path("build/benchmarks/pipeline.json")

@@ -21,10 +21,10 @@ from typing import Any, Final
 
 from exporter.commands import force_terminate
 from exporter.kafka.cluster_client import ClusterClient
-from tests.brokers.cluster import KafkaCluster, MeasuredCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import KafkaCluster, MeasuredCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
+from hangbench.situations.steps import Client
 from tests.real_brokers.attacking import aborts, context_of, settings_of
-from tests.verification.situations.steps import Client
 
 RUNS: Final = 3
 TIMES: Final = 20

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.ports import free_ports
+from hangbench.kafka.ports import free_ports
 
 PATIENCE_S: Final = 120
 READER: Final = "127.0.0.2"

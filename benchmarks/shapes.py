@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from examples.workload.planting import plant_producers
-from tests.brokers.cluster import KafkaCluster, MeasuredCluster
+from hangbench.kafka.cluster import KafkaCluster, MeasuredCluster
+from hangbench.kafka.planting import plant_producers
 
 KAFKA: Final = "4.3.1"
 PROPERTIES: Final = {"transaction.partition.verification.enable": "false"}

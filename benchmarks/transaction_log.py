@@ -20,8 +20,8 @@ from confluent_kafka import Producer
 from benchmarks.contestants import Contestant
 from examples.workload.producers import run_transaction
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.cluster import KafkaCluster, MeasuredCluster
-from tests.brokers.maven import BrokersUnavailable
+from hangbench.kafka.cluster import KafkaCluster, MeasuredCluster
+from hangbench.kafka.maven import BrokersUnavailable
 
 KAFKA: Final = "4.3.1"
 RECORDS: Final = 300_000

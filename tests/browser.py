@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.brokers.process import end_with_parent
+from hangbench.kafka.process import end_with_parent
 
 Screen = tuple[int, int]
 PHONE, DESKTOP = (390, 844), (1400, 1100)

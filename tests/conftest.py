@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.brokers.cluster import KafkaCluster, Properties
-from tests.brokers.maven import SUPPORTED
+from hangbench.kafka.cluster import KafkaCluster, Properties
+from hangbench.kafka.maven import SUPPORTED
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
 from tests.browser import Browser, open_browser
 from tests.marks import (
     NO_PROGRAMS,
@@ -27,9 +28,6 @@ from tests.marks import (
     watch_programs,
 )
 from tests.workers import ByRoom, piece_of
-
-# Lets raw transactional batches in (examples/workload/planting.py); the default refuses them. Unknown before 3.6.
-HANGS_CAN_BE_PLANTED: Final = {"transaction.partition.verification.enable": "false"}
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +176,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from exporter.pipeline.connectors import DELTA, DELTA_SETTINGS, jars_of  # noqa: PLC0415 - likewise
     from exporter.pipeline.log_store import LOG_STORE_SETTINGS, load_log_store  # noqa: PLC0415 - likewise
     from exporter.pipeline.session import open_session  # noqa: PLC0415 - loads Spark, which few tests need
-    from tests.brokers.maven import spark_jars  # noqa: PLC0415 - likewise
+    from tests.brokers.jars import spark_jars  # noqa: PLC0415 - likewise
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     temporary = str(tmp_path_factory.mktemp("spark"))

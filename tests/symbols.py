@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-FOLDERS: Final = ("exporter", "tests", "benchmarks", "examples", "grafana", "alerts", "helm", "docs")
+FOLDERS: Final = ("exporter", "tests", "hangbench", "benchmarks", "examples", "grafana", "alerts", "helm", "docs")
 FOREIGN: Final = {
     "KafkaConnection": "kafka-python",
     "Server": "uvicorn",

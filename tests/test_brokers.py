@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from examples.workload.producers import run_transaction
-from examples.workload.wire import Wire, metadata, open_wire
-from tests.brokers import maven, ports
-from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka import maven, ports
+from hangbench.kafka.broker import HOST, Broker
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.wire import Wire, metadata, open_wire
+from hangbench.waiting import until
 from tests.conftest import FreshName, MakeCluster, MakeTopic
-from tests.waiting import until
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -36,7 +36,7 @@ def process_lives(pid: int) -> bool:
 
 def test_no_two_processes_find_the_same_port_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the search and the start of what listens there, another would take it."""
-    find = "from tests.brokers.ports import free_ports; print(*free_ports(3), flush=True); input()"
+    find = "from hangbench.kafka.ports import free_ports; print(*free_ports(3), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", find], cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
@@ -139,7 +139,7 @@ def test_three_nodes_are_one_cluster(make_cluster: MakeCluster) -> None:
 @pytest.mark.broker
 def test_no_broker_outlives_a_killed_test_run(tmp_path: Path) -> None:
     program = (
-        "import time; from tests.brokers.cluster import KafkaCluster\n"
+        "import time; from hangbench.kafka.cluster import KafkaCluster\n"
         "with KafkaCluster('4.3.1') as cluster:\n"
         "    print(cluster.broker(1).process_id, flush=True); time.sleep(600)"
     )

@@ -18,8 +18,8 @@ import pytest
 from examples.demo.display import _in_words
 from examples.demo.progress import Progress
 from examples.demo.stage import what_stays
-from tests.brokers.ports import free_ports
-from tests.waiting import until
+from hangbench.kafka.ports import free_ports
+from hangbench.waiting import until
 
 PORT = 9814
 PATIENCE_S = 30

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from hangbench.kafka.ports import free_ports
+from hangbench.waiting import until
 from tests import forked
-from tests.brokers.ports import free_ports
 from tests.real_brokers.exporting import command, serving
-from tests.waiting import until
 
 PATIENCE_S = 60
 for_shells = pytest.mark.skipif(not forked.IS_POSSIBLE, reason="a fork is handed over by Linux only")

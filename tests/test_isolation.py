@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from examples.workload.producers import run_transaction
-from examples.workload.wire import Wire, metadata
-from tests.brokers.broker import HOST
-from tests.brokers.isolation import IsolatedCluster
-from tests.waiting import until
+from hangbench.kafka.broker import HOST
+from hangbench.kafka.isolation import IsolatedCluster
+from hangbench.kafka.wire import Wire, metadata
+from hangbench.waiting import until
 
 pytestmark = pytest.mark.broker
 

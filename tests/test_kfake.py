@@ -12,14 +12,14 @@ import pytest
 
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
-from tests.brokers.broker import HOST
-from tests.brokers.ports import free_ports
-from tests.brokers.topics import Topics
+from hangbench.kafka.broker import HOST
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.topics import Topics
 from tests.marks import starts
 from tests.real_brokers.exporting import called
-from tests.real_brokers.watching import Watch, rows_on
 from tests.storage.server import started
 from tests.tools import ToolUnavailable, kfake
+from tests.watching import Watch, rows_on
 
 TOPIC = "orders"
 BROKERS = 3

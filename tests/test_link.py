@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 
-from tests.brokers.link import HOST, Link
-from tests.brokers.ports import free_ports
-from tests.waiting import until
+from hangbench.kafka.link import HOST, Link
+from hangbench.kafka.ports import free_ports
+from hangbench.waiting import until
 
 
 def test_small_writes_are_passed_on_at_once() -> None:

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
-from examples.workload.planting import (
+from examples.workload.producers import OpenTransaction, run_transaction
+from examples.workload.rhythm import Rhythm
+from examples.workload.workload import Workload
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import (
     UNALLOCATED_PRODUCER_ID,
     plant_hang,
     plant_hang_without_id,
     plant_producers,
     write_marker,
 )
-from examples.workload.producers import OpenTransaction, run_transaction
-from examples.workload.rhythm import Rhythm
-from examples.workload.wire import BrokerRefused
-from examples.workload.workload import Workload
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.wire import BrokerRefused
+from hangbench.waiting import until
 from tests.conftest import FreshName, MakeCluster, MakeTopic
-from tests.waiting import until
 
 THIRTY_YEARS_MS = 30 * 365 * 24 * 3600 * 1000
 INVALID_TXN_STATE = 48

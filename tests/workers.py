@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.brokers.maven import SUPPORTED
+from hangbench.kafka.maven import SUPPORTED
 
 _TOGETHER = re.compile(
     r"(?P<jobs>tests/pipeline/test_(?:jobs|other_writers|random_histories|worlds_with_other_tools)\.py)"

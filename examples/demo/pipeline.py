@@ -23,7 +23,7 @@ from typing import Final
 from examples.demo.display import shown
 from examples.demo.progress import Progress
 from examples.demo.stage import END_SECONDS, OUTPUT, DemoFailed, number_in, run_demo, say, stage, what_stays
-from tests.brokers.process import end_with_parent
+from hangbench.kafka.process import end_with_parent
 
 SECONDS: Final = 60
 SHOWN_EVERY: Final = 5

@@ -17,13 +17,13 @@ from typing import Final
 
 from examples.demo.consumers import consumer_group
 from examples.demo.display import Cycle, read_cycle
-from examples.workload.planting import PlantedTransaction, plant_hang
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from exporter.commands.lines import fit_terminal
-from tests.brokers.cluster import MeasuredCluster, Properties
-from tests.brokers.maven import BrokersUnavailable, cache_folder
-from tests.brokers.process import end_with_parent
+from hangbench.kafka.cluster import MeasuredCluster, Properties
+from hangbench.kafka.maven import BrokersUnavailable, cache_folder
+from hangbench.kafka.planting import PlantedTransaction, plant_hang
+from hangbench.kafka.process import end_with_parent
 
 KAFKA: Final = "4.3.1"
 HOST: Final = "127.0.0.1"

@@ -15,8 +15,8 @@ from typing import Final
 
 from examples.workload.producers import TopicPartition
 from examples.workload.rhythm import Rhythm
-from examples.workload.wire import LEADER_ERRORS, BrokerRefused, leaders, until_answered
 from examples.workload.workload import Workload
+from hangbench.kafka.wire import LEADER_ERRORS, BrokerRefused, leaders, until_answered
 
 UNKNOWN_TOPIC: Final = 3
 METADATA_TIMEOUT_S: Final = 10.0

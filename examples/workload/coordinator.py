@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from kafka.protocol.admin import DescribeTransactionsRequest, DescribeTransactionsResponse
-
-from examples.workload.planting import coordinator_address
 from examples.workload.template import GaveUp
-from examples.workload.wire import COORDINATOR_ERRORS, BrokerRefused, Wire
+from hangbench.kafka.coordinators import described
+from hangbench.kafka.wire import COORDINATOR_ERRORS, BrokerRefused
 
-TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 PAUSE_S: Final = 0.05
 
 COMMITTED_STATES: Final = frozenset({"PrepareCommit", "CompleteCommit"})
@@ -68,23 +65,6 @@ def wait_until_ended(
         time.sleep(PAUSE_S)
         standing = standing_of(bootstrap, transactional_id, give_up_s)
     return standing
-
-
-def described(bootstrap: str, transactional_id: str) -> Any | None:
-    """The coordinator's own answer about an id, asked once; None when it does not know it. Raises BrokerRefused."""
-    with Wire(*coordinator_address(bootstrap, transactional_id)) as wire:
-        answer = wire.ask(
-            DescribeTransactionsRequest,
-            DescribeTransactionsResponse,
-            version_cap=0,
-            transactional_ids=[transactional_id],
-        )
-    (told,) = answer.transaction_states
-    if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
-        return None
-    if told.error_code:
-        raise BrokerRefused("DescribeTransactions", told.error_code)
-    return told
 
 
 def _ask(bootstrap: str, transactional_id: str) -> Standing:

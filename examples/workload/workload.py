@@ -12,8 +12,8 @@ from examples.workload.rhythm import Rhythm
 from examples.workload.sources import Input, Numbers, Source
 from examples.workload.template import GaveUp
 from examples.workload.truth import Ledger
-from examples.workload.wire import BrokerRefused
 from examples.workload.worker import Worker
+from hangbench.kafka.wire import BrokerRefused
 
 
 class Workload:

@@ -20,9 +20,9 @@ import yaml
 
 from alerts import FOLDER
 from exporter.artifacts.rules import Choices, Group, key_of, rule_groups, rules_of
-from tests.brokers.ports import free_ports
-from tests.brokers.process import JavaProcess
-from tests.waiting import until
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import JavaProcess
+from hangbench.waiting import until
 
 HOST: Final = "127.0.0.1"
 PATIENCE_S: Final = 120

@@ -14,8 +14,8 @@ import yaml
 
 from alerts import FOLDER
 from exporter.artifacts.rules import ALERTS, key_of, load, rules_of
+from hangbench.waiting import until
 from tests.alerts.monitoring import alerting, alerts_at, post_alerts
-from tests.waiting import until
 
 CONFIGURATION: Final = FOLDER / "alertmanager.yaml"
 HOSTILE: Final = "<!channel> & <b>bold</b>"

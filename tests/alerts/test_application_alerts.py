@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import init_producer_id
 from examples.workload.producers import run_transaction
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import init_producer_id
+from hangbench.situations.steps import Client
 from tests.alerts.monitoring import Monitoring, Notification, hurried_rules, monitoring
-from tests.brokers.cluster import KafkaCluster
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.log_reading import QUICK
-from tests.verification.situations.steps import Client
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

@@ -11,9 +11,11 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from examples.workload.planting import PlantedTransaction, plant_hang, write_marker
 from examples.workload.producers import run_transaction
 from exporter.artifacts.rules import rule_groups
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import PlantedTransaction, plant_hang, write_marker
+from hangbench.waiting import until
 from tests.alerts.monitoring import (
     EXTERNAL_CLUSTER,
     Monitoring,
@@ -23,11 +25,9 @@ from tests.alerts.monitoring import (
 )
 from tests.alerts.pasting import variables_in
 from tests.alerts.timeline import SNAPSHOT_AT
-from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import Exporter, ended, serving
 from tests.runbooks.desk import Desk
-from tests.waiting import until
 
 EXTERNAL_URL: Final = "https://proxy.example.org/kafka"
 HOUR_MS: Final = 3_600_000

@@ -23,17 +23,17 @@ from exporter.artifacts.rules import Choices, Group, key_of, rule_groups, rules_
 from exporter.commands.arguments import build_parser
 from exporter.commands.rules import function_of
 from exporter.commands.status import ExitStatus
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.ports import free_ports
+from hangbench.waiting import until
 from tests.alerts.monitoring import Alert, Receiver, monitoring, quick_durations
 from tests.alerts.pasting import IN_POD, ON_HOST, Pasted, Shell, fences_for, first_command, lines_for, variables_in
 from tests.alerts.replay import hurried, replaying, replays
-from tests.brokers.cluster import KafkaCluster
 from tests.brokers.groups import commit
-from tests.brokers.ports import free_ports
 from tests.helm.chart import render_values
 from tests.helm.manifests import Manifest, only
 from tests.helm.pod_files import PROGRAM, Outside, lay_out, moved, running
 from tests.marks import starts
-from tests.waiting import until
 
 ALERTS: Final = sorted({key_of(rule) for rule in rules_of(rule_groups()) if "alert" in rule})
 """The runbook and the severity of each."""

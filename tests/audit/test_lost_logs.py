@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 from examples.workload.producers import OpenTransaction, transactional_producer
 from examples.workload.rhythm import Rhythm
 from exporter.audit.verdicts import AuditVerdict, Reason
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.waiting import until
 from tests.audit.auditor import Auditor
-from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName, MakeCluster
 from tests.pipeline.log_records import worked
 from tests.verification.causes.scenes import (
@@ -26,7 +27,6 @@ from tests.verification.causes.scenes import (
     foreign_records,
     marker_lost,
 )
-from tests.waiting import until
 from tests.workload.conftest import PARTITIONS
 
 pytestmark = pytest.mark.slow

@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from examples.workload.planting import plant_hang, write_marker
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
 from exporter.audit.job import AuditResult
 from exporter.audit.reading import begin_at, list_partitions
 from exporter.audit.verdicts import SETTLED_MS, AuditVerdict
 from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, write_marker
+from hangbench.situations.steps import EPOCH_BUMPING_VERSION, Client
+from hangbench.waiting import until
 from tests.audit.auditor import Auditor
-from tests.brokers.cluster import KafkaCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName, MakeCluster
+from tests.conftest import FreshName, MakeCluster
 from tests.marks import starts
 from tests.pipeline.log_records import PATIENCE_S, settings_of, worked
-from tests.verification.situations.steps import EPOCH_BUMPING_VERSION, Client
-from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS
 
 REPLICATED = {

@@ -14,14 +14,14 @@ from pyspark.sql import SparkSession
 from examples.workload.producers import run_transaction
 from exporter.audit.verdicts import AuditVerdict
 from exporter.kafka.messages.log_batches import batches
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.waiting import until
 from tests.audit.auditor import Auditor
 from tests.audit.on_spark import JobOfWorld
 from tests.audit.world import Appended, World
 from tests.audit.worlds import played
-from tests.brokers.cluster import KafkaCluster
 from tests.conftest import FreshName, MakeCluster
 from tests.kafka.log_batch import CONTROL, log_batch
-from tests.waiting import until
 
 REPLICA: Final = 7
 TOPIC, PARTITION = "topic-0", 0

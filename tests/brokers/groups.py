@@ -11,14 +11,14 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetCommitResponse
 
-from examples.workload.wire import first_address, open_wire
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import Api
 from exporter.primitives import compact, uvarint
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.process import JavaProcess
-from tests.waiting import until
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.process import JavaProcess
+from hangbench.kafka.wire import first_address, open_wire
+from hangbench.waiting import until
 
 
 def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from tests.brokers.ports import free_ports
+from hangbench.kafka.ports import free_ports
 
 REALM: Final = "TEST.EXAMPLE"
 PATIENCE_S: Final = 20

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from exporter.snapshot import STATE_TOPIC
 from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine
 from exporter.transaction_log.records import Decoded, decode
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
 
 STATE_PARTITIONS: Final = 5  # as tests/brokers/cluster.py has it
 PATIENCE_S: Final = 60

@@ -8,9 +8,9 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import KafkaCluster, Properties
-from tests.brokers.ports import free_ports
+from hangbench.kafka.broker import HOST, Broker
+from hangbench.kafka.cluster import KafkaCluster, Properties
+from hangbench.kafka.ports import free_ports
 from tests.certificates import Authority, Issued
 
 USER: Final = "watcher"

@@ -12,9 +12,9 @@ from typing import Final
 
 import pyspark
 
-from tests.brokers.ports import free_ports
-from tests.brokers.process import end_with_parent
-from tests.waiting import until
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import end_with_parent
+from hangbench.waiting import until
 
 HOST: Final = "127.0.0.1"
 SPARK_HOME: Final = Path(pyspark.__file__).parent

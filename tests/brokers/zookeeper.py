@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import SHORT_LIVED, KafkaCluster, Properties
-from tests.brokers.ports import free_ports
-from tests.brokers.process import JavaProcess
+from hangbench.kafka.broker import HOST, Broker
+from hangbench.kafka.cluster import SHORT_LIVED, KafkaCluster, Properties
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import JavaProcess
 
 WITHOUT_ADMIN: Final = "-Dzookeeper.admin.enableServer=false"
 OF_CONTROLLERS: Final = ("process.roles", "node.id", "controller.quorum.voters", "controller.listener.names")

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
+from hangbench.waiting import until
 from tests import forked
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import scene
 from tests.real_brokers.exporting import command
-from tests.waiting import until
 
 PATIENCE_S = 60
 INTERRUPTED = 130

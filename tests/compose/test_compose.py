@@ -16,8 +16,8 @@ import yaml
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from exporter.cli import main
+from hangbench.kafka.cluster import KafkaCluster
 from helm.made import ROOT
-from tests.brokers.cluster import KafkaCluster
 from tests.tools import ToolUnavailable, compose
 
 FILE: Final = ROOT / "examples" / "compose.yaml"
@@ -194,9 +194,10 @@ def test_the_exporter_takes_its_settings(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_workload_needs_nothing_that_the_image_has_not() -> None:
-    """It runs in the exporter's image with this folder mounted: nothing of the tests, no other package."""
+    """It runs in the exporter's image with two folders mounted: nothing of the tests, no other package."""
     imported: set[str] = set()
-    for path in (ROOT / "examples" / "workload").rglob("*.py"):
+    writes_with = [ROOT / "hangbench" / "kafka" / f"{name}.py" for name in ("coordinators", "planting", "wire")]
+    for path in (*(ROOT / "examples" / "workload").rglob("*.py"), *writes_with):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
@@ -205,11 +206,12 @@ def test_the_workload_needs_nothing_that_the_image_has_not() -> None:
                 imported.add(node.module)
 
     foreign = {name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names}
-    packages = {name.partition(".")[0] for name in foreign if not name.startswith("examples.workload")}
+    mounted = ("examples.workload", "hangbench.kafka.coordinators", "hangbench.kafka.planting", "hangbench.kafka.wire")
+    packages = {name.partition(".")[0] for name in foreign if not name.startswith(mounted)}
     assert packages
     assert packages <= IN_THE_IMAGE
-    ((source, target),) = mounts("workload")
-    assert (source, Path(target).parent) == (ROOT / "examples", Path(SERVICES["workload"]["working_dir"]))
+    working_dir = Path(SERVICES["workload"]["working_dir"])
+    assert list(mounts("workload")) == [(ROOT / name, str(working_dir / name)) for name in ("examples", "hangbench")]
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from exporter.snapshot import (
     StateTopic,
 )
 from exporter.status import HistoryStatus
+from hangbench.waiting import until
 from tests.daemon.stand_ins import (
     FLAGS,
     Clock,
@@ -41,7 +42,6 @@ from tests.daemon.stand_ins import (
     values,
 )
 from tests.evaluation.builders import NOW_MS
-from tests.waiting import until
 
 
 @pytest.mark.parametrize(("name", "heading"), [("payments", "payments"), ("", "cluster-1")])

@@ -15,7 +15,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.ports import free_ports
+from hangbench.kafka.ports import free_ports
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.scene import collector_of

@@ -27,11 +27,11 @@ from exporter.evaluation.verdicts import Evaluation
 from exporter.log_format import formatter_of
 from exporter.snapshot import Snapshot
 from exporter.status import HistoryStatus
+from hangbench.waiting import until
 from tests.baselines import DAY_MS, document
 from tests.daemon.fleets import FLAGS, Scripts, fleet, healthy
 from tests.daemon.stand_ins import Reloads, Script, cycle, down, get, hang
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
-from tests.waiting import until
 
 
 def successes(daemon: Daemon) -> dict[str, str]:

@@ -15,13 +15,13 @@ from exporter.daemon.scheduler import Order, Orders
 from exporter.history.writer import History
 from exporter.kafka.state_log import LogPart
 from exporter.transaction_log.report import LogPosition
+from hangbench.waiting import until
 from tests.baselines import DAY_MS, document
 from tests.daemon.fleets import Scripts, fleet, healthy
 from tests.daemon.logs import Log, Logs, commits
 from tests.daemon.stand_ins import Reloads, Script
 from tests.evaluation.builders import NOW_MS
 from tests.threads import ARCHITECTURE, in_map, lock_order
-from tests.waiting import until
 
 
 class Traced:

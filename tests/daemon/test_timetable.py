@@ -8,7 +8,8 @@ import time
 import pytest
 
 from exporter.daemon.timetable import BEGIN_SECONDS, Job, Timetable
-from tests.waiting import HandClock, until
+from hangbench.waiting import until
+from tests.hand_clock import HandClock
 
 
 class Cluster:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from examples.workload.producers import OpenTransaction
 from exporter.fleet.data_source import NAME, KafkaTransactions
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
 from tests.conftest import MakeTopic
 
 

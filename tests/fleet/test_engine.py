@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers
 from examples.workload.producers import OpenTransaction
 from exporter import cycle
 from exporter.commands.serve import embedded_reader
@@ -28,8 +27,9 @@ from exporter.kafka.collect.collector import Collector
 from exporter.snapshot import Snapshot
 from exporter.transaction_log.journal import NO_JOURNAL
 from exporter.web.routes import Request, Routes
-from tests.brokers.cluster import KafkaCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, plant_hang_without_id, plant_producers
+from tests.conftest import MakeCluster
 from tests.evaluation.builders import NOW_MS, Entry, snapshot, transaction
 
 NOBODY = "127.0.0.1:1"

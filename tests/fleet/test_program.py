@@ -16,14 +16,14 @@ from typing import Final
 import pyarrow.parquet as pq
 import pytest
 
-from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.ports import free_ports
-from tests.brokers.process import end_with_parent
-from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster, MakeTopic
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import end_with_parent
+from hangbench.waiting import until
+from tests.conftest import MakeCluster, MakeTopic
 from tests.real_brokers.exporting import ended, metrics
-from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE_S: Final = 360.0

@@ -15,15 +15,15 @@ from typing import Final
 
 import pytest
 
-from examples.workload.planting import plant_hang
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.ports import free_ports
-from tests.brokers.process import end_with_parent
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import end_with_parent
+from hangbench.waiting import until
 from tests.brokers.spark_cluster import WORKERS_PYTHON, SparkCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
+from tests.conftest import MakeCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import metrics
-from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE_S: Final = 180.0

@@ -28,8 +28,8 @@ from typing import Any, Final
 
 import yaml
 
-from tests.brokers.ports import free_ports
-from tests.brokers.process import end_with_parent
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import end_with_parent
 from tests.grafana.scenarios import LASTS_MS, SCENARIOS, Scrape, played
 
 ROOT: Final = Path(__file__).parents[2]

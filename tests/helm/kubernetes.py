@@ -19,13 +19,13 @@ from typing import Any, Final
 
 import yaml
 
-from tests.brokers.ports import free_ports
-from tests.brokers.process import JavaProcess
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import JavaProcess
+from hangbench.waiting import until
 from tests.certificates import Authority
 from tests.helm.chart import NAMESPACE
 from tests.helm.manifests import Manifest
 from tests.tools import api_server
-from tests.waiting import until
 
 START_TIMEOUT_S: Final = 240
 """Seven seconds on a machine that has nothing else to do."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pyspark
 
+from hangbench.kafka.process import end_with_parent
 from helm.made import ROOT
-from tests.brokers.process import end_with_parent
 from tests.helm.kubernetes import ApiServer
 from tests.helm.manifests import Manifest
 

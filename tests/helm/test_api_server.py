@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from hangbench.waiting import until
 from helm.made import CHART
 from tests.helm.chart import EXAMPLES, MAJORS, NAMESPACE, RELEASE, Refused, example, render, run_helm
 from tests.helm.crds import all_crds
@@ -21,7 +22,6 @@ from tests.helm.kubernetes import Answer, ApiServer, namespace_of, running_api_s
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.marks import starts
 from tests.tools import ToolUnavailable, api_server
-from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.api_server]
 

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import pytest
 
-from examples.workload.planting import init_producer_id
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.ports import free_ports
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import init_producer_id
+from hangbench.kafka.ports import free_ports
+from hangbench.waiting import until
 from tests.helm.chart import render, render_values
 from tests.helm.manifests import Manifest, of_kind, only
 from tests.helm.pod_files import ENVIRONMENT, PROGRAM, Outside, lay_out, moved, running
-from tests.waiting import until
 
 PATIENCE_S: Final = 60
 

@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.pipeline.tables import Tables
+from hangbench.kafka.ports import free_ports
+from hangbench.waiting import until
 from helm.made import ROOT
-from tests.brokers.maven import spark_jars
-from tests.brokers.ports import free_ports
+from tests.brokers.jars import spark_jars
 from tests.helm.kubernetes import ApiServer, running_api_server
 from tests.helm.manifests import Manifest
 from tests.helm.spark_node import ENTRYPOINT, Node
@@ -23,7 +24,6 @@ from tests.pipeline.days import taken
 from tests.pipeline.log_records import commit, joined_rows, write_hour, write_log
 from tests.pipeline.on_a_cluster import fences, shell, with_places
 from tests.tools import ToolUnavailable, api_server
-from tests.waiting import until
 
 NAMESPACE: Final = "kafka"
 PATIENCE_S: Final = 600

@@ -27,9 +27,9 @@ from exporter.history import writer as module
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
 from exporter.history.writer import History, arrow_schema
 from exporter.snapshot import ClockSource, PartitionResult, SecondRead
+from hangbench.waiting import until
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 from tests.history.cycles import DAY_MS, OPEN, cycle, history, settings
-from tests.waiting import until
 
 PATIENCE_S = 20
 needs_a_small_disk = pytest.mark.skipif(os.geteuid() != 0, reason="a small file system can be mounted by root only")

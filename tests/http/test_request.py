@@ -9,9 +9,9 @@ import time
 import pytest
 
 from exporter.http.request import Exchange, HttpError
+from hangbench.waiting import until
 from tests.http.endpoints import ENDLESS, STRANGE
 from tests.kafka.loopback import HOST, Listener, wait_for_end
-from tests.waiting import until
 
 TOTAL_S = 0.4
 SLACK_S = 5

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from examples.workload.planting import plant_hang
-from tests.brokers.cluster import KafkaCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
 from tests.images.engine import image
 from tests.marks import starts
 from tests.tools import ToolUnavailable

@@ -19,9 +19,9 @@ from typing import Final
 
 import yaml
 
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.ports import free_ports
 from helm.made import CHART
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.ports import free_ports
 from tests.helm.manifests import manifests, of_kind, only
 from tests.images.engine import HARDENED, for_podman, image, podman, wait_until_read
 from tests.release.artifacts import make_packages

@@ -19,8 +19,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from hangbench.kafka.ports import free_ports
 from helm.made import ROOT
-from tests.brokers.ports import free_ports
 from tests.images.engine import configuration, fetched, podman
 from tests.images.stand_ins import stand_in
 from tests.marks import starts

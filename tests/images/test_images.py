@@ -17,9 +17,9 @@ from typing import Final
 
 import pytest
 
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.ports import free_ports
 from helm.made import ROOT
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.ports import free_ports
 from tests.images.engine import fetched, podman, run_once, running
 
 pytestmark = pytest.mark.slow

@@ -19,12 +19,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from examples.workload.planting import plant_hang
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
+from hangbench.kafka.ports import free_ports
 from helm.made import ROOT
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.ports import free_ports
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.helm.chart import render
 from tests.helm.manifests import manifests, of_kind, only
 from tests.images.engine import Container, fetched, for_podman, played, podman, wait_until_read

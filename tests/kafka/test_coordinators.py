@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.admin.transactions import ListTransactionsResponse
 
-from examples.workload.planting import init_producer_id
-from examples.workload.wire import metadata, open_wire
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.cluster_client import ClusterClient
@@ -25,7 +23,9 @@ from exporter.kafka.coordinators import list_transactions
 from exporter.kafka.lookups import KafkaRequestError, describe_id
 from exporter.kafka.state_partitions import _partitions_of, _random_ids, probe_ids, state_partition
 from exporter.snapshot import STATE_TOPIC, CoordinatorTransaction, IdVisibility, TransactionState
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import init_producer_id
+from hangbench.kafka.wire import metadata, open_wire
 from tests.conftest import FreshName
 from tests.kafka.counting import CALLS_MAX, calls
 from tests.kafka.fake_broker import FakeCluster, Received

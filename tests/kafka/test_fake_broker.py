@@ -9,7 +9,6 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 
-from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.cluster_client import ClusterClient
@@ -20,12 +19,13 @@ from exporter.kafka.messages.fetch import Position, fetched_of_topic
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang, plant_hang_without_id
+from hangbench.waiting import until
 from tests.conftest import FreshName, MakeTopic
 from tests.kafka.fake_broker import FETCH, FakeCluster
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
 from tests.kafka.loopback import HOST, framed
-from tests.waiting import until
 
 STATE_PARTITIONS = 5
 

@@ -16,11 +16,11 @@ from exporter.config.loading import load
 from exporter.kafka import state_log
 from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.snapshot import STATE_TOPIC
+from hangbench.waiting import until
 from tests.kafka.fake_broker import FETCH, SILENCES, FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition
 from tests.kafka.log_batch import GZIP, values_batch
 from tests.kafka.loopback import HOST
-from tests.waiting import until
 
 BOMB_BYTES = 50_000_000
 TIMEOUT_MS = 400

@@ -21,11 +21,11 @@ from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import (
     records_of,
 )
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.waiting import until
 from tests.pipeline import cases
 from tests.pipeline.days import transactions
 from tests.transaction_log.builders import key_of, value
-from tests.waiting import until
 from tests.workload.conftest import PARTITIONS
 
 PATIENCE_S = 120

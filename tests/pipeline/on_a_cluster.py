@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.maven import spark_jars
+from tests.brokers.jars import spark_jars
 from tests.pipeline.program import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[2]

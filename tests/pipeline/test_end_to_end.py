@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.config.settings import HistorySettings
 from exporter.evaluation.evaluate import evaluate
@@ -16,7 +15,8 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.history.writer import History
 from exporter.pipeline.tables import Tables
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang
 from tests.conftest import FreshName, MakeTopic
 from tests.evaluation.builders import Entry, snapshot, transaction
 from tests.pipeline import cases

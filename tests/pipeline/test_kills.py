@@ -22,7 +22,7 @@ from examples.workload.workload import Workload
 from exporter.pipeline.jobs import Jobs
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import logs_read_to_ms, outcomes_of, read_records
-from tests.brokers.maven import spark_jars
+from tests.brokers.jars import spark_jars
 from tests.conftest import FreshName, MakeCluster
 from tests.pipeline.days import DAY_MS, DAYS, rows, write_days
 from tests.pipeline.program import PATIENCE_S, Begin

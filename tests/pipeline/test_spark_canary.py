@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from examples.workload.producers import run_transaction
-from tests.brokers.maven import spark_jars
+from tests.brokers.jars import spark_jars
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 
 CANARY = "c4nary"

@@ -20,10 +20,10 @@ from exporter.config.loading import load
 from exporter.config.settings import Settings
 from exporter.recovery.partition import ClusterQueries, DecidingCoordinator, PartitionOnBrokers, PartitionState
 from exporter.recovery.plan import Action
-from tests.real_brokers.watching import Watch
-from tests.verification.situations.ground import described
-from tests.verification.situations.steps import Client
-from tests.waiting import until
+from hangbench.situations.ground import described
+from hangbench.situations.steps import Client
+from hangbench.waiting import until
+from tests.watching import Watch
 
 PATIENCE_S: Final = 60
 TIMES: Final = 20

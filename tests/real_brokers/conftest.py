@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
 from tests.brokers.secure import Certificates, SecureCluster
 from tests.brokers.token_endpoint import TokenEndpoint
-from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
 from tests.real_brokers.exporting import called
 

@@ -19,12 +19,13 @@ from unittest.mock import patch
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.cli import main
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.ports import free_ports
+from hangbench.waiting import until
 from tests import forked
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.ports import free_ports
-from tests.waiting import until
 
 PATIENCE_S = 60
+SUSPECTS = "kafka_suspect_transaction_start_timestamp_seconds"
 Series = dict[tuple[str, ...], float]
 
 
@@ -181,3 +182,8 @@ def ask_why(cluster: KafkaCluster, folder: Path, *question: str) -> dict[str, An
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
+
+
+def suspects_on(metrics: dict[str, Series], topic: str) -> list[tuple[str, ...]]:
+    """The labels of each suspect on a topic, which is the first of them."""
+    return [labels for labels in metrics.get(SUSPECTS, {}) if labels[0] == topic]

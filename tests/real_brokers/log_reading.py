@@ -9,8 +9,8 @@ from pathlib import Path
 from exporter.config.loading import load
 from exporter.daemon.log_follower import LogFollower
 from exporter.transaction_log.report import LogPosition, LogReport
-from tests.brokers.cluster import Properties
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import Properties
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.exporting import Exporter, Series, serving
 
 PATIENCE_S = 60

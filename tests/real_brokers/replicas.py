@@ -11,14 +11,14 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
-from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.kafka.lookups import producers_of
-from tests.brokers.broker import Broker
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.broker import Broker
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
+from hangbench.waiting import until
 from tests.conftest import MakeCluster
-from tests.real_brokers.watching import Watch, rows_on
-from tests.waiting import until
+from tests.watching import Watch, rows_on
 
 TOPIC = "mirrored"
 LOG = "00000000000000000000.log"

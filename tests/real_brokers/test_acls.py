@@ -21,15 +21,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, StartSource, Verdict
 from exporter.snapshot import PartitionResult
-from tests.brokers.acls import acls_until_the_end
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.acls import acls_until_the_end
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang, plant_hang_without_id
 from tests.conftest import FreshName
 from tests.marks import starts
-from tests.real_brokers.watching import Watch, rows_on
+from tests.watching import Watch, rows_on
 
 ANYBODY_WITHOUT_ACL = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import init_producer_id, plant_hang
-from tests.brokers.cluster import CLUSTER_ID, KafkaCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import CLUSTER_ID, KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, init_producer_id, plant_hang
+from hangbench.waiting import until
 from tests.marks import starts
 from tests.real_brokers.exporting import Exporter, Series, serving
-from tests.waiting import until
 
 OTHER_ID = "YW5vdGhlci1jbHVzdGVyLQ"
 START = "kafka_suspect_transaction_start_timestamp_seconds"

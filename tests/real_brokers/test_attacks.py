@@ -13,12 +13,14 @@ from typing import Final
 
 import pytest
 
-from examples.workload.planting import write_marker
 from exporter.commands import find_hanging, force_terminate
 from exporter.commands.abort_planned import abort_planned
 from exporter.commands.recover import recover
 from exporter.recovery.plan import Action
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import write_marker
+from hangbench.situations.ground import open_entries, until
+from hangbench.situations.steps import Client
 from tests.conftest import FreshName, MakeTopic, SessionCluster
 from tests.real_brokers.attacking import (
     TIMES,
@@ -32,8 +34,6 @@ from tests.real_brokers.attacking import (
     settings_of,
     state_of,
 )
-from tests.verification.situations.ground import open_entries, until
-from tests.verification.situations.steps import Client
 
 FEW: Final = 4
 VERSIONS: Final = ("4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow))

@@ -9,14 +9,14 @@ from typing import Final
 import pytest
 
 from exporter.commands import force_terminate
-from tests.brokers.cluster import Properties
-from tests.brokers.isolation import IsolatedCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import Properties
+from hangbench.kafka.isolation import IsolatedCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
+from hangbench.situations.ground import leader_ids, until
+from hangbench.situations.stages.cut_off import STATE, STATE_PARTITIONS
+from hangbench.situations.steps import Client, partition_of
 from tests.marks import starts
 from tests.real_brokers.attacking import TIMES, Held, aborts, committed_offsets, context_of, settings_of, state_of
-from tests.verification.situations.ground import leader_ids, until
-from tests.verification.situations.stages.cut_off import STATE, STATE_PARTITIONS
-from tests.verification.situations.steps import Client, partition_of
 
 CUT: Final = 1
 PROPERTIES: Final[Properties] = {

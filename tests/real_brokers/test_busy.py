@@ -14,14 +14,14 @@ from typing import Final
 import pytest
 from confluent_kafka import KafkaException
 
-from examples.workload.planting import plant_hang
 from examples.workload.producers import end_transaction, produce, transactional_producer
 from exporter.transaction_log.events import Happening
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang
+from hangbench.waiting import until
 from tests.brokers.messages import events, read_log
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import ended
-from tests.waiting import until
 
 WRITERS: Final = 10
 STUCK_AFTER_S: Final = 5.0

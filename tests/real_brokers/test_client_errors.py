@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.waiting import until
 from tests.marks import starts
 from tests.real_brokers.exporting import ended
-from tests.waiting import until
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "transactions.md").read_text()
 TIMEOUT_MS = 1500

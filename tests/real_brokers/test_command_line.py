@@ -18,20 +18,20 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang, write_marker
+from hangbench.kafka.ports import free_ports
+from hangbench.situations.steps import prepared_client
+from hangbench.waiting import until
 from tests import forked
-from tests.brokers.cluster import KafkaCluster
 from tests.brokers.groups import commit
 from tests.brokers.messages import committed_records
-from tests.brokers.ports import free_ports
 from tests.commands.json_schema import problems
 from tests.conftest import FreshName, MakeTopic, SessionCluster, versions
 from tests.real_brokers.conftest import Tool
 from tests.real_brokers.exporting import command
 from tests.real_brokers.proxy import LosingProxy
-from tests.verification.situations.steps import prepared_client
-from tests.waiting import until
 
 PATIENCE_S = 60
 WRITE_TXN_MARKERS = 27
@@ -284,7 +284,7 @@ def test_the_outcome_of_a_commit_prevents_an_abort(
 
 def plant_late_write(cluster: KafkaCluster, topic: str, producer_id: int, producer_epoch: int) -> int:
     """A zombie's record on partition 0 of a producer that its coordinator knows; the start offset."""
-    from examples.workload.planting import plant_hang_without_id  # noqa: PLC0415
+    from hangbench.kafka.planting import plant_hang_without_id  # noqa: PLC0415
 
     return plant_hang_without_id(
         cluster.bootstrap, topic, 0, producer_id=producer_id, producer_epoch=producer_epoch

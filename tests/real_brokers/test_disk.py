@@ -16,12 +16,12 @@ from examples.workload.producers import transactional_producer
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import all_rows
 from exporter.kafka.collect import disk
-from tests.brokers.cluster import KafkaCluster, Properties
-from tests.brokers.maven import tiered_storage_jars
+from hangbench.kafka.cluster import KafkaCluster, Properties
+from hangbench.waiting import until
+from tests.brokers.jars import tiered_storage_jars
 from tests.marks import starts
 from tests.real_brokers.exporting import called
-from tests.real_brokers.watching import Watch, rows_on
-from tests.waiting import until
+from tests.watching import Watch, rows_on
 
 SEGMENT_BYTES: Final = 1 << 20
 COMPACTED: Final = {

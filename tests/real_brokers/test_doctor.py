@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 )
 
 from examples.workload.producers import run_transaction
-from tests.brokers.acls import acls_until_the_end
-from tests.brokers.second_door import PASSWORD, GuardedCluster, java_login
+from hangbench.kafka.acls import acls_until_the_end
+from hangbench.kafka.second_door import PASSWORD, GuardedCluster, java_login
 from tests.marks import starts
 from tests.real_brokers.exporting import called
 from tests.runbooks.desk import Desk

@@ -18,17 +18,16 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from examples.workload.planting import plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.kafka.lookups import producers_of
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang_without_id
+from hangbench.kafka.second_door import GuardedCluster, java_login
+from hangbench.waiting import until
 from tests.brokers.messages import committed_records
-from tests.brokers.second_door import GuardedCluster, java_login
-from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
 from tests.real_brokers.exporting import called
-from tests.real_brokers.watching import Watch
-from tests.waiting import until
+from tests.watching import Watch
 
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 HUNG, UNCOMMITTED = "hung", "uncommitted"

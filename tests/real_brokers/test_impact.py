@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, TransactionRow, Verdict, WaitingGroup
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang, write_marker
+from hangbench.situations.steps import Client
+from hangbench.waiting import until
 from tests.brokers.groups import commit, read_to_the_end
 from tests.conftest import FreshName, MakeCluster, MakeTopic, versions
 from tests.real_brokers.exporting import ask_why, called, serving
-from tests.real_brokers.watching import Watch, rows_on
-from tests.verification.situations.steps import Client
-from tests.waiting import until
+from tests.watching import Watch, rows_on
 
 OFFSETS_PARTITIONS = 5  # as the clusters of the tests have it
 

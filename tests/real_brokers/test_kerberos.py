@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang
-from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import KafkaCluster, Properties
+from hangbench.kafka.broker import HOST, Broker
+from hangbench.kafka.cluster import KafkaCluster, Properties
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
+from hangbench.kafka.ports import free_ports
 from tests.brokers.kerberos import REALM, Realm, missing_programs
-from tests.brokers.ports import free_ports
-from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
 from tests.real_brokers.exporting import ended
 

@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from exporter.daemon.log_follower import NOT_YET
 from exporter.kafka.markers import MarkerOutcome, write_marker
 from exporter.kafka.messages.write_txn_markers import Marker
-from tests.brokers.second_door import PASSWORD, GuardedCluster
+from hangbench.kafka.second_door import PASSWORD, GuardedCluster
+from hangbench.waiting import until
 from tests.marks import starts
 from tests.real_brokers.exporting import called
 from tests.real_brokers.log_reading import reading
@@ -32,8 +33,7 @@ from tests.verification.privileges import (
     settled,
     table,
 )
-from tests.verification.situations.play import Watch
-from tests.waiting import until
+from tests.watching import Watch
 
 ROOT = Path(__file__).parents[2]
 LOG_NOT_READ = {
@@ -142,7 +142,7 @@ def test_these_grants_write_nothing(cluster: GuardedCluster, client: dict[str, s
     with Watch(cluster.door, user=USERS[FULL]) as watch:
         marker = Marker(topic=KNOWN, partition=0, producer_id=1, producer_epoch=0, coordinator_epoch=0, commit=False)
         watch.cycle()
-        answer = watch._collector.query(lambda cluster_client: write_marker(cluster_client, 1, marker))
+        answer = watch.collector.query(lambda cluster_client: write_marker(cluster_client, 1, marker))
     refused: list[str] = []
     producer = Producer(client)
     producer.produce(

@@ -10,17 +10,17 @@ from types import MappingProxyType
 
 import pytest
 
-from examples.workload.planting import init_producer_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.config.loading import load
 from exporter.kafka.log_progress import COMPRESSED, LogRecord
 from exporter.kafka.state_log import StateLog
 from exporter.transaction_log.report import LogPosition
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import init_producer_id
+from hangbench.waiting import until
 from tests.marks import starts
 from tests.real_brokers.exporting import PATIENCE_S, ended
 from tests.real_brokers.log_reading import MINE, QUICK, completed, counting, outcomes, reading
-from tests.waiting import until
 
 TIMEOUT_MS = 1500
 READING = "kafka_transaction_exporter_transaction_log_reading"

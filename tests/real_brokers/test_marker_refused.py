@@ -19,13 +19,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from examples.workload.planting import (
-    PlantedTransaction,
-    init_producer_id,
-    plant_hang,
-    plant_hang_without_id,
-    write_marker,
-)
 from exporter.evaluation.evaluate import all_rows
 from exporter.kafka.markers import MarkerResponse
 from exporter.kafka.messages.write_txn_markers import Marker
@@ -33,13 +26,21 @@ from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import RecoveryOutcome, RecoveryResult, carry_out
 from exporter.recovery.partition import DecidingCoordinator, PartitionOnBrokers, PartitionState
 from exporter.recovery.plan import Action, plan_for
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.second_door import GuardedCluster, java_login
-from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName, MakeTopic
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import (
+    HANGS_CAN_BE_PLANTED,
+    PlantedTransaction,
+    init_producer_id,
+    plant_hang,
+    plant_hang_without_id,
+    write_marker,
+)
+from hangbench.kafka.second_door import GuardedCluster, java_login
+from hangbench.waiting import until
+from tests.conftest import FreshName, MakeTopic
 from tests.marks import starts
 from tests.real_brokers.exporting import ended
-from tests.real_brokers.watching import Watch
-from tests.waiting import until
+from tests.watching import Watch
 
 OPERATOR = "operator"
 NARROW = "narrow"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang
 from tests.conftest import FreshName, MakeTopic, versions
 from tests.real_brokers.exporting import called, command, ended
 

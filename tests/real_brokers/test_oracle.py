@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from examples.workload.planting import plant_hang, plant_producers
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.evaluate import all_rows
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang, plant_producers
 from tests.conftest import FreshName, MakeTopic
-from tests.real_brokers.watching import Watch
+from tests.watching import Watch
 
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
 

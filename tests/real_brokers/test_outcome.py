@@ -12,13 +12,13 @@ from confluent_kafka import Producer as PlainProducer
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from examples.workload.planting import init_producer_id, plant_hang_without_id, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import init_producer_id, plant_hang_without_id, write_marker
+from hangbench.waiting import until
 from tests.conftest import FreshName, MakeTopic, SessionCluster
 from tests.real_brokers.conftest import Tool
-from tests.real_brokers.watching import Watch
-from tests.waiting import until
+from tests.watching import Watch
 
 
 def found_on(tool: Tool, cluster: KafkaCluster, topic: str, partition: int = 0) -> dict[str, Any]:

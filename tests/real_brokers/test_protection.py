@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from examples.workload.producers import run_transaction
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
 from tests.real_brokers.exporting import Series, ended, serving
 
 PROTECTION = "kafka_transaction_protection"

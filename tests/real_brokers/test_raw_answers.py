@@ -8,13 +8,13 @@ from kafka.protocol.admin.transactions import DescribeProducersResponse
 from kafka.protocol.consumer.offsets import ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
-from examples.workload.planting import plant_hang_without_id, plant_producers
-from examples.workload.wire import first_address
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.messages import describe_producers, list_offsets, metadata
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import LIST_OFFSETS, METADATA
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang_without_id, plant_producers
+from hangbench.kafka.wire import first_address
 from tests.conftest import MakeTopic
 from tests.kafka.messages.metadata import columns as metadata_columns
 from tests.kafka.messages.producers import columns as producer_columns

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.second_door import PASSWORD, GuardedCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED, MakeTopic
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.second_door import PASSWORD, GuardedCluster
+from tests.conftest import MakeTopic
 from tests.marks import starts
 from tests.real_brokers.exporting import Exporter, Series, serving
 

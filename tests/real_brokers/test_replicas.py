@@ -8,9 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
+from hangbench.waiting import until
 from tests.brokers.messages import committed_records
 from tests.conftest import MakeCluster
 from tests.real_brokers.exporting import called
@@ -26,8 +27,7 @@ from tests.real_brokers.replicas import (
     restore,
     verdict_until,
 )
-from tests.real_brokers.watching import Watch, rows_on
-from tests.waiting import until
+from tests.watching import Watch, rows_on
 
 
 @pytest.mark.slow

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from examples.workload.coordinator import described
-from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction
-from tests.brokers.acls import acls_until_the_end
-from tests.brokers.second_door import GuardedCluster, java_login
-from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName
+from hangbench.kafka.acls import acls_until_the_end
+from hangbench.kafka.coordinators import described
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
+from hangbench.kafka.second_door import GuardedCluster, java_login
+from hangbench.waiting import until
+from tests.conftest import FreshName
 from tests.marks import starts
 from tests.real_brokers.exporting import ended
-from tests.waiting import until
 
 READER = "reader"
 """Who sees everything and may write nothing, as the exporter."""

@@ -12,12 +12,12 @@ import pytest
 
 from exporter.config.loading import load
 from exporter.kafka.state_log import StateLog
+from hangbench.waiting import until
 from tests.brokers.secure import PASSWORD, USER, Certificates, SecureCluster
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
 from tests.certificates import key_store
 from tests.real_brokers.conftest import TOPIC
 from tests.real_brokers.exporting import Series, called, serving
-from tests.waiting import until
 
 Settings = dict[str, str]
 SUCCESS = "kafka_transaction_exporter_last_cycle_success"

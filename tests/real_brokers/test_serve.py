@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 from pyarrow.parquet import ParquetFile
 
-from examples.workload.planting import plant_hang, plant_producers
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import Verdict
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.ports import free_ports
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang, plant_producers
+from hangbench.kafka.ports import free_ports
 from tests.conftest import FreshName, MakeTopic, versions
-from tests.real_brokers.exporting import Exporter, called, command, serving
-from tests.real_brokers.watching import SUSPECTS, suspects_on
+from tests.real_brokers.exporting import SUSPECTS, Exporter, called, command, serving, suspects_on
 
 HOUR_MS = 3_600_000
 

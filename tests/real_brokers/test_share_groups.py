@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import run_transaction
 from exporter.evaluation.verdicts import BlockedGroup, Evaluation
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, write_marker
+from hangbench.waiting import until
 from tests.brokers.groups import joined_with_the_new_protocol, share_consumer, streams_group
-from tests.conftest import HANGS_CAN_BE_PLANTED, FreshName, MakeTopic
+from tests.conftest import FreshName, MakeTopic
 from tests.marks import starts
 from tests.real_brokers.exporting import ask_why, called
-from tests.real_brokers.watching import Watch, rows_on
-from tests.waiting import until
+from tests.watching import Watch, rows_on
 
 ONE_NODE = {
     "share.coordinator.state.topic.min.isr": 1,

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang_without_id
 from examples.workload.producers import OpenTransaction
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.hiding_gateway import HidingGateway
-from tests.brokers.second_door import TwoDoorCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.hiding_gateway import HidingGateway
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang_without_id
+from hangbench.kafka.second_door import TwoDoorCluster
+from hangbench.waiting import until
 from tests.marks import starts
 from tests.real_brokers.exporting import called
-from tests.waiting import until
 
 TOPIC = "orders"
 Found = Callable[[str], tuple[str, str]]

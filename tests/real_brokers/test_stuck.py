@@ -11,15 +11,14 @@ from typing import Any, Final
 
 import pytest
 
-from examples.workload.planting import write_marker
 from examples.workload.producers import OpenTransaction, run_transaction, transactional_producer
 from exporter.kafka.collect.completing import CLOCKS_APART_MS
-from tests.brokers.cluster import KafkaCluster, Properties
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import KafkaCluster, Properties
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, write_marker
+from hangbench.situations.ground import described
+from hangbench.waiting import until
 from tests.marks import starts
 from tests.real_brokers.exporting import called, serving
-from tests.verification.situations.ground import described
-from tests.waiting import until
 
 UNREACHABLE_EPOCH: Final = 1000
 """No number of restarts brings a coordinator there."""

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples.workload.planting import plant_hang
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.snapshot import PartitionResult
-from tests.brokers.broker import HOST
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.broker import HOST
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang
 from tests.conftest import MakeCluster
 from tests.real_brokers.exporting import ended
-from tests.real_brokers.watching import Watch
+from tests.watching import Watch
 
 NODES = 3
 SINGLE = 12  # topics of one partition and one replica each: they have nowhere to move

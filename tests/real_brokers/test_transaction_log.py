@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from examples.workload.planting import init_producer_id
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.snapshot import STATE_TOPIC, TransactionState
 from exporter.transaction_log.events import Event, Happening, Outcome
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord
-from tests import waiting
-from tests.brokers.cluster import KafkaCluster
+from hangbench import waiting
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import init_producer_id
 from tests.brokers.messages import Logged, events, read_log
 from tests.marks import starts
 from tests.real_brokers.log_reading import QUICK

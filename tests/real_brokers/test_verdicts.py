@@ -11,13 +11,13 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from examples.workload.coordinator import standing_of
-from examples.workload.planting import plant_hang, plant_hang_without_id, plant_producers, write_marker
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.evaluation.verdicts import InconclusiveReason, StartSource, Verdict
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang, plant_hang_without_id, plant_producers, write_marker
+from hangbench.waiting import until
 from tests.conftest import FreshName, MakeTopic, versions
-from tests.real_brokers.watching import Watch, rows_on
-from tests.waiting import until
+from tests.watching import Watch, rows_on
 
 YEAR_MS = 365 * 86_400_000
 CLOCK_ERROR_MS = 1000

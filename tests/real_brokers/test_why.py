@@ -6,13 +6,13 @@ from pathlib import Path
 
 from confluent_kafka import Consumer
 
-from examples.workload.planting import plant_hang
 from examples.workload.producers import OpenTransaction, run_transaction
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.planting import plant_hang
+from hangbench.waiting import until
 from tests.brokers.groups import commit, read_to_the_end
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import AT_ONCE, ask_why, called
-from tests.waiting import until
 
 
 def test_a_group_behind_a_live_transaction(

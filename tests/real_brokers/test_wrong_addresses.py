@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang, plant_hang_without_id
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.go_between import GoBetween
-from tests.brokers.second_door import TwoDoorCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.go_between import GoBetween
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, plant_hang_without_id
+from hangbench.kafka.second_door import TwoDoorCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import called
 

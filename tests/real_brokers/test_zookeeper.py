@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction, run_transaction
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, plant_hang_without_id
 from tests.brokers.messages import committed_records
 from tests.brokers.zookeeper import ZooKeeperCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.marks import starts
 from tests.real_brokers.exporting import called
 

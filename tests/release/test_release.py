@@ -14,8 +14,8 @@ from typing import Final
 import pytest
 import yaml
 
-from examples.workload.planting import plant_hang
-from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
+from tests.conftest import MakeCluster
 from tests.release.__main__ import release
 from tests.release.artifacts import install
 from tests.release.images import ROOT, NoEngine, find_engine, version

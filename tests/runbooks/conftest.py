@@ -16,13 +16,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from examples.workload.planting import PlantedTransaction
-from tests.brokers.cluster import Properties
-from tests.brokers.second_door import PASSWORD, GuardedCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import Properties
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, PlantedTransaction
+from hangbench.kafka.second_door import PASSWORD, GuardedCluster
+from hangbench.situations.steps import Client
 from tests.marks import starts
 from tests.runbooks.desk import Desk
-from tests.verification.situations.steps import Client
 
 DAY_MS = 86_400_000
 USERS = ("watcher", "without-read", "without-ids", "without-log", "without-topics", "with-one-topic")

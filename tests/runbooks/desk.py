@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Final
 
 from exporter.commands.context import CONFIG_FILE
+from hangbench.kafka.cluster import SHORT_LIVED, KafkaCluster
+from hangbench.kafka.second_door import GuardedCluster
+from hangbench.waiting import until
 from tests import forked
-from tests.brokers.cluster import SHORT_LIVED, KafkaCluster
-from tests.brokers.second_door import GuardedCluster
 from tests.real_brokers.exporting import Exporter, Series
 from tests.runbooks.pages import Command, pages
-from tests.waiting import until
 
 SettingsFile = Callable[..., Path]
 PROGRAM: Final = Path(sys.executable).parent / "kafka-transaction-exporter"

@@ -10,18 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import init_producer_id, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import run_transaction
-from examples.workload.wire import BrokerRefused
 from exporter.commands.context import CONFIG_FILE
 from exporter.evaluation.verdicts import Verdict
 from exporter.kafka.lookups import KafkaRequestError
 from exporter.snapshot import STATE_TOPIC
-from tests import waiting
-from tests.brokers.broker import Broker
-from tests.brokers.cluster import KafkaCluster, Properties
+from hangbench import waiting
+from hangbench.kafka.broker import Broker
+from hangbench.kafka.cluster import KafkaCluster, Properties
+from hangbench.kafka.planting import (
+    HANGS_CAN_BE_PLANTED,
+    init_producer_id,
+    plant_hang,
+    plant_hang_without_id,
+    write_marker,
+)
+from hangbench.kafka.wire import BrokerRefused
+from hangbench.situations.ground import leader_ids, until
+from hangbench.situations.steps import partition_of
 from tests.brokers.messages import committed_records
-from tests.conftest import HANGS_CAN_BE_PLANTED, MakeCluster
+from tests.conftest import MakeCluster
 from tests.marks import starts
 from tests.real_brokers.exporting import serving
 from tests.real_brokers.replicas import (
@@ -35,10 +43,8 @@ from tests.real_brokers.replicas import (
     restore,
     verdict_until,
 )
-from tests.real_brokers.watching import Watch
 from tests.runbooks.desk import LISTENS, Desk
-from tests.verification.situations.ground import leader_ids, until
-from tests.verification.situations.steps import partition_of
+from tests.watching import Watch
 
 pytestmark = pytest.mark.broker
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import plant_hang
 from exporter.commands.context import CONFIG_FILE
 from exporter.storage.last_audit import LastAudit, document, file_name
+from hangbench.kafka.planting import plant_hang
+from hangbench.kafka.second_door import PASSWORD, GuardedCluster
+from hangbench.waiting import until
 from tests.alerts.monitoring import hurried_rules, monitoring
-from tests.brokers.second_door import PASSWORD, GuardedCluster
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import serving
 from tests.runbooks.conftest import ONE_TOPIC
 from tests.runbooks.desk import Desk, SettingsFile, about, granted, value
-from tests.waiting import until
 
 pytestmark = pytest.mark.broker
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from examples.workload.planting import init_producer_id
-from tests.brokers.second_door import GuardedCluster
+from hangbench.kafka.planting import init_producer_id
+from hangbench.kafka.second_door import GuardedCluster
+from hangbench.situations.ground import open_entries
+from hangbench.situations.stages.careless import decide
+from hangbench.situations.steps import Client
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import Exporter, serving
 from tests.runbooks.desk import Desk, SettingsFile, about, granted, value
-from tests.verification.situations.ground import open_entries
-from tests.verification.situations.stages.careless import decide
-from tests.verification.situations.steps import Client
 
 pytestmark = pytest.mark.broker
 

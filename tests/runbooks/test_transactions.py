@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from examples.workload.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import run_transaction
 from exporter.commands.context import CONFIG_FILE
 from exporter.kafka.collect.completing import CLOCKS_APART_MS
+from hangbench.kafka.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
+from hangbench.kafka.second_door import GuardedCluster
+from hangbench.situations.ground import described, open_entries
+from hangbench.situations.stages.careless import decide
+from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client
 from tests.brokers.messages import committed_records
-from tests.brokers.second_door import GuardedCluster
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import serving
 from tests.runbooks.desk import LISTENS, Desk, Operator
-from tests.verification.situations.ground import described, open_entries
-from tests.verification.situations.stages.careless import decide
-from tests.verification.situations.steps import HIGHER_COORDINATOR_EPOCH, Client
 
 pytestmark = pytest.mark.broker
 

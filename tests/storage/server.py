@@ -12,10 +12,10 @@ from typing import Final
 
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import Place
-from tests.brokers.ports import free_ports
-from tests.brokers.process import end_with_parent
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import end_with_parent
+from hangbench.waiting import until
 from tests.tools import versitygw
-from tests.waiting import until
 
 HOST: Final = "127.0.0.1"
 ACCESS_KEY: Final = "test-access-key"

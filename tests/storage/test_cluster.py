@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.pipeline.tables import Tables
-from tests.brokers.maven import spark_jars
+from hangbench.waiting import until
+from tests.brokers.jars import spark_jars
 from tests.brokers.spark_cluster import SparkCluster
 from tests.pipeline import cases
 from tests.pipeline.days import rows, taken, write_days
 from tests.pipeline.program import PATIENCE_S
 from tests.storage.conftest import Bucket
 from tests.storage.server import SECRET_KEY, upload
-from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 

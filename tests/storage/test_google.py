@@ -21,7 +21,7 @@ from exporter.storage.location import Location
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import place_of
 from exporter.storage.small_file import FetchedObject
-from tests.brokers.ports import free_ports
+from hangbench.kafka.ports import free_ports
 from tests.evaluation.builders import NOW_MS
 from tests.history.cycles import DAY_MS, cycle, settings
 from tests.storage.server import HOST, started

@@ -20,12 +20,12 @@ import pytest
 from exporter.history import writer as module
 from exporter.history.schema import CYCLES, OBSERVATIONS, VERSION
 from exporter.history.writer import History
+from hangbench.waiting import until
 from tests.evaluation.builders import NOW_MS
 from tests.history.cycles import DAY_MS, cycle, settings
 from tests.storage.conftest import Bucket
 from tests.storage.fault_proxy import Fault, FaultProxy
 from tests.storage.server import SECRET_KEY
-from tests.waiting import until
 
 PATIENCE_S = 240
 HOUR_MS = 60 * 60 * 1000

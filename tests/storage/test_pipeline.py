@@ -24,7 +24,7 @@ from exporter.pipeline.session import FAST_START
 from exporter.pipeline.tables import Tables, TablesState
 from exporter.pipeline.transaction_log import logs_read_to_ms, read_records, records_of
 from exporter.storage.places import Place, place_of
-from tests.brokers.maven import spark_jars
+from tests.brokers.jars import spark_jars
 from tests.history.cycles import cycle, settings
 from tests.pipeline import cases
 from tests.pipeline.days import DAY_MS, rows, write_days

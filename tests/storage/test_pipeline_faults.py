@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from exporter.pipeline.session import FAST_START
 from exporter.pipeline.tables import Tables
-from tests.brokers.maven import spark_jars
+from tests.brokers.jars import spark_jars
 from tests.pipeline.days import DAYS, Rows, rows, taken, write_days
 from tests.pipeline.program import PATIENCE_S
 from tests.storage.conftest import Bucket

@@ -10,11 +10,12 @@ import pytest
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.probe import require_conditional_writes
 from exporter.storage.places import place_of
-from tests.brokers.maven import require_program, s3proxy_jars
-from tests.brokers.ports import free_ports
-from tests.brokers.process import JavaProcess
+from hangbench.kafka.maven import require_program
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.process import JavaProcess
+from hangbench.waiting import until
+from tests.brokers.jars import s3proxy_jars
 from tests.storage.server import ACCESS_KEY, HOST, SECRET_KEY, environment_of, is_open
-from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.programs]
 

@@ -13,11 +13,11 @@ from exporter.doctor.findings import FindingLevel
 from exporter.doctor.local import local_findings
 from exporter.storage.faults import StoreError
 from exporter.storage.small_file import FetchedObject
+from hangbench.waiting import until
 from tests.baselines import DAY_MS, RULES, document
 from tests.evaluation.builders import NOW_MS
 from tests.storage.conftest import Bucket
 from tests.storage.fault_proxy import Fault, FaultProxy
-from tests.waiting import until
 
 
 @pytest.mark.parametrize("name", ["history.directory", "baseline.file"])

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from exporter.storage.objects import ObjectPath
 from exporter.storage.small_file import FetchedObject
-from tests.waiting import until
+from hangbench.waiting import until
 
 
 class Store:

@@ -23,14 +23,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from examples.workload.planting import plant_hang, plant_hang_without_id
 from examples.workload.producers import OpenTransaction
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
-from tests.brokers.second_door import GuardedCluster
-from tests.conftest import HANGS_CAN_BE_PLANTED
-from tests.verification.situations.play import Watch
-from tests.waiting import until
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, plant_hang_without_id
+from hangbench.kafka.second_door import GuardedCluster
+from hangbench.waiting import until
+from tests.watching import Watch
 
 ACLS: Final = Path(__file__).parents[2] / "docs" / "security.md"
 DOCUMENT: Final = Path(__file__).with_name("README.md")

@@ -23,9 +23,10 @@ from exporter.web.config import RateLimit, WebConfig
 from exporter.web.routes import Request, Routes
 from exporter.web.server import WebServer
 from exporter.web.tls import is_allowed
+from hangbench.waiting import until
 from tests.certificates import Authority
+from tests.hand_clock import HandClock
 from tests.publication.scenarios import render, three_hangs
-from tests.waiting import HandClock, until
 from tests.web.logins import TLS, basic, client_tls, hashed
 
 PATIENCE_S = 30

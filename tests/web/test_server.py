@@ -27,10 +27,10 @@ from exporter.web.connections import ConnectionLimits
 from exporter.web.listener import WebServerError
 from exporter.web.routes import Request, Routes
 from exporter.web.server import WebServer
+from hangbench.waiting import until
 from tests.certificates import Authority
 from tests.publication.builders import evaluation_of, many_partitions, published
 from tests.publication.scenarios import healthy, render, three_hangs
-from tests.waiting import until
 
 PATIENCE_SECONDS = 30
 """How long a test waits for what must happen; reached only on failure."""

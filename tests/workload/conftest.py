@@ -9,11 +9,11 @@ import pytest
 
 from examples.workload.truth import Counts
 from exporter.transaction_log.events import Outcome
-from tests.brokers.cluster import KafkaCluster, Properties
+from hangbench.kafka.cluster import KafkaCluster, Properties
+from hangbench.waiting import until
 from tests.brokers.messages import completed, read_log, read_messages
 from tests.conftest import FreshName
 from tests.marks import starts
-from tests.waiting import until
 
 PARTITIONS = range(3)
 PATIENCE_S = 60

@@ -9,11 +9,11 @@ import pytest
 from examples.workload.rhythm import Rhythm
 from examples.workload.truth import Counts
 from examples.workload.workload import Workload
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.waiting import until
 from tests.conftest import FreshName, MakeCluster
 from tests.real_brokers.exporting import Exporter, Series
 from tests.real_brokers.log_reading import MINE, completed, counting
-from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS
 
 PATIENCE_S = 120

@@ -14,7 +14,7 @@ from examples.workload.__main__ import build_parser
 from examples.workload.producers import producer_configuration
 from examples.workload.template import Record
 from examples.workload.truth import Counts
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
 from tests.conftest import FreshName
 from tests.workload.conftest import PARTITIONS, committed_values, log_after
 

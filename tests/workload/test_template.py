@@ -17,7 +17,7 @@ from examples.workload.template import (
     remedy_of,
     write_all,
 )
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
 from tests.workload.conftest import committed_values
 
 

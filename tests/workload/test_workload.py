@@ -15,9 +15,9 @@ from examples.workload.coordinator import standing_of
 from examples.workload.rhythm import AfterCrash, Rhythm
 from examples.workload.truth import Counts
 from examples.workload.workload import Workload
-from tests.brokers.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.waiting import until
 from tests.conftest import FreshName, MakeCluster
-from tests.waiting import until
 from tests.workload.conftest import HASTY, PARTITIONS, committed_values, log_after, logged
 
 ROOT = Path(__file__).parents[2]

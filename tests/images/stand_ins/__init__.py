@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.maven import kafka_jars
+from hangbench.kafka.maven import kafka_jars
 from tests.images.engine import BASE, alone, base_image, podman
 
 HERE: Final = Path(__file__).parent

@@ -17,6 +17,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import NO_PRODUCER_ID, UNKNOWN_OFFSET, IdVisibility, Snapshot
+from hangbench.waiting import until
 from tests.kafka.fake_broker import EVERYTHING, FakeCluster, Received
 from tests.kafka.scene import (
     HANGING,
@@ -30,7 +31,6 @@ from tests.kafka.scene import (
     scene,
     verdicts,
 )
-from tests.waiting import until
 
 Offered = Mapping[str, int | None]
 """API -> newest version that is left; None where it is gone."""

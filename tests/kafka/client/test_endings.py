@@ -15,6 +15,7 @@ import pytest
 
 from exporter.kafka.client.connections import IDLE_SECONDS_MAX, Address, Connections
 from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason
+from hangbench.waiting import until
 from tests.kafka.loopback import HOST, Listener, frames, wait_for_end
 from tests.kafka.talking import (
     API_VERSIONS,
@@ -35,7 +36,6 @@ from tests.kafka.talking import (
     raw_answer,
     raw_request,
 )
-from tests.waiting import until
 
 
 @contextmanager

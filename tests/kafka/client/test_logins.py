@@ -19,9 +19,10 @@ from exporter.kafka.client.scram import ITERATIONS_MIN
 from exporter.kafka.errors import FaultReason
 from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.transaction_log.report import LogPosition
+from hangbench.waiting import until
+from tests.hand_clock import HandClock
 from tests.kafka.loopback import HOST
 from tests.kafka.talking import RefusingLogins, broker, client, fault_of
-from tests.waiting import HandClock, until
 
 
 def settings_for(port: int, word: str = "wrong") -> Settings:

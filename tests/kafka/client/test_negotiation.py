@@ -28,6 +28,7 @@ from exporter.kafka.messages import (
 )
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.versions import Api, api_of
+from hangbench.waiting import until
 from tests.kafka.loopback import HOST, Listener
 from tests.kafka.talking import (
     PATIENCE_S,
@@ -42,7 +43,6 @@ from tests.kafka.talking import (
     fault_of,
     raw_request,
 )
-from tests.waiting import until
 
 HIGHER = (30, 32)
 """Versions that do not exist yet."""

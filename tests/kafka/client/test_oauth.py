@@ -14,10 +14,11 @@ import pytest
 
 from exporter.config.kafka_section import OauthSettings
 from exporter.kafka.client.oauth import ClientCredentials
+from hangbench.waiting import until
 from tests.brokers.token_endpoint import CLIENT_ID, CLIENT_SECRET, TokenEndpoint
+from tests.hand_clock import HandClock
 from tests.http.endpoints import ENDLESS
 from tests.kafka.loopback import HOST, Listener
-from tests.waiting import HandClock, until
 
 
 def provider(

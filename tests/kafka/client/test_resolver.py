@@ -14,9 +14,9 @@ import pytest
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.client.resolver import LOOKUPS_MAX, Resolver
 from exporter.kafka.errors import BrokerFault, FaultReason
+from hangbench.waiting import until
 from tests.kafka.loopback import HOST, Listener
 from tests.kafka.talking import PATIENCE_S, answered, broker, client, echo, raw_request
-from tests.waiting import until
 
 MUTE = "mute.example"
 

@@ -15,6 +15,7 @@ import pytest
 
 from exporter.kafka.client.connections import Address, Connections, PendingRequest
 from exporter.kafka.client.transport import RECEIVE_BYTES
+from hangbench.waiting import until
 from tests.certificates import Authority
 from tests.kafka.loopback import HOST, Listener, frames
 from tests.kafka.talking import (
@@ -30,7 +31,6 @@ from tests.kafka.talking import (
     raw_answer,
     raw_request,
 )
-from tests.waiting import until
 
 NOTICED_S = 0.02
 """Between two pieces, so that the first is received before the second is there."""

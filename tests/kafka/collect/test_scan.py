@@ -16,10 +16,10 @@ from exporter.kafka.messages import describe_producers
 from exporter.kafka.messages.describe_producers import ProducersResponse
 from exporter.kafka.messages.producers_layout import ENTRY_BYTES, PARTITION_BYTES
 from exporter.snapshot import PartitionResult
+from hangbench.waiting import until
 from tests.kafka.fake_broker import FakeCluster, Fault, Received
 from tests.kafka.fake_model import Model, Partition, Producer
 from tests.kafka.scene import answers, collector_of, reasons
-from tests.waiting import until
 
 
 @given(expected=st.lists(st.one_of(st.integers(0, 3), st.integers(0, 40_000)), max_size=60), known=st.booleans())

@@ -21,14 +21,14 @@ from typing import Final
 
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.isolation import IsolatedCluster
+from hangbench.kafka.isolation import IsolatedCluster
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
 from tests.brokers.leaders import reorder_replicas
-from tests.conftest import HANGS_CAN_BE_PLANTED
 from tests.verification.background import Background
 from tests.verification.by_offsets.findings import SOON, Delay, Findings, Span, calm, delay_of, rate
 from tests.verification.by_offsets.hangs import Hangs, now_ms
 from tests.verification.by_offsets.producers import BusyProducers
-from tests.verification.situations.play import Watch
+from tests.watching import Watch
 
 TOPIC: Final = "busy"
 PARTITIONS: Final = 6
@@ -165,8 +165,7 @@ def run(version: str, transaction_version: int, minutes: float, seed: int) -> Ou
         assert producers.transaction_version() == transaction_version
         disturbance = Disturbance(cluster, random.Random(seed + 2))
         stack.callback(disturbance.close)
-        watch = stack.enter_context(Watch(cluster.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS))
-        watch.may_read = False
+        watch = stack.enter_context(Watch(cluster.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS, may_read=False))
         hangs, run_began_ms = Hangs(cluster.bootstrap, TOPIC, HUNG), now_ms()
         while now_ms() - run_began_ms < 60_000 * minutes:
             began = time.monotonic()

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from examples.workload.planting import init_producer_id, plant_hang_without_id, write_marker
-from tests.verification.situations.ground import open_entries
+from hangbench.kafka.planting import init_producer_id, plant_hang_without_id, write_marker
+from hangbench.situations.ground import open_entries
 
 FIRST_PRODUCER_ID: Final = 8_000_000_000
 LASTS_S: Final = 40.0

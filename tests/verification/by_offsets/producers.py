@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.process import JavaProcess
-from tests.verification.situations.ground import described
-from tests.waiting import until
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.process import JavaProcess
+from hangbench.situations.ground import described
+from hangbench.waiting import until
 
 SOURCE: Final = Path(__file__).with_name("BusyProducers.java")
 STARTED_WITHIN_S: Final = 60.0

@@ -15,19 +15,24 @@ from typing import Final
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from examples.workload.coordinator import described
-from examples.workload.planting import init_producer_id, plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import OpenTransaction, produce, producer_configuration, run_transaction
-from examples.workload.wire import BrokerRefused
 from exporter.explain.causes import Cause
 from exporter.kafka.state_partitions import state_partition
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.broker import HOST
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.go_between import GoBetween, Moment
-from tests.conftest import HANGS_CAN_BE_PLANTED
-from tests.real_brokers.watching import Watch, rows_on
-from tests.verification.situations.ground import leader_ids
+from hangbench.kafka.broker import HOST
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.coordinators import described
+from hangbench.kafka.go_between import GoBetween, Moment
+from hangbench.kafka.planting import (
+    HANGS_CAN_BE_PLANTED,
+    init_producer_id,
+    plant_hang,
+    plant_hang_without_id,
+    write_marker,
+)
+from hangbench.kafka.wire import BrokerRefused
+from hangbench.situations.ground import leader_ids
+from tests.watching import Watch, rows_on
 
 PRODUCE: Final = 0
 STATE_PARTITIONS: Final = 5

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from examples.workload.wire import BrokerRefused
 from exporter.evaluation.protection import ProtectionState
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.causes import Cause
 from exporter.explain.timeline import Clock
+from hangbench.kafka.wire import BrokerRefused
 from tests.marks import starts
-from tests.real_brokers.exporting import PATIENCE_S, Exporter, called, serving
-from tests.real_brokers.watching import Watch, rows_on, suspects_on
+from tests.real_brokers.exporting import PATIENCE_S, Exporter, called, serving, suspects_on
 from tests.verification.causes.__main__ import NO_CAUSE, label, named
 from tests.verification.causes.scenes import (
     CAUSES,
@@ -35,6 +34,7 @@ from tests.verification.causes.scenes import (
     not_added,
     written_after_expiry,
 )
+from tests.watching import Watch, rows_on
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schema" / "explain.schema.json").read_text())
 VERSIONS = ("4.3.1", "3.9.1")

@@ -24,8 +24,8 @@ from typing import Any, Final
 from deltalake import DeltaTable
 
 from exporter.audit.verdicts import ACCUSATIONS, SETTLED_MS, AuditVerdict
-from tests.brokers.cluster import KafkaCluster
-from tests.brokers.process import JavaProcess
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.process import JavaProcess
 from tests.verification.background import Background
 
 SOURCE: Final = Path(__file__).with_name("CleanClients.java")

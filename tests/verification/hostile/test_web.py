@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from hangbench.waiting import until
 from tests.kafka.loopback import HOST
 from tests.verification.hostile.attacks import many_topics
 from tests.verification.hostile.peer import Peer
 from tests.verification.hostile.web import CROWDS, PATIENCE_S, PROBE, SCRAPER, TOPICS, Crowd, Door, besieged, opened
 from tests.verification.soak.resources import Resources
-from tests.waiting import until
 
 pytestmark = pytest.mark.long
 

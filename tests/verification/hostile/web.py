@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from hangbench.kafka.ports import free_ports
+from hangbench.waiting import until
 from tests import forked
-from tests.brokers.ports import free_ports
 from tests.certificates import Authority
 from tests.real_brokers.exporting import command
 from tests.verification.soak.resources import Resources
-from tests.waiting import until
 from tests.web.logins import TLS, basic, client_tls, hashed
 
 PATIENCE_S: Final = 60.0

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.brokers.maven import cache_folder
+from hangbench.kafka.maven import cache_folder
 
 HERE: Final = Path(__file__).parent
 FETCH_TIMEOUT_S: Final = 900

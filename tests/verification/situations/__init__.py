@@ -1,7 +1,5 @@
-"""Plants situations on real brokers, and compares the exporter's verdicts and Kafka's own tool with the truth.
+"""The exporter in the situations of HangBench, judged by verdict, reason and cycle, beside Kafka's own tool.
 
-The author of a situation writes its truth, which is checked before and after every scan with
-raw requests (`ground.py`) that share no code with the exporter. `stages/` holds the situations, one file for each kind of
-cluster they need; to add one, write a function there: its name is the name, its first sentence goes into the table.
+`hangbench/` has the situations and their truth. `words.py` says which verdict is right for which truth.
 `python -m tests.verification.situations` plays all of them and writes README.md, and the numbers in `docs/verdicts.md`.
 """

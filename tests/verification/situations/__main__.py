@@ -12,11 +12,14 @@ import sys
 import time
 from pathlib import Path
 
+from hangbench.detector import Detector
+from hangbench.detectors import detector_of
+from hangbench.play import Performance
+from hangbench.situations.stages import STAGES, VERSIONS
 from tests.verification.endings import status_without_writing
-from tests.verification.situations.play import Performance, Watch
-from tests.verification.situations.scene import false_by_offsets, hangs_by_offsets, score_ours
-from tests.verification.situations.stages import STAGES, VERSIONS
-from tests.verification.situations.table import DOCUMENT, VERDICTS, document, with_summary
+from tests.verification.situations.exporter import ExporterDetector
+from tests.verification.situations.scoring import false_by_offsets, hangs_by_offsets, score_exporter, sights_of
+from tests.verification.situations.table import DOCUMENT, TOOL, VERDICTS, document, with_summary
 
 GUARDED = "guarded"
 """The stage whose users lack other grants that every proof by offsets needs: nothing is to be proved there."""
@@ -25,8 +28,9 @@ GUARDED = "guarded"
 def main() -> int:
     """Status 1 where the exporter is wrong in a situation, or where a situation could not be played."""
     arguments = _parser().parse_args()
-    Watch.may_read = not arguments.without_read
-    Watch.capsules = arguments.capsules
+    exporter = ExporterDetector(may_read=not arguments.without_read, capsules=arguments.capsules)
+    is_alone = arguments.without_read or arguments.capsules is not None
+    detectors: list[Detector] = [exporter] if is_alone else [exporter, detector_of(TOOL)]
     performances = {}
     proved, hangs = 0, 0
     wrong = []
@@ -35,22 +39,24 @@ def main() -> int:
             if arguments.stage and stage.name not in arguments.stage:
                 continue
             began = time.monotonic()
-            performance = performances[stage.name, version] = stage.perform(version)
+            performance = performances[stage.name, version] = stage.perform(version, detectors)
             print(
                 f"{version} {stage.name}: {len(performance)} situations, {time.monotonic() - began:.0f} s", flush=True
             )
             if arguments.without_read and stage.name == GUARDED:
                 wrong += [
-                    f"{version} {name}: {words}" for name, s in performance.items() for words in false_by_offsets(s)
+                    f"{version} {name}: {words}"
+                    for name, s in performance.items()
+                    for words in false_by_offsets(s, sights_of(s))
                 ]
                 continue
             if arguments.without_read:
-                counts = [hangs_by_offsets(scene) for scene in performance.values() if scene.sights]
+                counts = [hangs_by_offsets(scene) for scene in performance.values() if sights_of(scene)]
                 proved, hangs = proved + sum(c[0] for c in counts), hangs + sum(c[1] for c in counts)
                 wrong += _wrong_by_offsets(version, performance)
                 continue
             for name, scene in performance.items():
-                if scene.failure is not None or not (score := score_ours(scene)).is_right:
+                if scene.failure is not None or not (score := score_exporter(scene)).is_right:
                     wrong.append(f"{version} {name}: {scene.failure or score.words}")
     if arguments.without_read:
         print(f"{proved} of {hangs} hangs are proved by offsets", flush=True)
@@ -68,9 +74,9 @@ def main() -> int:
 def _wrong_by_offsets(version: str, performance: Performance) -> list[str]:
     wrong = []
     for name, scene in performance.items():
-        proved, hangs = hangs_by_offsets(scene) if scene.sights else (0, 0)
+        proved, hangs = hangs_by_offsets(scene) if sights_of(scene) else (0, 0)
         missed = ["not proved"] * (hangs - proved)
-        problems = [*filter(None, [scene.failure]), *false_by_offsets(scene), *missed]
+        problems = [*filter(None, [scene.failure]), *false_by_offsets(scene, sights_of(scene)), *missed]
         wrong += [f"{version} {name}: {problem}" for problem in problems]
     return wrong
 

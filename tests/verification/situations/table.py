@@ -10,11 +10,14 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.verification.situations.java_tool import PATIENCE_S
-from tests.verification.situations.play import Performance
-from tests.verification.situations.scene import Scene, score_java, score_ours
-from tests.verification.situations.stages import STAGES, VERSIONS, Stage
+from hangbench.judge import Judgement
+from hangbench.play import Performance
+from hangbench.run import judged
+from hangbench.situations.scene import Scene
+from hangbench.situations.stages import STAGES, VERSIONS, Stage
+from tests.verification.situations.scoring import score_exporter
 
+TOOL = "kafka-transactions"
 DOCUMENT = Path(__file__).with_name("README.md")
 VERDICTS = Path(__file__).parents[3] / "docs" / "verdicts.md"
 SUMMARY = "<!-- situations: made by `python -m tests.verification.situations` -->\n"
@@ -28,16 +31,14 @@ Performances = Mapping[tuple[str, str], Performance]
 """By stage and version."""
 
 PREAMBLE = """\
-Every situation below was planted on real brokers. Its truth was read from them with raw DescribeProducers, \
-DescribeTransactions and ListTransactions before and after the scans, if the situation allows both. \
-*Our verdict* is the verdict of the last cycle for each transaction; *`find-hanging`* is the result of \
-`kafka-transactions.sh find-hanging --max-transaction-timeout 0` of the same version on the same brokers in the same run, \
-run once for each broker unless the situation says otherwise. \
-Its client times out after {patience_s} seconds here, by default after a minute.
+The situations and their truth are those of [HangBench](../../../hangbench/README.md), planted on real brokers. \
+*Our verdict* is the verdict of the last cycle for each transaction; *`find-hanging`* is what HangBench says of \
+`kafka-transactions.sh find-hanging --max-transaction-timeout 0` of the same version on the same brokers in the same run.
 
 *FALSE HANGING*: the tool reports a transaction as hanging that does not hang; an operator who aborts it harms a live \
 transaction, or writes a marker without need. *missed*: the tool does not report a transaction that needs attention. \
-*died*: the tool ends with this error only. *right* of the tool includes correct guesses from incomplete evidence.
+*weak*: it does not say that something is hidden from it. *crashed*: the tool ends with this error only. \
+*right* of the tool includes correct guesses from incomplete evidence.
 """
 
 
@@ -70,7 +71,7 @@ def summary_of(text: str) -> list[str]:
 
 def _situations(performances: Performances, date: str) -> str:
     parts = [
-        PREAMBLE.format(patience_s=PATIENCE_S),
+        PREAMBLE,
         PLAYED.format(date=date, versions=" and ".join(VERSIONS)),
         _summary(performances),
     ]
@@ -94,25 +95,23 @@ def _summary(performances: Performances) -> str:
     rows = []
     for version in VERSIONS:
         scenes = [scene for stage in STAGES for scene in performances[stage.name, version].values()]
-        ours = Counter("right" if score_ours(scene).is_right else "wrong" for scene in scenes)
-        java = Counter(_kind(score_java(scene).words) for scene in scenes)
-        figures = (str(java[kind]) for kind in ("right", "FALSE HANGING", "missed", "died"))
+        ours = Counter("right" if score_exporter(scene).is_right else "wrong" for scene in scenes)
+        tool = Counter(tool_judged(scene)[0] for scene in scenes)
+        figures = (str(tool[judgement.value]) for judgement in Judgement)
         rows.append((version, str(len(scenes)), str(ours["right"]), *figures))
     columns = (
         "Kafka",
         "situations",
         "exporter right",
         "find-hanging right",
-        "false hanging",
-        "missed",
-        "died",
+        *(judgement.value for judgement in list(Judgement)[1:]),
     )
     return _table(columns, rows)
 
 
-def _kind(words: str) -> str:
-    """The worst that a score says, in one word."""
-    return next((kind for kind in ("FALSE HANGING", "died", "missed") if kind in words), "right")
+def tool_judged(scene: Scene) -> tuple[str, str]:
+    """(judgement, words) of Kafka's own tool."""
+    return judged(scene.of(TOOL), TOOL)
 
 
 def _row(stage: Stage, name: str, performances: Performances) -> tuple[str, ...]:
@@ -124,14 +123,13 @@ def _row(stage: Stage, name: str, performances: Performances) -> tuple[str, ...]
         f"**{name}**: {situation.sentence}",
         _cell({version: scene.truth for version, scene in scenes.items()}),
         _cell({version: _our_figures(scene) for version, scene in scenes.items()}),
-        IN_THIS_RUN * situation.is_racy
-        + _cell({version: score_java(scene).words for version, scene in scenes.items()}),
+        IN_THIS_RUN * situation.is_racy + _cell({version: tool_judged(scene)[1] for version, scene in scenes.items()}),
     )
 
 
 def _our_figures(scene: Scene) -> str:
     assert scene.failure is None, f"{scene.situation.name}: {scene.failure}"
-    score = score_ours(scene)
+    score = score_exporter(scene)
     return score.words if score.is_right else f"WRONG: {score.words}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.verification.situations.stages import STAGES, VERSIONS
+from hangbench.situations.stages import STAGES, VERSIONS
 from tests.verification.situations.table import (
     DOCUMENT,
     VERDICTS,
@@ -37,7 +37,7 @@ def test_a_run_replaces_the_numbers_alone() -> None:
     before = VERDICTS.read_text()
     after = with_summary(before, nothing)
 
-    assert summary_of(after) == [f"| {version} | 0 | 0 | 0 | 0 | 0 | 0 |" for version in VERSIONS]
+    assert summary_of(after) == [f"| {version} | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" for version in VERSIONS]
     changed = set(after.splitlines()) ^ set(before.splitlines())
     assert changed == {*summary_of(before), *summary_of(after)}
 
@@ -61,4 +61,4 @@ def test_the_known_errors_of_kafka_s_tool_are_shown() -> None:
     assert "FALSE HANGING" in java["committed in mid scan"]
     assert "missed stuck" in java["stuck commit"]
     assert "missed hanging" in java["from the future"]
-    assert java["no read on one topic"].startswith("died: TopicAuthorizationException")
+    assert java["no read on one topic"].startswith("crashed: TopicAuthorizationException")

@@ -24,11 +24,11 @@ from typing import Final
 
 from examples.workload.rhythm import Rhythm
 from examples.workload.workload import Workload
-from tests.brokers.broker import Broker
-from tests.brokers.link import Link
-from tests.brokers.maven import BrokersUnavailable
-from tests.brokers.ports import free_ports
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.broker import Broker
+from hangbench.kafka.link import Link
+from hangbench.kafka.maven import BrokersUnavailable
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.ports import free_ports
 from tests.real_brokers.exporting import Exporter, serving
 from tests.verification.soak.churn import Churn
 from tests.verification.soak.clock import WallClock

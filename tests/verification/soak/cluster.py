@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tests.brokers.broker import HOST, Broker
-from tests.brokers.cluster import OPTIMISED, Properties
-from tests.brokers.isolation import IsolatedCluster
-from tests.brokers.ports import free_ports
-from tests.brokers.second_door import LISTENER
+from hangbench.kafka.broker import HOST, Broker
+from hangbench.kafka.cluster import OPTIMISED, Properties
+from hangbench.kafka.isolation import IsolatedCluster
+from hangbench.kafka.ports import free_ports
+from hangbench.kafka.second_door import LISTENER
 
 
 class SoakCluster(IsolatedCluster):

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from examples.workload.planting import plant_hang, plant_hang_without_id, write_marker
 from exporter.snapshot import STATE_TOPIC
-from tests.brokers.broker import Broker
+from hangbench.kafka.broker import Broker
+from hangbench.kafka.link import Link, Weather
+from hangbench.kafka.planting import plant_hang, plant_hang_without_id, write_marker
+from hangbench.waiting import until
 from tests.brokers.leaders import elect_preferred, reorder_replicas
-from tests.brokers.link import Link, Weather
 from tests.verification.soak.clock import WallClock
 from tests.verification.soak.cluster import SoakCluster
 from tests.verification.soak.disk import Disk
 from tests.verification.soak.watcher import Truth
-from tests.waiting import until
 
 HUNG: Final = "hung"
 HUNG_PARTITIONS: Final = 6

@@ -13,14 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from examples.workload.planting import plant_hang, plant_producers
 from exporter.config.loading import load
 from exporter.cycle import EmbeddedReader
 from exporter.daemon.daemon import Daemon
 from exporter.web.routes import Request
-from tests.brokers.cluster import MeasuredCluster
-from tests.brokers.maven import BrokersUnavailable
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import MeasuredCluster
+from hangbench.kafka.maven import BrokersUnavailable
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, plant_producers
 from tests.verification.soak.resources import Resources
 
 KAFKA: Final = "4.3.1"

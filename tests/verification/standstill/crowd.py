@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from examples.workload.producers import OpenTransaction
 from exporter.config.loading import load
 from exporter.evaluation.verdicts import Policy
-from tests.brokers.cluster import KafkaCluster
-from tests.real_brokers.watching import Watch
+from hangbench.kafka.cluster import KafkaCluster
 from tests.verification.standstill.play import PROPERTIES
+from tests.watching import Watch
 
 PARTITIONS: Final = 100
 GROUPS: Final = 500

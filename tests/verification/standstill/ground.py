@@ -12,9 +12,9 @@ from typing import Final
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tests.verification.situations.ground import described, open_entries
+from hangbench.situations.ground import described, open_entries
+from hangbench.waiting import until
 from tests.verification.standstill.words import Cause, Place, Standstill
-from tests.waiting import until
 
 PATIENCE_S: Final = 30.0
 IN_TIME: Final = frozenset({Cause.OWNER_SILENT, Cause.LIVE, Cause.PREPARED_2PC})

@@ -22,15 +22,15 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.kafka.collect.collector import Collector
-from tests.brokers.cluster import KafkaCluster, Properties
-from tests.conftest import HANGS_CAN_BE_PLANTED
+from hangbench.kafka.cluster import KafkaCluster, Properties
+from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
+from hangbench.situations.steps import partition_of
+from hangbench.waiting import until
 from tests.real_brokers.exporting import called
-from tests.verification.situations.steps import partition_of
 from tests.verification.standstill import view
 from tests.verification.standstill.ground import Probe
 from tests.verification.standstill.scene import Scene
 from tests.verification.standstill.words import Cause, Situation, Standstill, Standstills
-from tests.waiting import until
 
 SHORT: Final = Policy(blocked_after_ms=1000, owner_silent_after_ms=2000, stuck_after_ms=2000)
 """The bench's settings: with the defaults of 30 s and a minute it would take as long."""

@@ -10,11 +10,11 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from examples.workload.producers import OpenTransaction, run_transaction
-from tests.brokers.cluster import KafkaCluster
-from tests.verification.situations.ground import until_closed
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.situations.ground import until_closed
+from hangbench.waiting import until
 from tests.verification.standstill.child import OwnerProcess
 from tests.verification.standstill.words import NOBODY, Cause, Place, Situation, Standstill, Standstills
-from tests.waiting import until
 
 LONG_MS: Final = 600_000
 """A time-out that no play outlives."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from examples.workload.planting import plant_hang, write_marker
 from examples.workload.producers import OpenTransaction
 from exporter.kafka.collect.completing import CLOCKS_APART_MS
-from tests.verification.situations.ground import described
-from tests.verification.situations.steps import HIGHER_COORDINATOR_EPOCH, Client, prepared_client
+from hangbench.kafka.planting import plant_hang, write_marker
+from hangbench.situations.ground import described
+from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client, prepared_client
+from hangbench.waiting import until
 from tests.verification.standstill.scene import Scene
 from tests.verification.standstill.scenes.owners import behind_one
 from tests.verification.standstill.words import Cause, Collection, Place, Steps
-from tests.waiting import until
 
 COORDINATORS = Collection()
 

@@ -6,9 +6,9 @@ import threading
 
 from confluent_kafka import TopicPartition
 
-from examples.workload.planting import plant_hang
 from examples.workload.producers import end_transaction, produce, transactional_producer
-from tests.verification.situations.ground import until_closed
+from hangbench.kafka.planting import plant_hang
+from hangbench.situations.ground import until_closed
 from tests.verification.standstill.scene import Scene
 from tests.verification.standstill.words import Collection, Steps
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from examples.workload.planting import plant_hang, plant_hang_without_id, write_marker
 from examples.workload.producers import transactional_producer
-from tests.verification.situations.ground import described, until_closed
+from hangbench.kafka.planting import plant_hang, plant_hang_without_id, write_marker
+from hangbench.situations.ground import described, until_closed
+from hangbench.waiting import until
 from tests.verification.standstill.scene import Scene
 from tests.verification.standstill.words import Cause, Collection, Place, Standstill, Steps
-from tests.waiting import until
 
 OWNERS = Collection()
 NOT_SILENT_YET = (

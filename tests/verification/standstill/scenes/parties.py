@@ -6,10 +6,10 @@ from typing import Final
 
 from confluent_kafka import TopicPartition
 
-from examples.workload.planting import plant_hang
 from examples.workload.producers import transactional_producer
+from hangbench.kafka.planting import plant_hang
+from hangbench.situations.steps import Client, partition_of
 from tests.brokers.groups import share_consumer, streams_group
-from tests.verification.situations.steps import Client, partition_of
 from tests.verification.standstill.scene import LONG_MS, Scene
 from tests.verification.standstill.scenes.owners import behind_one
 from tests.verification.standstill.words import NOBODY, Cause, Collection, Place, Steps

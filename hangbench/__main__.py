@@ -1,0 +1,185 @@
+"""`python -m hangbench`: how well does a detector find hanging transactions?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hangbench.detectors import DETECTORS, DetectorUnavailable, detector_of
+from hangbench.kafka.maven import SUPPORTED, BrokersUnavailable
+from hangbench.report import markdown, page, score_card
+from hangbench.run import NOT_JUDGED, Result, last_line, results
+from hangbench.situations.stages import STAGES, Stage
+from hangbench.situations.words import Situation
+
+FORMAT = 1
+SUCCESS, FAILED, WRONG_USAGE, FAULT, NOT_ALL_JUDGED = range(5)
+RESULTS = Path("build/hangbench.json")
+
+
+def main() -> int:
+    """The status: 0 done, 1 failed, 2 wrong usage, 3 a fault of Kafka, 4 a situation could not be judged.
+
+    A bad score is no failure.
+    """
+    options = _parser().parse_args()
+    try:
+        status: int = options.command(options)
+    except (BrokersUnavailable, DetectorUnavailable, OSError) as error:
+        print(f"hangbench: {error}", file=sys.stderr)
+        return FAILED
+    return status
+
+
+def _run(options: argparse.Namespace) -> int:
+    stages = [stage for stage in STAGES if not options.stage or stage.name in options.stage]
+    try:
+        detectors = [detector_of(chosen) for chosen in options.detector or DETECTORS]
+    except ValueError as error:
+        print(f"hangbench: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    began = time.monotonic()
+    found: list[Result] = []
+    versions = options.kafka.split(",")
+    for result in results(versions, stages, detectors, lambda line: print(line, file=sys.stderr, flush=True)):
+        found.append(result)
+        _write(options.output, found, versions)
+    for version in versions:
+        heading, rows = score_card(found, version)
+        print(f"Apache Kafka {version}")
+        _print_table([heading, *rows])
+    print(f"{time.monotonic() - began:.0f} s; results are in {options.output}: hangbench report {options.output}")
+    return NOT_ALL_JUDGED if any(each.judgement == NOT_JUDGED for each in found) else SUCCESS
+
+
+def _write(path: Path, found: Sequence[Result], versions: Sequence[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {
+        "hangbench": FORMAT,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "python": platform.python_version(),
+        "kafka": list(versions),
+        "results": [each.document() for each in found],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _issues(options: argparse.Namespace) -> int:
+    """Status 3 where brokers show a fault."""
+    stages = [stage for stage in STAGES if any(situation.issue for situation in stage.situations)]
+    rows = [("KAFKA", "ISSUE", "SITUATION", "THESE BROKERS")]
+    status = SUCCESS
+    for version in options.kafka.split(","):
+        for stage in stages:
+            for scene in stage.perform(version, ()).values():
+                if not scene.situation.issue:
+                    continue
+                shows = scene.fault or "right"
+                if scene.failure is not None:
+                    shows = f"{NOT_JUDGED}: {last_line(scene.failure)}"
+                    status = NOT_ALL_JUDGED
+                elif scene.fault is not None and status == SUCCESS:
+                    status = FAULT
+                rows.append((version, scene.situation.issue, scene.situation.name, shows))
+    _print_table(rows)
+    return status
+
+
+def _report(options: argparse.Namespace) -> int:
+    try:
+        document = json.loads(options.results.read_text(encoding="utf-8"))
+        found = [Result(**each) for each in document["results"]]
+    except (ValueError, KeyError, TypeError) as error:
+        print(f"hangbench: {options.results} has no results of `hangbench run`: {error}", file=sys.stderr)
+        return FAILED
+    print(page(found) if options.html else markdown(found), end="")
+    return SUCCESS
+
+
+def _list(_: argparse.Namespace) -> int:
+    rows = [(s.name, s.stage, s.issue, s.sentence) for stage in STAGES for s in stage.situations]
+    _print_table([("SITUATION", "STAGE", "ISSUE", "WHAT IS PLANTED"), *rows])
+    return SUCCESS
+
+
+def _show(options: argparse.Namespace) -> int:
+    wanted = " ".join(options.situation).replace("_", " ")
+    found = [(stage, s) for stage in STAGES for s in stage.situations if s.name == wanted]
+    if not found:
+        print(f"hangbench: no situation is called {wanted!r}: hangbench list has them", file=sys.stderr)
+        return WRONG_USAGE
+    ((stage, situation),) = found
+    print("\n".join(shown(stage, situation)))
+    return SUCCESS
+
+
+def shown(stage: Stage, situation: Situation) -> list[str]:
+    """What is planted, on which cluster, and why the truth is what it is: the function that plants it."""
+    lines = [situation.name, "", situation.sentence, "", f"{stage.title}. {stage.sentence}"]
+    if situation.since:
+        lines.append(f"From Apache Kafka {situation.since} on.")
+    if situation.before:
+        lines.append(f"Before Apache Kafka {situation.before}.")
+    if situation.issue:
+        lines.append(f"Shows {situation.issue}: https://issues.apache.org/jira/browse/{situation.issue}")
+    if situation.is_racy:
+        lines.append("What a detector can see depends on the moment at which it asks.")
+    code = situation.plant.__code__
+    lines += ["", f"Planted by {situation.plant.__name__} in {code.co_filename}:{code.co_firstlineno}:", ""]
+    return [*lines, *_source_of(Path(code.co_filename), code.co_firstlineno)]
+
+
+def _source_of(path: Path, first_line: int) -> list[str]:
+    """The function that begins there, up to the next one."""
+    lines = path.read_text(encoding="utf-8").splitlines()[first_line - 1 :]
+    for number, line in enumerate(lines):
+        if number and line and not line[0].isspace() and not line.startswith(("@", "def ", ")")):
+            return lines[:number]
+        if number and line.startswith("@") and not lines[number - 1].startswith("@"):
+            return lines[:number]
+    return lines
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hangbench", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="boot Kafka, plant the situations, ask detectors, judge them")
+    run.add_argument(
+        "--detector",
+        action="append",
+        metavar="NAME",
+        help=f"one of {', '.join(DETECTORS)}, or NAME=COMMAND; repeatable. Default: all of these",
+    )
+    run.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help="default: %(default)s")
+    run.add_argument("--stage", action="append", choices=[stage.name for stage in STAGES], help="repeatable")
+    run.add_argument("--output", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
+    run.set_defaults(command=_run)
+    report = commands.add_parser("report", help="print the score card of results, as Markdown or HTML")
+    report.add_argument("results", type=Path, nargs="?", default=RESULTS)
+    report.add_argument("--html", action="store_true")
+    report.set_defaults(command=_report)
+    issues = commands.add_parser(
+        "issues", help="do these brokers have faults of Kafka that leave transactions behind? Exit status 3 if so"
+    )
+    issues.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help="default: %(default)s")
+    issues.set_defaults(command=_issues)
+    commands.add_parser("list", help="list the situations").set_defaults(command=_list)
+    show = commands.add_parser("show", help="say what is planted in a situation, and how")
+    show.add_argument("situation", nargs="+", metavar="SITUATION")
+    show.set_defaults(command=_show)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""The detectors that come with HangBench, by name, and those of a user, `NAME=COMMAND`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from hangbench.command import CommandDetector
+from hangbench.detector import READS_TWICE, Detector, When
+from hangbench.kafka.maven import cache_folder
+
+ADAPTERS: Final = Path(__file__).with_name("adapters")
+GO: Final = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false -mod=readonly"}
+BUILD_TIMEOUT_S: Final = 600
+
+
+ONE_LOOK_THAT_READS_TWICE: Final = {**READS_TWICE, When.BEFORE_READING_OR_BEFORE_THE_LOOK: None}
+
+
+class DetectorUnavailable(Exception):
+    """The detector cannot be had here; the sentence says what is missing."""
+
+
+def _python(module: str) -> list[str]:
+    return [sys.executable, "-m", f"hangbench.adapters.{module}"]
+
+
+def kafka_transactions() -> Detector:
+    return CommandDetector("kafka-transactions", _python("kafka_tool"))
+
+
+def kafka_python() -> Detector:
+    return CommandDetector("kafka-python", _python("kafka_python"))
+
+
+def kadm() -> Detector:
+    """franz-go's kadm. Raises DetectorUnavailable where Go is missing, or cannot build it."""
+    go = shutil.which("go")
+    if go is None:
+        raise DetectorUnavailable("kadm needs Go: https://go.dev/doc/install")
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    program = cache_folder() / "hangbench-kadm"
+    build = subprocess.run(
+        [go, "build", "-trimpath", "-o", str(program), "."],
+        cwd=ADAPTERS / "kadm",
+        env={**os.environ, **GO},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
+    if build.returncode != 0:
+        raise DetectorUnavailable(f"kadm cannot be built: {build.stderr.strip()[-500:]}")
+    return CommandDetector("kadm", [str(program)])
+
+
+def script() -> Detector:
+    return CommandDetector("script", [str(ADAPTERS / "ongoing_too_long.sh")])
+
+
+def ktx() -> Detector:
+    """Raises DetectorUnavailable where there is no `ktx`."""
+    program = shlex.split(os.environ.get("KTX", "ktx"))[0]
+    if shutil.which(program) is None:
+        raise DetectorUnavailable(f"{program} is not on the PATH: install kafka-transaction-exporter, or set KTX")
+    return CommandDetector("ktx", _python("ktx"), moments=ONE_LOOK_THAT_READS_TWICE)
+
+
+DETECTORS: Final[Mapping[str, Callable[[], Detector]]] = {
+    "kafka-transactions": kafka_transactions,
+    "kadm": kadm,
+    "kafka-python": kafka_python,
+    "script": script,
+    "ktx": ktx,
+}
+
+
+def detector_of(chosen: str) -> Detector:
+    """A name of the list, or `NAME=COMMAND`. Raises DetectorUnavailable, and ValueError for another name."""
+    if chosen in DETECTORS:
+        return DETECTORS[chosen]()
+    name, is_command, command = chosen.partition("=")
+    if not is_command or not command.strip():
+        raise ValueError(f"{chosen} is none of {', '.join(DETECTORS)}, and not NAME=COMMAND")
+    return CommandDetector(name, shlex.split(command))
