@@ -133,7 +133,9 @@ def groups_in_words(row: TransactionRow, evaluation: Evaluation) -> str:
         waiting = "unknown, no broker was queried"
     elif impact.failures:
         waiting = f"{waiting}; not all are known: {humanize_names(impact.failures, shown_max=GROUPS_MAX)}"
-    return f"consumer groups: {waiting}"
+    # Beside the records that wait, which are counted without them.
+    markers = " (their lag counts end markers too)" if any(group.waiting_records for group in row.groups) else ""
+    return f"consumer groups{markers}: {waiting}"
 
 
 def _judged_and_done(

@@ -81,7 +81,7 @@ def days_as_bars(days: Sequence[DayOfReport]) -> str:
 def _bar(day: DayOfReport, left: int, most_ms: int) -> str:
     hung, other = (round(value * (_HEIGHT - 2) / most_ms) for value in (day.hung_ms, day.other_ms))
     waited = humanize_duration(day.hung_ms + day.other_ms)
-    title = f"{day_of(day.day_ms)}: {waited}, {day.hours_watched} of 24 hours watched"
+    title = f"{day_of(day.day_ms)}: {waited}, watched in {day.hours_watched} of 24 hours"
     marks = f'<rect class="base" x="{left}" y="{_HEIGHT - 2}" width="{_BAR}" height="2"/>'
     if not day.hours_watched:
         marks = f'<rect class="unwatched" x="{left + 1}" y="1" width="{_BAR - 2}" height="{_HEIGHT - 2}"/>'

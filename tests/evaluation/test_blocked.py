@@ -127,7 +127,10 @@ def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock()
     assert on_the_page == "readers (seen blocked for 1 min 0 s, lag 50 offsets)"
     printed = render_tables([(None, twice, [row])], is_fleet=False)
     assert "Consumer groups: readers (blocked, lag 50 offsets)." in printed
-    assert groups_in_words(row, twice) == "consumer groups: readers (blocked, lag 50 offsets)"
+    assert (
+        groups_in_words(row, twice)
+        == "consumer groups (their lag counts end markers too): readers (blocked, lag 50 offsets)"
+    )
     assert humanize_group(replace(row.groups[0], waiting_records=1, blocked_since_ms=None)) == "readers (lag 1 offset)"
 
 

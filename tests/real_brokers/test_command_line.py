@@ -345,7 +345,9 @@ def test_force_terminate_aborts_an_ongoing_id_and_creates_none(
 
     assert plan.returncode == 0
     assert f"{topic}-0: records that are dropped: 1; records of others that wait: 8" in " ".join(plan.stdout.split())
-    assert f"consumer groups: {group} (blocked, lag 10 offsets)" in " ".join(plan.stdout.split())
+    assert f"consumer groups (their lag counts end markers too): {group} (blocked, lag 10 offsets)" in " ".join(
+        plan.stdout.split()
+    )
     assert (mistyped.returncode, done.returncode, again.returncode) == (1, 0, 5)
     assert [row["transactional_id"] for row in json.loads(listed.stdout)] == [name]
     assert json.loads(open_now.stdout)["transactions"] == []

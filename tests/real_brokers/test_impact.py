@@ -247,5 +247,5 @@ def test_a_plan_names_the_groups_behind_a_live_transaction(
         after = called(tmp_path, "abort", "--bootstrap-server", kafka_4_3_1.bootstrap, *where, "--dry-run")
 
     assert "consumer groups: none has committed offsets on this partition" in before.stdout
-    assert f"consumer groups: {group} (" in after.stdout
+    assert f": {group} (" in after.stdout
     assert "Whether that producer still runs is not known" in after.stdout
