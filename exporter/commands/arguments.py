@@ -324,7 +324,7 @@ _COMMANDS: Final = {
         offline_options.add_replay,
         needs_settings=None,
         usage="FILE [options]",
-        examples=("replay capsule.zip --diff",),
+        examples=("replay capsule.zip --diff", "replay capsule.zip --serve"),
         statuses="0 the recorded result, 1 failed, 2 wrong usage, 4 another result (it says what differs).",
     ),
     "rules": Command(

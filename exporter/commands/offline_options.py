@@ -41,6 +41,13 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--diff", action="store_true", help="print the lines that differ from the recorded result instead"
     )
+    parser.add_argument(
+        "--serve",
+        nargs="?",
+        const="127.0.0.1:9814",
+        metavar="HOST:PORT",
+        help="serve the status page and /metrics of that instant instead. Default: 127.0.0.1:9814",
+    )
 
 
 def add_pipeline(parser: argparse.ArgumentParser) -> None:

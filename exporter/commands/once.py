@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Mapping
 
-from exporter import __version__
 from exporter.commands.clusters import on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import Results, render_evaluations, status_of_evaluations
 from exporter.commands.examine import Examiner, for_output
 from exporter.commands.lines import fit_terminal
+from exporter.commands.one_cycle import publication_of
 from exporter.commands.rows import Paint, paint_for
 from exporter.commands.transactions_table import summary
 from exporter.config.settings import ClusterSettings, Settings
-from exporter.daemon.wiring import policy_of, publish_options_of
+from exporter.daemon.wiring import policy_of
 from exporter.evaluation.evaluate import all_rows, worst_first
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
-from exporter.publication.publication import Publication
-from exporter.status import ClusterStatus, ProcessStatus
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -49,27 +45,5 @@ def _printed(results: Results, output: str, paint: Paint) -> str:
 def _exposition(found: Mapping[ClusterSettings, Evaluation | None]) -> str:
     from exporter.publication.exposition import Renderer  # noqa: PLC0415 - the other formats do without
 
-    publications = [_publication(cluster, evaluation) for cluster, evaluation in found.items()]
+    publications = [publication_of(cluster, evaluation) for cluster, evaluation in found.items()]
     return Renderer().render(*publications).text.body.decode().rstrip("\n")
-
-
-def _publication(cluster: ClusterSettings, evaluation: Evaluation | None) -> Publication:
-    """Returns the publication of one cycle; the cycle has failed if there is no evaluation."""
-    settings = cluster.settings
-    snapshot = None if evaluation is None else evaluation.snapshot
-    status = ClusterStatus(
-        cycles=1,
-        failed_cycles=0 if snapshot is not None else 1,
-        last_cycle_duration_seconds=None
-        if snapshot is None
-        else (snapshot.finished_at_ms - snapshot.taken_at_ms) / 1000,
-        last_cycle_succeeded=snapshot is not None,
-        last_success_at_ms=None if snapshot is None else snapshot.finished_at_ms,
-        snapshot_taken_at_ms=None if snapshot is None else snapshot.taken_at_ms,
-        interval_ms=settings.scan.interval_ms,
-        stale_after_cycles=settings.publish.stale_after_cycles,
-    )
-    started_at_ms = int(time.time() * 1000) if snapshot is None else snapshot.taken_at_ms
-    process = ProcessStatus(version=__version__, python_version=platform.python_version(), started_at_ms=started_at_ms)
-    options = publish_options_of(settings)
-    return Publication(evaluation=evaluation, process=process, status=status, options=options, cluster=cluster.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ from exporter.capsules.cycle import CapsuleError
 from exporter.capsules.file import Capsule, expected_of, load
 from exporter.capsules.replaying import Replay, replay
 from exporter.commands.context import Context
+from exporter.commands.one_cycle import serve_evaluation
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.humanize import printable
+from exporter.web.listener import WebServerError
 
 
 def run(context: Context, _: Any) -> int:
-    """Prints the result of a cycle, and what differs; returns the exit status."""
+    """Prints or serves the result of a cycle, and says what differs; returns the exit status."""
     options = context.options
     try:
         capsule = load(Path(options.file))
@@ -27,12 +30,23 @@ def run(context: Context, _: Any) -> int:
         results = [replay(cycle) for cycle in capsule.cycles]
     except CapsuleError as error:
         return complain(str(error))
+    if options.serve is not None:
+        return _served(results[number - 1], options.serve)
     differences = [_difference(capsule, place, result) for place, result in enumerate(results)]
     if options.diff:
         print("\n".join(printable(line) for lines in differences for line in lines) or "No result differs.")
     else:
         print(expected_of(results[number - 1].evaluation).decode())
     return ExitStatus.INCOMPLETE if any(differences) else ExitStatus.ANSWERED
+
+
+def _served(result: Replay, listen_address: str) -> int:
+    """Serves the result of a cycle until Ctrl-C."""
+    try:
+        serve_evaluation(result.evaluation, listen_address, sys.stdout)
+    except WebServerError as error:
+        return complain(str(error))
+    return ExitStatus.ANSWERED
 
 
 def _difference(capsule: Capsule, place: int, result: Replay) -> list[str]:
