@@ -22,6 +22,12 @@ from exporter.snapshot import COMPLETING_STATES, TIMEOUT_MS_TWO_PHASE_COMMIT, Co
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.2
+LAST_EPOCH = 2**15 - 1
+_EPOCHS_USED_UP = (
+    f"the coordinator cannot fence epoch {LAST_EPOCH}, the last one: brokers before 4.3 neither abort nor commit such a "
+    "transaction (KAFKA-20090). Upgrade the coordinator's broker: 4.3 aborts it, and gives the transactional id a new "
+    "producer id"
+)
 _NEWER_PRODUCER = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 
 
@@ -158,6 +164,8 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
             "in as yourself (--command-config FILE)"
         )
         return Termination(Ending.REFUSED, why)
+    if answer == ErrorCode.UNKNOWN_SERVER_ERROR.name and shown.producer_epoch == LAST_EPOCH:
+        return Termination(Ending.FAILED, _EPOCHS_USED_UP)
     return Termination(Ending.FAILED, f"the coordinator refused with {answer}")
 
 

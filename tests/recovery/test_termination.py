@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.kafka.errors import BrokerFault, FaultReason
-from exporter.recovery.termination import WAIT_SECONDS, Ending, Termination, terminate, what_changed
+from exporter.recovery.termination import LAST_EPOCH, WAIT_SECONDS, Ending, Termination, terminate, what_changed
 from exporter.snapshot import CoordinatorTransaction, TransactionState
 from tests.evaluation.builders import NOW_MS, transaction
 
@@ -109,3 +109,13 @@ def test_nothing_newer_is_ever_fenced() -> None:
             ran += 1
 
     assert ran == 3 * 7**4
+
+
+def test_the_last_epoch_is_named_as_the_cause() -> None:
+    """Kafka before 4.3 refuses with an error that says nothing; at another epoch it stays as it is."""
+    for epoch, words in ((LAST_EPOCH, "KAFKA-20090"), (LAST_EPOCH - 1, "refused with UNKNOWN_SERVER_ERROR")):
+        shown = replace(SHOWN, producer_epoch=epoch)
+        ended = terminate(shown, CoordinatorStandIn([shown], ["UNKNOWN_SERVER_ERROR"]))
+
+        assert ended.ending is Ending.FAILED
+        assert words in ended.sentence
