@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A script in the manner of those that people run by cron: kafka-transactions.sh lists what is Ongoing, and whatever has
-# been so for longer than its own time-out is called hanging.
+# A script in the manner of those that people run by cron: kafka-transactions.sh lists what has been Ongoing for ten seconds
+# (KIP-994, Kafka 3.8 or later), and whatever has been so for longer than its own time-out is called hanging.
 set -euo pipefail
 
 eval "java=($HANGBENCH_JAVA)"
@@ -10,7 +10,7 @@ transactions() {
 }
 
 rows=()
-listed=$(transactions list)
+listed=$(transactions list --duration-filter "${HANGBENCH_GRACE_MS:-10000}")
 for id in $(awk '$NF == "Ongoing" { print $1 }' <<<"$listed"); do
   described=$(transactions describe --transactional-id "$id")
   # CoordinatorId TransactionalId ProducerId ProducerEpoch TransactionState TransactionTimeoutMs
