@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import logging
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -93,6 +94,15 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     with contextlib.nullcontext() if may_start_programs(item) else only_our_programs():
         yield
+
+
+@pytest.fixture(autouse=True)
+def log_level_restored() -> Iterator[None]:
+    """A reload within the process sets the level of all loggers: a later test would hear more than it asserts."""
+    root = logging.getLogger()
+    before = root.level
+    yield
+    root.setLevel(before)
 
 
 class SharedClusters:

@@ -683,6 +683,7 @@ def test_the_page_fetches_nothing() -> None:
     assert links == {
         "/runbooks/KafkaTransactionHanging.md",
         "/runbooks/KafkaTransactionInconclusive.md",
+        "/runbooks/README.md",
         "/incidents",
         "/metrics",
         "/-/healthy",

@@ -19,7 +19,7 @@ from exporter.publication.page.style import style_sheet
 from exporter.publication.page.summary import Severity, Summary, summarize
 from exporter.publication.page.suspects import others_section, suspects_section
 from exporter.publication.page.timeouts import timeouts_section
-from exporter.publication.paths import INCIDENTS, REPORT, below
+from exporter.publication.paths import INCIDENTS, REPORT, RUNBOOKS, below
 from exporter.publication.publication import Publication
 
 _REFRESH_SECONDS_MIN = 10
@@ -91,7 +91,7 @@ def _head(publication: Publication) -> str:
     return head(f"Kafka transactions: {title}", heading, publication.status.interval_ms, tuple(links))
 
 
-_LINKS = tuple((path, path) for path in ("/metrics", "/-/healthy", "/-/ready"))
+_LINKS = ((f"{RUNBOOKS}/README.md", "runbooks"), *((path, path) for path in ("/metrics", "/-/healthy", "/-/ready")))
 
 
 def head(title: str, heading: str, interval_ms: int, links: tuple[tuple[str, str], ...] = ()) -> str:

@@ -39,7 +39,7 @@ def render_runbooks(runbooks: Mapping[str, str]) -> Mapping[str, Page]:
 
 def _page(name: str, text: str, runbooks: Mapping[str, str]) -> Page:
     title = "Runbooks" if name == _COMMON else name
-    links = (("/", "status"), (INCIDENTS, "incidents"), (f"{RUNBOOKS}/{_COMMON}.md", "runbooks"))
+    links = (("/", "status"), (INCIDENTS, "incidents"))
     body = _HEADING.sub(_with_anchor, _e(_COMMENT.sub("", text), quote=False))
     body = _FENCE.sub(_as_command, body)
     body = _LINK_TO_OTHERS.sub(_as_link_to_project, _LINK.sub(_as_link, body))
