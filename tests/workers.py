@@ -14,7 +14,7 @@ _TOGETHER = re.compile(
     r"|(?P<spark>tests/(?:pipeline|fleet)/)"
     r"|(?P<broker>tests/(?:alerts/test_paging|helm/test_as_a_node_would|kafka/test_(?:coordinators|fake_broker)"
     r"|real_brokers/test_(?:attacks|busy|command_line|impact|marker_refused|once|oracle|outcome|raw_answers|reload|serve|why"
-    r"|verdicts)|test_(?:brokers|planting)|verification/situations/test_scoring)\.py)"
+    r"|verdicts)|test_(?:brokers|planting)|hangbench/test_(?:adapters|ground))\.py)"
     rf"(?:::.*(?P<version>{'|'.join(map(re.escape, SUPPORTED[1:]))}))?"
     r"|(?P<login>tests/real_brokers/test_(?:security|canary_handshake)\.py)"
     r"|(?P<hasty>tests/workload/)"

@@ -20,6 +20,7 @@ include_patterns = [
     "docs/decisions/*.md",
     "alerts/runbooks/*.md",
     "examples/workload/README.md",
+    "hangbench/README.md",
     "helm/kafka-transaction-exporter/README.md",
     "tests/README.md",
     "tests/verification/README.md",
@@ -48,6 +49,7 @@ NAVIGATION: Final = {
         "docs/capsules",
         "docs/fleet",
         "examples/workload/README",
+        "hangbench/README",
         "docs/security",
     ],
     "Reference": [
