@@ -42,11 +42,17 @@ def details(results: Sequence[Result], version: str, stage: str) -> Table:
         (
             situation,
             _truth_of(said),
-            *(said[detector].words if detector in said else "" for detector in detectors),
+            *(_words_of(said.get(detector)) for detector in detectors),
         )
         for situation, said in by_situation.items()
     ]
     return ("situation", "what is true", *detectors), rows
+
+
+def _words_of(result: Result | None) -> str:
+    if result is None:
+        return ""
+    return f"{NOT_JUDGED}: {result.words}" if result.judgement == NOT_JUDGED else result.words
 
 
 def _truth_of(said: Mapping[str, Result]) -> str:
