@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from exporter.baseline import Baseline
 from exporter.evaluation.memory import Memory
@@ -15,9 +15,17 @@ from exporter.kafka.collect.collector import EarlierState
 from exporter.kafka.errors import FaultReason
 from exporter.transaction_log.journal import Journal
 
+_SENTENCE_MAX: Final = 500
+
 
 class CapsuleError(Exception):
-    """A file is not a capsule that this exporter can use; the sentence says why."""
+    """A file is not a capsule that this exporter can use; the sentence says why.
+
+    It is cut, as parts of the file may be in it.
+    """
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence[:_SENTENCE_MAX])
 
 
 class Mark(Enum):
@@ -31,7 +39,9 @@ class Mark(Enum):
     PAUSE = "p"
     RESUMED = "e"
     PROBE_IDS = "i"
-    """Transactional ids were made up: `texts`."""
+    """Transactional ids were made up, one for each state partition, or before `ACL_PROBES` one for an ACL: `texts`."""
+    ACL_PROBES = "a"
+    """Ids for all ACLs were made up: `texts`, with an empty one where none can be."""
     TOO_NEW = "t"
     """Sentences about brokers that are too new: `texts`."""
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from exporter.capsules.codec import BytePool, decoded, encoded
-from exporter.capsules.cycle import Mark, RecordedCycle, RecordedExchange
+from exporter.capsules.cycle import Mark, RecordedCycle, RecordedExchange, TapeMoment
 from exporter.kafka.messages.recorded import RenameText, renamed
 from exporter.kafka.state_partitions import java_hash_partition, java_hashes, partitions_of_hashes
 from exporter.patterns import prefix_of
@@ -87,7 +87,7 @@ class Names:
         for number, name in enumerate(in_order, 1):
             prefix, word = prefix_of(name), self._kinds[name].replace("prefix", "app")
             if word == "id" and prefix != name:
-                word = f"{self._map[prefix]}-"
+                word = f"{self._map.get(prefix, prefix)}-"
             base = f"{word}{number:06}"
             self._map[name] = base + _suffix(name, base, partitions) if name in self._hashed else base
 
@@ -116,13 +116,16 @@ def transformed(cycle: RecordedCycle, rename: RenameText) -> RecordedCycle:
         pool,
         lambda text, field: rename(text, _KIND_OF_FIELD.get(field, "name")),
     )
-    moments = tuple(
-        moment._replace(texts=(moment.fault.value,)) if moment.fault is not None else moment
-        for moment in cycle.moments
-        if moment.mark is not Mark.TOO_NEW
-    )
+    moments = tuple(_moment(moment, rename) for moment in cycle.moments if moment.mark is not Mark.TOO_NEW)
     copy: RecordedCycle = decoded(data, RecordedCycle, BytePool(bytes(pool.content)))
     return replace(copy, moments=moments)
+
+
+def _moment(moment: TapeMoment, rename: RenameText) -> TapeMoment:
+    """One whose texts have no names of the cluster."""
+    if moment.mark is Mark.ACL_PROBES:
+        return moment._replace(texts=tuple(rename(text, "id") if text else "" for text in moment.texts))
+    return moment if moment.fault is None else moment._replace(texts=(moment.fault.value,))
 
 
 def _exchange(exchange: RecordedExchange, rename: RenameText) -> RecordedExchange:

@@ -6,10 +6,12 @@ they stay the same. Everything is encoded only for a cycle that is kept.
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from exporter.baseline import Baseline
@@ -17,6 +19,7 @@ from exporter.capsules.cycle import Mark, RecordedCycle, RecordedExchange, TapeM
 from exporter.cycle import EmbeddedReader, EvaluationInput, JournalOf
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.client.connections import Address, Connections, ResponseFrame
+from exporter.kafka.cluster_client import MakeProbes
 from exporter.kafka.collect.collector import CollectOptions, EarlierState
 from exporter.kafka.errors import BrokerFault
 from exporter.kafka.messages.raw_request import RawRequest
@@ -169,7 +172,7 @@ class RecordingReader(EmbeddedReader):
             clock=self._read_by(Mark.MONOTONIC, clock),
             **others,
         )
-        self.probe_ids = self._probe_ids
+        self.probe_ids, self.acl_probes = self._probe_ids, self._acl_probes
         self.ring: deque[RingCycle] = deque()
         """The latest cycles, the newest last. Only the thread of the cycle changes it."""
 
@@ -216,6 +219,13 @@ class RecordingReader(EmbeddedReader):
     def _probe_ids(self, partitions: int) -> tuple[str, ...]:
         ids = probe_ids(partitions)
         (self._recording.tape or Tape()).moments.append((Mark.PROBE_IDS, 0, 0.0, None, ids))
+        return ids
+
+    def _acl_probes(self, make: MakeProbes) -> tuple[str | None, ...]:
+        """Records them as they are: with other names of ACLs, other ones would be made."""
+        ids = make(partial(secrets.token_urlsafe, 24))
+        texts = tuple(each or "" for each in ids)
+        (self._recording.tape or Tape()).moments.append((Mark.ACL_PROBES, 0, 0.0, None, texts))
         return ids
 
     def _read_by(self, mark: Mark, clock: Callable[[], float]) -> Callable[[], float]:

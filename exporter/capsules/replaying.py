@@ -17,6 +17,7 @@ from exporter.cycle import EmbeddedReader, EvaluationInput
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.client.connections import Address, ResponseFrame
 from exporter.kafka.client.tasks import results_of
+from exporter.kafka.cluster_client import MakeProbes
 from exporter.kafka.collect.collector import CollectOptions
 from exporter.kafka.collect.topic_filter import TopicFilter
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
@@ -101,6 +102,13 @@ class ReplayConnections:
         index = self._number(Mark.PROBE_IDS)
         ids = () if index is None else self._moments[index].texts
         return ids if len(ids) == partitions else probe_ids(partitions)
+
+    def acl_probes(self, make: MakeProbes) -> tuple[str | None, ...]:
+        """The recorded ids; a capsule that is older has the random parts only."""
+        index = self._number(Mark.ACL_PROBES)
+        if index is None:
+            return make(lambda: self.probe_ids(1)[0])
+        return tuple(text or None for text in self._moments[index].texts)
 
     def too_new(self) -> tuple[str, ...]:
         """The recorded sentences."""
@@ -216,7 +224,7 @@ def replay(cycle: RecordedCycle) -> Replay:
             clock=connections.clock(Mark.MONOTONIC),
         )
         connections.rewind()  # a new reader looks at its clocks before its first cycle
-        reader.probe_ids = connections.probe_ids
+        reader.probe_ids, reader.acl_probes = connections.probe_ids, connections.acl_probes
         reader.resume(cycle.earlier)
         known = EvaluationInput(memory=cycle.memory, policy=cycle.policy, baseline=cycle.baseline)
         evaluation = reader.cycle(known, lambda _: cycle.journal)

@@ -16,6 +16,8 @@ from exporter.kafka.topology import Topology, topology_of
 from exporter.snapshot import UNKNOWN_CLUSTER, ClusterIdentity
 
 T = TypeVar("T")
+MakeProbes = Callable[[Callable[[], str]], "tuple[str | None, ...]"]
+"""Makes an id for each ACL, None where none can be, from a function of random texts."""
 TRANSACTIONS_LIMIT = 50_000
 _THROTTLE_TIME_BYTES = 4
 
@@ -72,6 +74,8 @@ class ClusterClient:
     """Maximum of open transactions that are examined one by one."""
     probe_ids: Callable[[int], tuple[str, ...]] | None = None
     """Makes up a transactional id for each partition of `__transaction_state`; None: they are random."""
+    acl_probes: Callable[[MakeProbes], tuple[str | None, ...]] | None = None
+    """Takes the place of the function that makes an id for each ACL; None: it is called with random ids."""
     silent: set[Address] = field(default_factory=set)
     """Brokers that let a request time out in this cycle: they get no further request."""
 

@@ -141,6 +141,17 @@ def test_a_damaged_file_is_a_sentence_or_a_capsule(content: bytes, seed: int) ->
         assert len(str(error)) < 1000  # noqa: PT017 - it may also be a capsule still
 
 
+def test_a_name_that_the_archive_repeats_wrongly_is_not_repeated(content: bytes) -> None:
+    """Python's sentence has all that it took for a name: here the rest of the file."""
+    changed = bytearray(content)
+    at = content.index(b"PK\3\4", content.index(b"index.json"))
+    changed[at + 26 : at + 28] = b"\xff\x7f"  # the length of the name in a member's own header
+
+    with pytest.raises(CapsuleError) as error:
+        unpack(bytes(changed))
+    assert len(str(error.value)) <= 500
+
+
 @pytest.mark.parametrize("name", ["bytes.bin", "cycle-1.json", "SUMMARY.txt"])
 def test_a_zip_bomb_takes_little_memory(content: bytes, name: str) -> None:
     """Two gigabytes of zeros in two megabytes; the announced size is not believed."""

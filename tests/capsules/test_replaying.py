@@ -23,8 +23,11 @@ from tests.capsules.recorded import recorded
 from tests.kafka.fake_broker import FakeCluster, Fault
 from tests.kafka.scene import scene
 
-REAL = sorted(Path(__file__).parent.glob("*.zip"))
-"""Capsules of situations on real brokers; `python -m tests.verification.situations --capsules FOLDER` makes them."""
+REAL = sorted(Path(__file__).parent.rglob("*.zip"))
+"""Capsules of situations on real brokers; `python -m tests.verification.situations --capsules FOLDER` makes them.
+
+Those in `first/` have no `ACL_PROBES`, as those that users have kept from before.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +115,7 @@ def facts(result: bytes) -> Any:
     return without_prose(json.loads(result))
 
 
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", REAL, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_capsules_of_real_brokers_replay_for_ever(path: Path) -> None:
     """Each verdict was right when it was recorded; a change of a result is a decision, no accident. Prose may change."""
     capsule = load(path)

@@ -24,7 +24,7 @@ from exporter.kafka.client.credentials import bootstrap_of, client_options
 from exporter.kafka.client.logins import logins_of
 from exporter.kafka.client.oauth import ClientCredentials, tokens_of
 from exporter.kafka.client.receiving import PROCESS
-from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, ClusterClient, LatestMetadata
+from exporter.kafka.cluster_client import TRANSACTIONS_LIMIT, ClusterClient, LatestMetadata, MakeProbes
 from exporter.kafka.cluster_clock import ClusterClock
 from exporter.kafka.collect.broker_configs import max_timeout
 from exporter.kafka.collect.complete import Stopwatch, complete
@@ -133,6 +133,8 @@ class Collector:
         self._cluster_clock = ClusterClock(wall_clock, clock)
         self.probe_ids: Callable[[int], tuple[str, ...]] | None = None
         """Makes up transactional ids in a cycle that is recorded or replayed; None: they are random."""
+        self.acl_probes: Callable[[MakeProbes], tuple[str | None, ...]] | None = None
+        """Makes those for the ACLs, likewise."""
         self.phases: tuple[tuple[str, float], ...] = ()
         """(phase, seconds) of the latest cycle."""
 
@@ -276,6 +278,7 @@ class Collector:
             out_of_touch=self._earlier.out_of_touch,
             source=self._earlier.source,
             probe_ids=self.probe_ids,
+            acl_probes=self.acl_probes,
         )
 
     async def _collect(

@@ -9,7 +9,7 @@ super user, a literal `*`, or many prefixes.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -45,7 +45,7 @@ async def _at(client: ClusterClient, broker: int) -> IdVisibility:
         )
         if isinstance(patterns, IdVisibility):
             return patterns
-        ids = tuple(probes(patterns, partial(_made_up, client))) if patterns is not _NO_AUTHORIZER else ()
+        ids = _probed(client, patterns) if patterns is not _NO_AUTHORIZER else ()
         known = [transactional_id for transactional_id in ids if transactional_id is not None]
         if len(known) < len(ids) or not await _are_visible(client, broker, known):
             return IdVisibility.BY_NAME_ONLY
@@ -72,10 +72,14 @@ def _patterns(answer: Any) -> Patterns | IdVisibility:
     return describe_acls.decode_patterns(answer)
 
 
-def _made_up(client: ClusterClient, prefix: str) -> Iterator[str]:
-    def random_id() -> str:
-        return secrets.token_urlsafe(24) if client.probe_ids is None else client.probe_ids(1)[0]
+def _probed(client: ClusterClient, patterns: Patterns) -> tuple[str | None, ...]:
+    def make(random_id: Callable[[], str]) -> tuple[str | None, ...]:
+        return tuple(probes(patterns, partial(_made_up, random_id)))
 
+    return make(partial(secrets.token_urlsafe, 24)) if client.acl_probes is None else client.acl_probes(make)
+
+
+def _made_up(random_id: Callable[[], str], prefix: str) -> Iterator[str]:
     return (prefix + beginning + random_id() for beginning in _BEGINNINGS)
 
 

@@ -21,6 +21,8 @@ WITHOUT_READ: Final = {**READS_TWICE, When.BEFORE_LAST_READ: (LIST_OFFSETS, 9)}
 """Each end is asked for twice by the first cycle, and before and after the coordinators by the second one."""
 IMPATIENT: Final = Policy(max_timeout_fallback_ms=1, late_padding_ms=0)
 IMPATIENT_IN: Final = "deny on one id and limits hidden"
+CYCLES_KEPT: Final = 10
+"""In a capsule, the last ones: some situations are looked at a hundred times."""
 ATTENTION: Final = frozenset({Verdict.STUCK_COMPLETING, Verdict.OVERDUE_AT_COORDINATOR, Verdict.REPLICA_DIVERGED})
 
 
@@ -89,7 +91,7 @@ def says_of(verdict: Verdict) -> Says:
 
 def _write_capsule(folder: Path, watch: Watch, question: Question) -> None:
     """Writes the cycles of a question with other names, which keeps paths of this machine out, and its situations."""
-    cycles, expected = zip(*watch.recorded, strict=True)
+    cycles, expected = zip(*watch.recorded[-CYCLES_KEPT:], strict=True)
     capsule = Capsule(cycles=cycles, expected=expected, incident=f"of the situations {', '.join(question.situations)}")
     name = f"{question.cluster.version}-{question.situations[0]}".replace(" ", "-")
     number = len(list(folder.glob(f"{name}*.zip"))) + 1
