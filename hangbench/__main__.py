@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hangbench.detectors import DETECTORS, DetectorUnavailable, detector_of
-from hangbench.kafka.maven import SUPPORTED, BrokersUnavailable
+from hangbench.kafka.maven import SUPPORTED, BrokersUnavailable, kafka_jars
 from hangbench.report import markdown, page, score_card
 from hangbench.run import NOT_JUDGED, Result, last_line, results
 from hangbench.situations.stages import STAGES, Stage
@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> int:
         return WRONG_USAGE
     began = time.monotonic()
     found: list[Result] = []
-    versions = options.kafka.split(",")
+    versions = _versions(options)
     for result in results(versions, stages, detectors, lambda line: print(line, file=sys.stderr, flush=True)):
         found.append(result)
         _write(options.output, found, versions)
@@ -55,6 +55,14 @@ def _run(options: argparse.Namespace) -> int:
         _print_table([heading, *rows])
     print(f"{time.monotonic() - began:.0f} s; results are in {options.output}: hangbench report {options.output}")
     return NOT_ALL_JUDGED if any(each.judgement == NOT_JUDGED for each in found) else SUCCESS
+
+
+def _versions(options: argparse.Namespace) -> list[str]:
+    """Raises BrokersUnavailable for one that cannot be had, before anything is played."""
+    versions: list[str] = options.kafka.split(",")
+    for version in versions:
+        kafka_jars(version)
+    return versions
 
 
 def _write(path: Path, found: Sequence[Result], versions: Sequence[str]) -> None:
@@ -74,7 +82,7 @@ def _issues(options: argparse.Namespace) -> int:
     stages = [stage for stage in STAGES if any(situation.issue for situation in stage.situations)]
     rows = [("KAFKA", "ISSUE", "SITUATION", "THESE BROKERS")]
     status = SUCCESS
-    for version in options.kafka.split(","):
+    for version in _versions(options):
         for stage in stages:
             for scene in stage.perform(version, ()).values():
                 if not scene.situation.issue:

@@ -139,6 +139,7 @@ def test_words_of_a_detector_cannot_break_the_page() -> None:
         (["show", "epochs_are_used_up"], 0, "https://issues.apache.org/jira/browse/KAFKA-20090"),
         (["show", "nothing"], 2, "no situation is called 'nothing'"),
         (["run", "--detector", "nobody"], 2, "nobody is none of kafka-transactions"),
+        (["run", "--detector", "mine=true", "--kafka", "4.3.1,x"], 1, "mvn is missing"),
         (["report", "/nowhere.json"], 1, "No such file"),
         (["report", "BROKEN"], 1, "has no results of `hangbench run`"),
         (["report", "GOOD"], 0, "| mine | 1 | 0 |"),
