@@ -193,6 +193,7 @@ def without_rest(play: Play, scene: Scene) -> None:
     (topic,) = scene.topics
     transactions = steps.Transactions(scene.bootstrap, scene.name("id"), [(topic, p) for p in range(3)])
     for detector in play.detectors:
+        wanted = LOOKS_OF_A_DAEMON if detector.keeps_looking else LOOKS
         enough = threading.Event()
 
         def commit_rapidly(enough: threading.Event = enough) -> int:
@@ -206,10 +207,10 @@ def without_rest(play: Play, scene: Scene) -> None:
             writing = pool.submit(commit_rapidly)
             looks = 0
             try:
-                while looks < (LOOKS_OF_A_DAEMON if detector.keeps_looking else LOOKS) or not writing.done():
+                while looks < wanted or not writing.done():
                     scene.hear(detector.name, [look()])
                     looks += 1
-                    if looks >= (LOOKS_OF_A_DAEMON if detector.keeps_looking else LOOKS):
+                    if looks >= wanted:
                         enough.set()
             finally:
                 enough.set()
