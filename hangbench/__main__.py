@@ -84,6 +84,7 @@ def _issues(options: argparse.Namespace) -> int:
     status = SUCCESS
     for version in _versions(options):
         for stage in stages:
+            print(f"{version} {stage.name}", file=sys.stderr, flush=True)
             for scene in stage.perform(version, ()).values():
                 if not scene.situation.issue:
                     continue
