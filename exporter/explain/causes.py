@@ -258,7 +258,7 @@ def _lost_marker(facts: Facts, first: LoggedBatch, transaction: PastTransaction)
     return _named(
         Cause.MARKER_LOST,
         f"the coordinator completed the transaction ({_end_in_words(transaction)}), which it does only after every "
-        "partition has acknowledged its marker, or (Kafka 4, KAFKA-20734) had no leader",
+        "partition has acknowledged its marker, or (Kafka 4.3, KAFKA-20734) had no leader",
         f"the log of the partition, read from offset {own.read_from} on, has no such marker{epochs}",
     )
 

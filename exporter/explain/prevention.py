@@ -58,7 +58,7 @@ _ONE_PRODUCER = Measure(
 _SKIPPED = Measure(
     name="KAFKA-20734",
     found="not known here, a coordinator does not say which markers it has skipped",
-    advice="use a release in which it is mended: coordinators of Kafka 4 skip the marker of a partition whose leader is "
+    advice="use a release in which it is mended: coordinators of Kafka 4.3 skip the marker of a partition whose leader is "
     "not there, as after a broker has crashed",
 )
 

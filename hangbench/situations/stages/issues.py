@@ -13,9 +13,9 @@ from hangbench.kafka.wire import BrokerRefused
 from hangbench.play import Performance, Play
 from hangbench.play import perform as perform_stage
 from hangbench.situations import steps
-from hangbench.situations.ground import described, open_entries, until, until_closed
+from hangbench.situations.ground import described, open_entries, until
 from hangbench.situations.scene import Scene
-from hangbench.situations.words import Collection, Truth
+from hangbench.situations.words import Collection, Lacking, Truth
 
 ISSUES = Collection("issues")
 
@@ -75,19 +75,25 @@ def epochs_are_used_up(scene: Scene) -> None:
     begin_at_the_last_epoch(scene, name)
     client = scene.client(timeout_ms=SHORT_MS)
     assert client.producer_epoch == LAST_EPOCH
-    client.open(topic, 0)
-    until_closed(scene.bootstrap, topic, 0)
+    planted = client.open(topic, 0)
+    if not ends(scene.bootstrap, topic):  # 4.0 has raised the epoch in memory, and cannot write that
+        scene.expect(planted, Truth.HANGING, [Lacking.MAY_BE_FENCED])
+        scene.fault = f"its coordinator cannot abort at epoch {LAST_EPOCH}: it is open for ever"
+        return
     again = client.ended(commit=False)
     planted = again.open(topic, 0)
-    deadline = time.monotonic() + PATIENCE_S
-    until(
-        lambda: not open_entries(scene.bootstrap, topic, 0) or time.monotonic() > deadline, "its coordinator aborts it"
-    )
-    if open_entries(scene.bootstrap, topic, 0):
+    if not ends(scene.bootstrap, topic):
         scene.expect(planted, Truth.OVERDUE)
         scene.fault = f"its coordinator cannot abort at epoch {again.producer_epoch}: it is open for ever"
     else:
         scene.closed(planted)
+
+
+def ends(bootstrap: str, topic: str) -> bool:
+    """Whether its coordinator aborts what is open; waits for several times its time-out."""
+    deadline = time.monotonic() + PATIENCE_S
+    until(lambda: not open_entries(bootstrap, topic, 0) or time.monotonic() > deadline, "its coordinator aborts it")
+    return not open_entries(bootstrap, topic, 0)
 
 
 def begin_at_the_last_epoch(scene: Scene, transactional_id: str) -> None:

@@ -186,7 +186,7 @@ def add_replica(scene: Scene, topic: str) -> None:
 
 @SKIPPED.add(issue="KAFKA-20734")
 def committed_without_a_leader(scene: Scene) -> None:
-    """Committed while the partition had no leader. Kafka 4 skips its marker (KAFKA-20734), Kafka 3 writes it later."""
+    """Committed while the partition had no leader. Kafka 4.3 skips its marker (KAFKA-20734), others write it later."""
     scene.live(live(scene, topic_on(scene, 3), 0, coordinator=1, what="id"))
 
 

@@ -285,7 +285,7 @@ def marker_lost(version: str, *, unclean: bool = True) -> Iterator[Made]:
 
 @contextmanager
 def committed_while_leaderless(version: str) -> Iterator[Made]:
-    """A client commits while the only replica is down: Kafka 4 skips the marker (KAFKA-20734), Kafka 3 waits with it."""
+    """A client commits while the only replica is down: Kafka 4.3 skips the marker (KAFKA-20734), others wait with it."""
     settings: dict[str, str | int] = {**HANGS_CAN_BE_PLANTED, "transaction.state.log.num.partitions": 1}
     with KafkaCluster(version, nodes=3, properties=settings) as cluster:
         name = fresh("app")

@@ -183,7 +183,7 @@ def test_without_unclean_elections_the_marker_is_kept(version: str) -> None:
 @pytest.mark.broker
 @pytest.mark.parametrize(("version", "verdicts"), [("4.3.1", {Verdict.HANGING_NOT_IN_TRANSACTION}), ("3.9.1", set())])
 def test_a_marker_that_is_due_while_there_is_no_leader(version: str, verdicts: set[Verdict], tmp_path: Path) -> None:
-    """Kafka 4 skips it, and the client's commit returns (KAFKA-20734); Kafka 3 waits with it."""
+    """Kafka 4.3 skips it, and the client's commit returns (KAFKA-20734); others wait with it."""
     with committed_while_leaderless(version) as made:
         with Watch(made.bootstrap) as watch:
             rows = rows_on(watch.cycle(describe_all=True), made.topic)
