@@ -20,7 +20,7 @@ include_patterns = [
     "docs/decisions/*.md",
     "alerts/runbooks/*.md",
     "examples/workload/README.md",
-    "hangbench/README.md",
+    "hangbench/*.md",
     "helm/kafka-transaction-exporter/README.md",
     "tests/README.md",
     "tests/verification/README.md",
