@@ -50,6 +50,7 @@ NAVIGATION: Final = {
         "docs/fleet",
         "examples/workload/README",
         "hangbench/README",
+        "hangbench/SCORES",
         "docs/security",
     ],
     "Reference": [
