@@ -61,7 +61,7 @@ def kadm() -> Detector:
 
 
 def script() -> Detector:
-    return CommandDetector("script", [str(ADAPTERS / "ongoing_too_long.sh")])
+    return CommandDetector("script", ["bash", str(ADAPTERS / "ongoing_too_long.sh")])
 
 
 def ktx() -> Detector:
