@@ -23,7 +23,7 @@ from tests.symbols import missing
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "alerts").rglob("*.md")])
 MARKDOWN = sorted(
-    {*DOCUMENTS, *(path for name in ("tests", "helm", ".github") for path in (ROOT / name).rglob("*.md"))}
+    {*DOCUMENTS, *(path for name in ("tests", "hangbench", "helm", ".github") for path in (ROOT / name).rglob("*.md"))}
 )
 """Also what is no page of the site."""
 README = (ROOT / "README.md").read_text()
@@ -215,7 +215,8 @@ def test_the_site_s_menu_has_every_page_once() -> None:
     ]
     listed = [re.sub(r".* <(.+)>", r"\1", entry) for entries in menu.values() for entry in entries]
     found = [str(path.relative_to(ROOT)) for entry in listed for path in ROOT.glob(f"{entry}.md")]
-    there = [str(path.relative_to(ROOT)) for path in DOCUMENTS if path.name != "README.md"]
+    pages = [*DOCUMENTS, *(ROOT / "hangbench").glob("*.md")]
+    there = [str(path.relative_to(ROOT)) for path in pages if path.name != "README.md"]
 
     assert sorted(path for path in found if not path.endswith("README.md")) == sorted(there)
 
