@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
+from hangbench.detectors import DetectorUnavailable, build_go
 from hangbench.kafka.maven import kafka_jars, require_program
 
 HERE: Final = Path(__file__).parent
 BUILT: Final = Path("build/benchmarks")
 PYTHON: Final = (sys.executable, "-m")
-GO: Final = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false -mod=readonly"}
-BUILD_TIMEOUT_S: Final = 600
 
 
 def java_command(version: str, main: str, *, heap: str = "512m") -> list[str]:
@@ -27,22 +25,11 @@ def java_command(version: str, main: str, *, heap: str = "512m") -> list[str]:
 
 def kadm() -> Path | None:
     """The program, built with the pinned modules; None where there is no Go or it cannot build it, which it says."""
-    go = shutil.which("go")
-    if go is None:
-        print("without Go there is no kadm")
-        return None
     program = (BUILT / "scan_kadm").absolute()
-    run = subprocess.run(
-        [go, "build", "-trimpath", "-o", str(program), "."],
-        cwd=HERE / "kadm",
-        env={**os.environ, **GO},
-        capture_output=True,
-        text=True,
-        timeout=BUILD_TIMEOUT_S,
-        check=False,
-    )
-    if run.returncode != 0:
-        print(f"kadm cannot be built: {run.stderr.strip()[-500:]}")
+    try:
+        build_go(HERE / "kadm", program)
+    except DetectorUnavailable as missing:
+        print(missing)
         return None
     return program
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 
+INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 _MAX_UVARINT_BYTES = 5
 
 

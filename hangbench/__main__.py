@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import platform
 import sys
@@ -128,7 +129,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def shown(stage: Stage, situation: Situation) -> list[str]:
-    """What is planted, on which cluster, and why the truth is what it is: the function that plants it."""
+    """Says what is planted, on which cluster, and shows the function that plants it, which has the truth."""
     lines = [situation.name, "", situation.sentence, "", f"{stage.title}. {stage.sentence}"]
     if situation.since:
         lines.append(f"From Apache Kafka {situation.since} on.")
@@ -140,18 +141,7 @@ def shown(stage: Stage, situation: Situation) -> list[str]:
         lines.append("What a detector can see depends on the moment at which it asks.")
     code = situation.plant.__code__
     lines += ["", f"Planted by {situation.plant.__name__} in {code.co_filename}:{code.co_firstlineno}:", ""]
-    return [*lines, *_source_of(Path(code.co_filename), code.co_firstlineno)]
-
-
-def _source_of(path: Path, first_line: int) -> list[str]:
-    """The function that begins there, up to the next one."""
-    lines = path.read_text(encoding="utf-8").splitlines()[first_line - 1 :]
-    for number, line in enumerate(lines):
-        if number and line and not line[0].isspace() and not line.startswith(("@", "def ", ")")):
-            return lines[:number]
-        if number and line.startswith("@") and not lines[number - 1].startswith("@"):
-            return lines[:number]
-    return lines
+    return [*lines, *inspect.getsource(situation.plant).splitlines()]
 
 
 def _print_table(rows: Sequence[Sequence[str]]) -> None:

@@ -32,7 +32,7 @@ class AnswerError(Exception):
 class CommandDetector(Detector):
     """A detector that is run once for each question."""
 
-    def __init__(self, name: str, command: Sequence[str], *, moments: Mapping[When, Request | None] = ONE_PASS) -> None:
+    def __init__(self, name: str, command: Sequence[str], *, moments: Mapping[When, Request] = ONE_PASS) -> None:
         super().__init__(name)
         self._command = tuple(command)
         self.moments = moments
@@ -82,7 +82,7 @@ def environment_of(question: Question) -> dict[str, str]:
         "USER": question.user or "",
         "PASSWORD": "" if question.user is None else PASSWORD,
         "KAFKA_VERSION": question.cluster.version,
-        "JAVA": shlex.join(question.cluster.tool_command("")[:-1]),
+        "JAVA": shlex.join(question.cluster.tool_java),
         "REQUEST_TIMEOUT_MS": str(question.request_timeout_ms),
         "PATIENCE_MS": str(question.patience_s * 1000),
         "GRACE_MS": "" if question.grace_ms is None else str(question.grace_ms),

@@ -1,4 +1,4 @@
-"""What a detector is asked, and what it says. `command.py` runs one that is a program of its own."""
+"""Declares what a detector is asked, and what it says. `command.py` runs one that is a program of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[str, int, "int | None"]
 
 
 class Says(Enum):
-    """What a detector says of one transaction."""
+    """The four things that a detector may say of one transaction."""
 
     HANGING = "hanging"
     """Nothing will ever end it: an operator may abort it."""
@@ -34,28 +34,30 @@ class When(Enum):
     BEFORE_LISTING = "before the coordinators are asked"
     IN_MID_PROOF = "between two looks at the same transaction"
     BEFORE_LAST_READ = "before the last read of the partition"
-    BEFORE_READING_OR_BEFORE_THE_LOOK = "before the first partition is read, or before a detector that looks once"
+    BEFORE_READING_IF_IT_LOOKS_AGAIN = (
+        "before the first partition is read; before the look of a detector that looks once"
+    )
 
 
 Request = tuple[int, int]
 """(API key, which request of it since the look began)."""
 DESCRIBE_PRODUCERS, LIST_TRANSACTIONS = 61, 66
-ONE_PASS: Mapping[When, Request | None] = {
+ONE_PASS: Mapping[When, Request] = {
     When.BEFORE_READING: (DESCRIBE_PRODUCERS, 1),
     When.BEFORE_LISTING: (LIST_TRANSACTIONS, 1),
     When.IN_MID_PROOF: (LIST_TRANSACTIONS, 1),
     When.BEFORE_LAST_READ: (LIST_TRANSACTIONS, 1),
-    When.BEFORE_READING_OR_BEFORE_THE_LOOK: None,
+    When.BEFORE_READING_IF_IT_LOOKS_AGAIN: (DESCRIBE_PRODUCERS, 1),
 }
-"""For a detector that reads the partitions and then lists the coordinators, once. None: before the look."""
-READS_TWICE: Mapping[When, Request | None] = {
+"""The moments of a detector that reads the partitions and then lists the coordinators, once."""
+READS_TWICE: Mapping[When, Request] = {
     When.BEFORE_READING: (DESCRIBE_PRODUCERS, 1),
     When.BEFORE_LISTING: (LIST_TRANSACTIONS, 1),
     When.IN_MID_PROOF: (LIST_TRANSACTIONS, 2),
     When.BEFORE_LAST_READ: (DESCRIBE_PRODUCERS, 3),
-    When.BEFORE_READING_OR_BEFORE_THE_LOOK: (DESCRIBE_PRODUCERS, 1),
+    When.BEFORE_READING_IF_IT_LOOKS_AGAIN: (DESCRIBE_PRODUCERS, 1),
 }
-"""For one that verifies what it suspects: it lists again, and reads its partition before and after that."""
+"""The moments of one that verifies what it suspects: it lists again, and reads its partition before and after that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Question:
     user: str | None = None
     """Logs in by SASL/PLAIN; None: nobody does."""
     broker_ids: tuple[int, ...] = (1,)
-    """Those whose partitions are of interest, for detectors that must be told."""
+    """The brokers whose partitions are of interest, for detectors that need them as an argument."""
     topic: str | None = None
     partition: int | None = None
     """Only this topic, or this partition of it."""
@@ -118,7 +120,7 @@ class Detector(ABC):
 
     keeps_looking = False
     """True for one that remembers what it saw, as a daemon does, and is asked several times."""
-    moments: Mapping[When, Request | None] = ONE_PASS
+    moments: Mapping[When, Request] = ONE_PASS
 
     def __init__(self, name: str) -> None:
         self.name = name

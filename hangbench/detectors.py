@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from hangbench.command import CommandDetector
-from hangbench.detector import READS_TWICE, Detector, When
+from hangbench.detector import READS_TWICE, Detector
 from hangbench.kafka.maven import cache_folder
 
 ADAPTERS: Final = Path(__file__).with_name("adapters")
 GO: Final = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false -mod=readonly"}
 BUILD_TIMEOUT_S: Final = 600
-
-
-ONE_LOOK_THAT_READS_TWICE: Final = {**READS_TWICE, When.BEFORE_READING_OR_BEFORE_THE_LOOK: None}
 
 
 class DetectorUnavailable(Exception):
@@ -40,15 +37,21 @@ def kafka_python() -> Detector:
 
 
 def kadm() -> Detector:
-    """franz-go's kadm. Raises DetectorUnavailable where Go is missing, or cannot build it."""
+    """franz-go's kadm. Raises DetectorUnavailable."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    program = cache_folder() / "hangbench-kadm"
+    build_go(ADAPTERS / "kadm", program)
+    return CommandDetector("kadm", [str(program)])
+
+
+def build_go(module: Path, program: Path) -> None:
+    """Builds the module in this folder. Raises DetectorUnavailable where Go is missing, or cannot build it."""
     go = shutil.which("go")
     if go is None:
         raise DetectorUnavailable("kadm needs Go: https://go.dev/doc/install")
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    program = cache_folder() / "hangbench-kadm"
     build = subprocess.run(
         [go, "build", "-trimpath", "-o", str(program), "."],
-        cwd=ADAPTERS / "kadm",
+        cwd=module,
         env={**os.environ, **GO},
         capture_output=True,
         text=True,
@@ -57,7 +60,6 @@ def kadm() -> Detector:
     )
     if build.returncode != 0:
         raise DetectorUnavailable(f"kadm cannot be built: {build.stderr.strip()[-500:]}")
-    return CommandDetector("kadm", [str(program)])
 
 
 def script() -> Detector:
@@ -69,7 +71,7 @@ def ktx() -> Detector:
     program = shlex.split(os.environ.get("KTX", "ktx"))[0]
     if shutil.which(program) is None:
         raise DetectorUnavailable(f"{program} is not on the PATH: install kafka-transaction-exporter, or set KTX")
-    return CommandDetector("ktx", _python("ktx"), moments=ONE_LOOK_THAT_READS_TWICE)
+    return CommandDetector("ktx", _python("ktx"), moments=READS_TWICE)
 
 
 DETECTORS: Final[Mapping[str, Callable[[], Detector]]] = {

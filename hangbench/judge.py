@@ -62,7 +62,7 @@ def score(
         if not transactions_come_and_go:
             found += _unexpected(expected, last, owned)
     worst = min((each[0] for each in found), key=WORST_FIRST.index, default=Judgement.RIGHT)
-    return Score(worst, _counted([words for _, words in found]) or Judgement.RIGHT.value)
+    return Score(worst, counted([words for _, words in found]) or Judgement.RIGHT.value)
 
 
 def _judged(expected: Expected, response: Response) -> tuple[Judgement, str] | None:
@@ -109,6 +109,7 @@ def _truth_of(expected: Sequence[Expected], row: tuple[str, int, int | None]) ->
     return ", ".join(sorted(found)) or "nothing is open"
 
 
-def _counted(words: list[str]) -> str:
+def counted(words: Sequence[str]) -> str:
+    """Joins the words, each once, with its number where it is several."""
     counts = {word: words.count(word) for word in dict.fromkeys(words)}
     return ", ".join(word if count == 1 else f"{count} × {word}" for word, count in counts.items())  # noqa: RUF001

@@ -68,7 +68,7 @@ def markdown(results: Sequence[Result]) -> str:
     """The whole score card, a chapter for each version."""
     parts = ["# Score card of HangBench", SENTENCE]
     for level, title, table in _chapters(results):
-        parts += [f"{'#' * level} {title}", *([_markdown_table(table)] if table else [])]
+        parts += [f"{'#' * level} {title}", *([markdown_table(*table).rstrip()] if table else [])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -100,10 +100,10 @@ def _chapters(results: Sequence[Result]) -> Iterable[tuple[int, str, Table | Non
             yield 3, titles.get(stage, stage), details(results, version, stage)
 
 
-def _markdown_table(table: Table) -> str:
-    heading, rows = table
-    lines = [heading, tuple("---" for _ in heading), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+def markdown_table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A table whose cells cannot end it."""
+    lines = [heading, ("---",) * len(heading), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
 
 
 def _html_table(table: Table) -> str:

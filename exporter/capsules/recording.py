@@ -6,12 +6,10 @@ they stay the same. Everything is encoded only for a cycle that is kept.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from exporter.baseline import Baseline
@@ -25,6 +23,7 @@ from exporter.kafka.errors import BrokerFault
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.kafka.messages.recorded import bytes_of, kept, version_of
 from exporter.kafka.state_partitions import probe_ids
+from exporter.kafka.visibility.ids import random_id
 from exporter.transaction_log.journal import NO_JOURNAL, Journal
 
 RING_BYTES_MAX: Final = 128_000_000
@@ -223,7 +222,7 @@ class RecordingReader(EmbeddedReader):
 
     def _acl_probes(self, make: MakeProbes) -> tuple[str | None, ...]:
         """Records them as they are: with other names of ACLs, other ones would be made."""
-        ids = make(partial(secrets.token_urlsafe, 24))
+        ids = make(random_id)
         texts = tuple(each or "" for each in ids)
         (self._recording.tape or Tape()).moments.append((Mark.ACL_PROBES, 0, 0.0, None, texts))
         return ids

@@ -6,18 +6,9 @@ import argparse
 from typing import Final
 
 from exporter.artifacts import DASHBOARDS
-from exporter.commands.option_types import (
-    INT32_MAX,
-    duration,
-    interval,
-    label,
-    number,
-    percentage,
-    rate,
-    threshold,
-    web_address,
-)
+from exporter.commands.option_types import duration, interval, label, number, percentage, rate, threshold, web_address
 from exporter.commands.options import DIRECTORY, FILE, add_spark
+from exporter.primitives import INT32_MAX
 
 JOBS_WITH_BROKERS: Final = ("transaction-log", "audit")
 """Jobs of the pipeline that read from Kafka; the others have a history."""

@@ -13,7 +13,6 @@ from exporter.config import values
 from exporter.evaluation.verdicts import Verdict
 from exporter.snapshot import TransactionState
 
-INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 INTERVAL_MS_MIN = 100
 KNOWN_STATES = tuple(state.value for state in TransactionState if state is not TransactionState.UNKNOWN)
 UNKNOWN = "-"

@@ -6,9 +6,6 @@ import argparse
 from typing import Final
 
 from exporter.commands.option_types import (
-    INT16_MAX,
-    INT32_MAX,
-    INT64_MAX,
     KNOWN_STATES,
     UNKNOWN,
     duration,
@@ -21,6 +18,7 @@ from exporter.commands.option_types import (
     writable_directory,
 )
 from exporter.config.loading import flag_name
+from exporter.primitives import INT16_MAX, INT32_MAX, INT64_MAX
 
 STATES: Final = "STATE[,...]"
 VERDICT: Final = "VERDICT"

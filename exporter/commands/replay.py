@@ -12,7 +12,6 @@ from exporter.capsules.cycle import CapsuleError
 from exporter.capsules.file import Capsule, expected_of, load
 from exporter.capsules.replaying import Replay, replay
 from exporter.commands.context import Context
-from exporter.commands.one_cycle import serve_evaluation
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.humanize import printable
@@ -27,11 +26,11 @@ def run(context: Context, _: Any) -> int:
         number = len(capsule.cycles) if options.cycle is None else options.cycle
         if number > len(capsule.cycles):
             return complain(f"{options.file} has {len(capsule.cycles)} cycles", ExitStatus.WRONG_USAGE)
+        if options.serve is not None:
+            return _serve(replay(capsule.cycles[number - 1]), options.serve)
         results = [replay(cycle) for cycle in capsule.cycles]
     except CapsuleError as error:
         return complain(str(error))
-    if options.serve is not None:
-        return _served(results[number - 1], options.serve)
     differences = [_difference(capsule, place, result) for place, result in enumerate(results)]
     if options.diff:
         print("\n".join(printable(line) for lines in differences for line in lines) or "No result differs.")
@@ -40,10 +39,12 @@ def run(context: Context, _: Any) -> int:
     return ExitStatus.INCOMPLETE if any(differences) else ExitStatus.ANSWERED
 
 
-def _served(result: Replay, listen_address: str) -> int:
+def _serve(result: Replay, listen_address: str) -> int:
     """Serves the result of a cycle until Ctrl-C."""
+    from exporter.commands.serve_cycle import serve_cycle  # noqa: PLC0415 - otherwise no web server is needed
+
     try:
-        serve_evaluation(result.evaluation, listen_address, sys.stdout)
+        serve_cycle(result.evaluation, listen_address, sys.stdout)
     except WebServerError as error:
         return complain(str(error))
     return ExitStatus.ANSWERED

@@ -19,6 +19,7 @@ from exporter.evaluation.field_types import Output
 from exporter.evaluation.fields import project
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.files import MEGABYTE, contents
+from exporter.primitives import INT16_MAX, INT32_MAX, INT64_MAX
 
 FORMAT = "kafka-transaction-exporter plan"
 VERSION = 2
@@ -26,7 +27,6 @@ VERSION = 2
 
 BYTES_MAX = 16 * MEGABYTE
 """Ten thousand transactions."""
-INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 

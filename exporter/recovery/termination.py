@@ -17,12 +17,13 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.lookups import KafkaRequestError, describe_at
 from exporter.kafka.markers import fence
+from exporter.primitives import INT16_MAX
 from exporter.recovery.partition import ClusterQueries, confirm_all, coordinator_of
 from exporter.snapshot import COMPLETING_STATES, TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, TransactionState
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.2
-LAST_EPOCH = 2**15 - 1
+LAST_EPOCH = INT16_MAX
 _EPOCHS_USED_UP = (
     f"the coordinator cannot fence epoch {LAST_EPOCH}, the last one: brokers before 4.3 neither abort nor commit such a "
     "transaction (KAFKA-20090). Upgrade the coordinator's broker: 4.3 aborts it, and gives the transactional id a new "

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def find_hanging(arguments: list[str]) -> list[Said]:
-    """What one run prints."""
+    """Returns the rows that one run prints. Ends the adapter where it fails."""
     run = subprocess.run(
         [
             *shlex.split(asked("JAVA")),

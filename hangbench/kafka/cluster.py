@@ -114,7 +114,12 @@ class KafkaCluster:
 
     def tool_command(self, main_class: str, *arguments: str) -> list[str]:
         """The command that runs one of Kafka's own command line tools from the same jars."""
-        return [*self._java(*SHORT_LIVED), main_class, *arguments]
+        return [*self.tool_java, main_class, *arguments]
+
+    @property
+    def tool_java(self) -> list[str]:
+        """The command that runs a class of these jars which soon ends, without that class."""
+        return self._java(*SHORT_LIVED)
 
     def _java(self, *options: str) -> list[str]:
         java = require_program("java", "openjdk-17-jre-headless")

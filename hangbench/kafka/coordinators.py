@@ -36,9 +36,9 @@ def described(bootstrap: str, transactional_id: str) -> Any | None:
             version_cap=0,
             transactional_ids=[transactional_id],
         )
-    (told,) = answer.transaction_states
-    if told.error_code == TRANSACTIONAL_ID_NOT_FOUND:
+    (transaction,) = answer.transaction_states
+    if transaction.error_code == TRANSACTIONAL_ID_NOT_FOUND:
         return None
-    if told.error_code:
-        raise BrokerRefused("DescribeTransactions", told.error_code)
-    return told
+    if transaction.error_code:
+        raise BrokerRefused("DescribeTransactions", transaction.error_code)
+    return transaction

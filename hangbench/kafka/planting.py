@@ -206,7 +206,7 @@ def record_batch(
         base_sequence=sequence,
         batch_size=1024,
     )
-    batch.append(0, _now_ms() if timestamp_ms is None else timestamp_ms, None, b"planted", [])
+    batch.append(0, now_ms() if timestamp_ms is None else timestamp_ms, None, b"planted", [])
     return bytes(batch.build())
 
 
@@ -220,7 +220,7 @@ def _plant(
     timestamp_ms: int | None,
     sequence: int = 0,
 ) -> PlantedTransaction:
-    written_ms = _now_ms() if timestamp_ms is None else timestamp_ms
+    written_ms = now_ms() if timestamp_ms is None else timestamp_ms
     batch = record_batch(producer_id, producer_epoch, open_transaction=True, timestamp_ms=written_ms, sequence=sequence)
 
     def attempt() -> int:
@@ -258,5 +258,5 @@ def _produce(wire: Wire, topic: str, batches: dict[int, bytes], transactional_id
     return {partition.index: partition.base_offset for partition in partitions}
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return time.time_ns() // 1_000_000

@@ -5,7 +5,6 @@ Nothing here is shared with the exporter but kafka-python's codec of single mess
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from kafka.protocol.admin import (
 from hangbench import waiting
 from hangbench.kafka import coordinators
 from hangbench.kafka.coordinators import TRANSACTION
+from hangbench.kafka.planting import now_ms
 from hangbench.kafka.wire import (
     COORDINATOR_ERRORS,
     LEADER_ERRORS,
@@ -186,7 +186,7 @@ def _agrees(expected: Expected, owing: Described | None) -> bool:
         return owing.producer_epoch == expected.producer_epoch + 1
     if expected.truth is Truth.HANGING:
         return owing.producer_epoch > expected.producer_epoch
-    age_ms = time.time_ns() // 1_000_000 - owing.start_ms
+    age_ms = now_ms() - owing.start_ms
     is_past_timeout = age_ms > owing.timeout_ms
     may_be_past = expected.truth in {Truth.OVERDUE, Truth.JUST_PAST}
     return owing.producer_epoch == expected.producer_epoch and is_past_timeout == may_be_past

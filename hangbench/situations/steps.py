@@ -37,6 +37,8 @@ STATE_TOPIC: Final = "__transaction_state"
 STATE_RECORDS_MAX: Final = 1_000_000
 LONG_MS: Final = 600_000
 """A time-out that no test outlives."""
+SHORT_GRACE_MS: Final = 200
+"""After which a detector may say that a coordinator fails, in situations that cannot wait."""
 HIGHER_COORDINATOR_EPOCH: Final = 1000
 """Higher than any coordinator of a test reaches."""
 WAITS_AFTER: Final = 20

@@ -11,5 +11,6 @@ class NoCluster(KafkaCluster):
     def __init__(self) -> None:
         self.version = "4.3.1"
 
-    def tool_command(self, main_class: str, *arguments: str) -> list[str]:
-        return ["java", "-cp", "/jars of/*", main_class, *arguments]
+    @property
+    def tool_java(self) -> list[str]:
+        return ["java", "-cp", "/jars of/*"]

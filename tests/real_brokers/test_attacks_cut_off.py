@@ -13,8 +13,8 @@ from hangbench.kafka.cluster import Properties
 from hangbench.kafka.isolation import IsolatedCluster
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
 from hangbench.situations.ground import leader_ids, until
-from hangbench.situations.stages.cut_off import STATE, STATE_PARTITIONS
-from hangbench.situations.steps import Client, partition_of
+from hangbench.situations.stages.cut_off import STATE_PARTITIONS
+from hangbench.situations.steps import STATE_TOPIC, Client, partition_of
 from tests.marks import starts
 from tests.real_brokers.attacking import TIMES, Held, aborts, committed_offsets, context_of, settings_of, state_of
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 def cluster(request: pytest.FixtureRequest) -> Iterator[IsolatedCluster]:
     with IsolatedCluster(request.param, nodes=3, properties=PROPERTIES) as cluster:
         Client.begin(cluster.bootstrap, "makes-the-state-topic")
-        until(lambda: len(leader_ids(cluster.bootstrap, STATE)) == STATE_PARTITIONS, "the state topic is there")
+        until(lambda: len(leader_ids(cluster.bootstrap, STATE_TOPIC)) == STATE_PARTITIONS, "the state topic is there")
         yield cluster
 
 
@@ -49,7 +49,7 @@ def led_by_the_cut(cluster: IsolatedCluster, count: int) -> tuple[str, list[int]
 
 def ids_coordinated(cluster: IsolatedCluster, count: int, *, by_cut: bool) -> list[str]:
     """Transactional ids whose coordinator is the broker to be cut off, or is not."""
-    leaders = leader_ids(cluster.bootstrap, STATE)
+    leaders = leader_ids(cluster.bootstrap, STATE_TOPIC)
     names = (f"id-{number}" for number in range(1000))
     fitting = (name for name in names if (leaders[partition_of(name, STATE_PARTITIONS)] == CUT) is by_cut)
     return [next(fitting) for _ in range(count)]
@@ -65,7 +65,7 @@ def at_the_others(cluster: IsolatedCluster, client: Client) -> Client:
 
 def cut_off(cluster: IsolatedCluster, topic: str) -> None:
     cluster.cut(CUT)
-    for name in (topic, STATE):
+    for name in (topic, STATE_TOPIC):
         until(lambda fixed=name: CUT not in leader_ids(others(cluster), fixed).values(), f"{name} has other leaders")  # type: ignore[misc]
 
 

@@ -73,14 +73,19 @@ def _patterns(answer: Any) -> Patterns | IdVisibility:
 
 
 def _probed(client: ClusterClient, patterns: Patterns) -> tuple[str | None, ...]:
-    def make(random_id: Callable[[], str]) -> tuple[str | None, ...]:
-        return tuple(probes(patterns, partial(_made_up, random_id)))
+    def make(random: Callable[[], str]) -> tuple[str | None, ...]:
+        return tuple(probes(patterns, partial(_made_up, random)))
 
-    return make(partial(secrets.token_urlsafe, 24)) if client.acl_probes is None else client.acl_probes(make)
+    return make(random_id) if client.acl_probes is None else client.acl_probes(make)
 
 
-def _made_up(random_id: Callable[[], str], prefix: str) -> Iterator[str]:
-    return (prefix + beginning + random_id() for beginning in _BEGINNINGS)
+def random_id() -> str:
+    """Makes up the part of an id that no other id has: 32 characters."""
+    return secrets.token_urlsafe(24)
+
+
+def _made_up(random: Callable[[], str], prefix: str) -> Iterator[str]:
+    return (prefix + beginning + random() for beginning in _BEGINNINGS)
 
 
 async def _are_visible(client: ClusterClient, broker: int, ids: Sequence[str]) -> bool:

@@ -37,7 +37,6 @@ PROPERTIES: Properties = {
     "transaction.two.phase.commit.enable": "true",  # unknown, and ignored, before 4.1
     "unstable.api.versions.enable": "true",
 }
-SHORT_GRACE_MS = 200
 
 
 def decide(client: Client, topic: str, *, commit: bool, version_cap: int) -> None:
@@ -166,9 +165,9 @@ def timeline(play: Play) -> None:
     ahead, behind = play.some(AHEAD.situations), play.some(BEHIND.situations)
     play.plant([*ahead, *behind, *impatient, *patient])
     play.ask(patient)
-    play.ask(impatient, rounds=3, pause_s=0.3, grace_ms=SHORT_GRACE_MS)
+    play.ask(impatient, rounds=3, pause_s=0.3, grace_ms=steps.SHORT_GRACE_MS)
     play.ask(ahead, clock_ahead_s=HOUR_S)
-    play.ask(behind, clock_ahead_s=-HOUR_S, grace_ms=SHORT_GRACE_MS)
+    play.ask(behind, clock_ahead_s=-HOUR_S, grace_ms=steps.SHORT_GRACE_MS)
     play.verify([*ahead, *behind, *impatient, *patient])
 
 

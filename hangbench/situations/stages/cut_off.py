@@ -18,7 +18,7 @@ from hangbench.play import Performance, Play, failing_alone
 from hangbench.play import perform as perform_stage
 from hangbench.situations.ground import described, in_sync_ids, leader_ids, until
 from hangbench.situations.scene import Scene
-from hangbench.situations.steps import Client, init_without_waiting
+from hangbench.situations.steps import STATE_TOPIC, Client, init_without_waiting
 from hangbench.situations.words import Collection, Lacking, Truth
 
 CUT_OFF = Collection("cut off")
@@ -26,7 +26,6 @@ CUT_OFF = Collection("cut off")
 ALONE = Collection("cut off")
 """When brokers 2 and 3 are gone as well, and the state partitions are below their min ISR."""
 
-STATE = "__transaction_state"
 STATE_PARTITIONS = 5
 PROPERTIES: Properties = {
     **HANGS_CAN_BE_PLANTED,
@@ -146,14 +145,15 @@ def timeline(play: Play) -> None:
     assert isinstance(cluster, IsolatedCluster)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     led_by_1 = NewTopic(
-        STATE,
+        STATE_TOPIC,
         num_partitions=STATE_PARTITIONS,
         replica_assignment=[[1, 2, 3]] * STATE_PARTITIONS,
         config={"min.insync.replicas": "2", "cleanup.policy": "compact"},
     )
-    admin.create_topics([led_by_1])[STATE].result(30)
+    admin.create_topics([led_by_1])[STATE_TOPIC].result(30)
     until(
-        lambda: leader_ids(cluster.bootstrap, STATE) == dict.fromkeys(range(STATE_PARTITIONS), 1), "1 coordinates all"
+        lambda: leader_ids(cluster.bootstrap, STATE_TOPIC) == dict.fromkeys(range(STATE_PARTITIONS), 1),
+        "1 coordinates all",
     )
     cut_off, alone = play.some(CUT_OFF.situations), play.some(ALONE.situations)
     for scene in [*cut_off, *alone]:
@@ -161,7 +161,7 @@ def timeline(play: Play) -> None:
             scene.situation.plant(scene)
     them = ",".join(cluster.broker(node_id).address for node_id in (2, 3))
     cluster.cut(1)
-    until(lambda: 1 not in leader_ids(them, STATE).values(), "the others have taken over")
+    until(lambda: 1 not in leader_ids(them, STATE_TOPIC).values(), "the others have taken over")
     happen(cut_off)
     play.ask(cut_off, broker_ids=(2,), rounds=3, request_timeout_ms=2000, patience_s=15)
     for scene in cut_off:
@@ -171,10 +171,12 @@ def timeline(play: Play) -> None:
     cluster.wait_until_serving()
     if not alone:
         return
-    until(lambda: all(1 in node_ids for node_ids in in_sync_ids(them, STATE).values()), "broker 1 is in sync again")
+    until(
+        lambda: all(1 in node_ids for node_ids in in_sync_ids(them, STATE_TOPIC).values()), "broker 1 is in sync again"
+    )
     for node_id in (2, 3):
         cluster.broker(node_id).kill()
-    until(lambda: set(leader_ids(cluster.bootstrap, STATE).values()) == {1}, "broker 1 leads alone")
+    until(lambda: set(leader_ids(cluster.bootstrap, STATE_TOPIC).values()) == {1}, "broker 1 leads alone")
     happen(alone)
     play.ask(alone)
     play.verify(alone)

@@ -28,7 +28,7 @@ from hangbench.play import Performance, Play
 from hangbench.play import perform as perform_stage
 from hangbench.situations.ground import coordinator_address, until
 from hangbench.situations.scene import Scene
-from hangbench.situations.steps import Client
+from hangbench.situations.steps import STATE_TOPIC, Client
 from hangbench.situations.words import Collection, Lacking, Truth
 
 GRANTED = Collection("guarded")
@@ -39,7 +39,7 @@ CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka c
 TOPIC, ID = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
 DESCRIBE, READ = AclOperation.DESCRIBE, AclOperation.READ
 LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
-OFFSETS, STATE = "__consumer_offsets", "__transaction_state"
+OFFSETS = "__consumer_offsets"
 
 Grant = tuple[ResourceType, str, ResourcePatternType, AclOperation]
 Granted = Sequence[Grant]
@@ -51,7 +51,7 @@ CLUSTER_TOO: Granted = [
     (CLUSTER, "kafka-cluster", LITERAL, AclOperation.DESCRIBE_CONFIGS),
 ]
 SHOWN: Granted = [(TOPIC, "shown-", PREFIXED, READ)]
-INTERNAL: Granted = [(TOPIC, OFFSETS, LITERAL, READ), (TOPIC, STATE, LITERAL, READ)]
+INTERNAL: Granted = [(TOPIC, OFFSETS, LITERAL, READ), (TOPIC, STATE_TOPIC, LITERAL, READ)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ GRANTS: Mapping[str, Granted] = {
     "no read on one topic": [*SHOWN, *INTERNAL, (TOPIC, "*", LITERAL, DESCRIBE), *ALL_IDS, *CLUSTER_TOO],
     "no read on consumer offsets": [
         *SHOWN,
-        *[(TOPIC, name, LITERAL, READ) for name in ("apart-topic", STATE)],
+        *[(TOPIC, name, LITERAL, READ) for name in ("apart-topic", STATE_TOPIC)],
         *[(TOPIC, "*", LITERAL, DESCRIBE), *ALL_IDS, *CLUSTER_TOO],
     ],
     "no describe on one topic": [*SHOWN, *INTERNAL, *ALL_IDS, *CLUSTER_TOO],

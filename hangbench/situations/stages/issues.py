@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hangbench.detector import Detector
 from hangbench.kafka.cluster import KafkaCluster, Properties
-from hangbench.kafka.planting import init_producer_id, write_marker
+from hangbench.kafka.planting import init_producer_id, now_ms, write_marker
 from hangbench.kafka.wire import BrokerRefused
 from hangbench.play import Performance, Play
 from hangbench.play import perform as perform_stage
@@ -23,7 +23,6 @@ INVALID_TXN_STATE = 48
 TRANSACTION_VERSION = 2
 LAST_EPOCH = 2**15 - 2
 SHORT_MS = 1000
-SHORT_GRACE_MS = 200
 PATIENCE_S = 5.0
 """Five times the time-out, in which a coordinator looks 25 times."""
 EMPTY, NO_PARTITIONS = 0, -1
@@ -99,11 +98,11 @@ def ends(bootstrap: str, topic: str) -> bool:
 def begin_at_the_last_epoch(scene: Scene, transactional_id: str) -> None:
     """Write the coordinator's own record of an id that is one epoch from the last, and have it read that by a restart."""
     producer_id, _ = init_producer_id(scene.bootstrap, transactional_id, timeout_ms=SHORT_MS)
-    now_ms = time.time_ns() // 1_000_000
+    now = now_ms()
     steps.write_state_record(
         scene.bootstrap,
         transactional_id,
-        struct.pack(">hqhibiqq", 0, producer_id, LAST_EPOCH - 1, SHORT_MS, EMPTY, NO_PARTITIONS, now_ms, now_ms),
+        struct.pack(">hqhibiqq", 0, producer_id, LAST_EPOCH - 1, SHORT_MS, EMPTY, NO_PARTITIONS, now, now),
     )
     (broker,) = scene.cluster.brokers
     broker.stop()
@@ -114,7 +113,7 @@ def timeline(play: Play) -> None:
     """Plant all, ask, and check the truth once more."""
     scenes = play.some(ISSUES.situations)
     play.plant(scenes)
-    play.ask(scenes, rounds=3, pause_s=0.3, grace_ms=SHORT_GRACE_MS)
+    play.ask(scenes, rounds=3, pause_s=0.3, grace_ms=steps.SHORT_GRACE_MS)
     play.verify(scenes)
 
 

@@ -142,7 +142,7 @@ def partitions_added(scene: Scene) -> Change:
         scene.cluster.topics.grow(topic, 3)
         scene.hanging(plant_hang(scene.bootstrap, topic, 2, scene.name("id")))
 
-    return grow, When.BEFORE_READING_OR_BEFORE_THE_LOOK
+    return grow, When.BEFORE_READING_IF_IT_LOOKS_AGAIN
 
 
 @RESTLESS.add(is_racy=True)
@@ -169,12 +169,11 @@ def at_the_moment(play: Play, situation: Situation, door: GoBetween) -> None:
     for number, detector in enumerate(play.detectors):
         planted = scene if number == 0 else scene.make_twin(detector.name)
         change, when = situation.plant(planted)
-        request = detector.moments[when]
-        if request is None:
+        if when is When.BEFORE_READING_IF_IT_LOOKS_AGAIN and not detector.keeps_looking:
             change()
             play.ask([planted], detectors=[detector])
         else:
-            moment = Moment(*request, change)
+            moment = Moment(*detector.moments[when], change)
             door.await_moment(moment)
             play.ask([planted], detectors=[detector], bootstrap=door.address)
             _must_have_come(moment)

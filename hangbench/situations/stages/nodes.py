@@ -21,7 +21,7 @@ from hangbench.play import Performance, Play, failing_alone
 from hangbench.play import perform as perform_stage
 from hangbench.situations.ground import described, leader_ids, producers_at, until, until_closed
 from hangbench.situations.scene import Scene
-from hangbench.situations.steps import Client, opened, partition_of, state_once_clear
+from hangbench.situations.steps import STATE_TOPIC, Client, opened, partition_of, state_once_clear
 from hangbench.situations.words import Collection, Lacking, Truth
 
 SILENT = Collection("nodes")
@@ -31,7 +31,6 @@ LAGGING = Collection("nodes")
 SKIPPED = Collection("nodes")
 DATA_ONLY = Collection("nodes")
 
-STATE = "__transaction_state"
 STATE_LEADERS = [1, 1, 1, 1, 3]
 OF_NODE_3 = 4
 """The partition of `__transaction_state` that node 3 leads."""
@@ -245,7 +244,7 @@ def timeline(play: Play) -> None:
     """Node 3 stops, is given up when its session is over, and goes on; then node 2 dies."""
     cluster = play.cluster
     node_1 = cluster.broker(1).address
-    cluster.topics.create_on(STATE, STATE_LEADERS)
+    cluster.topics.create_on(STATE_TOPIC, STATE_LEADERS)
     silent, given_up = play.some(SILENT.situations), play.some(GIVEN_UP.situations)
     back, lagging = play.some(BACK.situations), play.some(LAGGING.situations)
     data_only, skipped = play.some(DATA_ONLY.situations), play.some(SKIPPED.situations)
@@ -254,7 +253,7 @@ def timeline(play: Play) -> None:
     cluster.broker(3).pause()
     play.ask(silent, bootstrap=node_1, request_timeout_ms=700)
 
-    until_partition(play, STATE, OF_NODE_3, lambda leader: leader == NO_LEADER)
+    until_partition(play, STATE_TOPIC, OF_NODE_3, lambda leader: leader == NO_LEADER)
     for scene in play.some(s for s in GIVEN_UP.situations if s.plant is marker_held_back):
         with failing_alone(scene):
             commit_marker_held_back(scene)
@@ -269,7 +268,7 @@ def timeline(play: Play) -> None:
             commit_without_a_leader(scene)
 
     cluster.broker(3).resume()
-    until_partition(play, STATE, OF_NODE_3, lambda leader: leader == 3)
+    until_partition(play, STATE_TOPIC, OF_NODE_3, lambda leader: leader == 3)
     for scene in skipped:
         with failing_alone(scene):
             ((topic, partition, _),) = [e.key for e in scene.expected]

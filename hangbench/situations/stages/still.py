@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from hangbench.kafka.cluster import KafkaCluster, Properties
 from hangbench.kafka.coordinators import GROUP
 from hangbench.kafka.planting import (
     HANGS_CAN_BE_PLANTED,
+    now_ms,
     plant_hang,
     plant_hang_without_id,
     plant_producers,
@@ -35,10 +35,6 @@ PROPERTIES: Properties = {
     **HANGS_CAN_BE_PLANTED,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
 }
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def until_complete(scene: Scene, topic: str) -> None:

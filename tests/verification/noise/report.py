@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from hangbench.report import markdown_table
 from tests.verification.noise.plans import HOUR_MS, MINUTE_MS
 from tests.verification.noise.rules import Alarm
 from tests.verification.noise.workload import FAMILIES, OWNERS, family_of
@@ -121,7 +122,7 @@ def time_of(number: int) -> str:
 def workload_table() -> str:
     """The table of the families."""
     lines = [(f"`{each.name}`", each.says, str(each.owners(OWNERS)), _duration(each.timeout_ms)) for each in FAMILIES]
-    return _table(("family", "owner", "number", "time-out"), lines)
+    return markdown_table(("family", "owner", "number", "time-out"), lines)
 
 
 def document(before: str, results: Mapping[str, Sequence[Row]], *, date: str, seed: int) -> str:
@@ -132,7 +133,9 @@ def document(before: str, results: Mapping[str, Sequence[Row]], *, date: str, se
     heading = ("family", "alert", "severity", "fired in the day", "partitions", "minutes each", "first", "only pending")
     for mode, rows in results.items():
         cells = list(map(_cells, rows))
-        parts.append(f"### {MODES[mode].capitalize()}\n\n" + (_table(heading, cells) if cells else "No alert.\n"))
+        parts.append(
+            f"### {MODES[mode].capitalize()}\n\n" + (markdown_table(heading, cells) if cells else "No alert.\n")
+        )
     return f"{by_hand}{mark}\n" + "\n".join(parts)
 
 
@@ -155,11 +158,3 @@ def _duration(milliseconds: int) -> str:
         if milliseconds % length == 0:
             return f"{milliseconds // length} {unit}"
     return f"{milliseconds // 1000} s"
-
-
-def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    return "".join(_line(cells) for cells in (heading, ("---",) * len(heading), *rows))
-
-
-def _line(cells: Iterator[str] | tuple[str, ...]) -> str:
-    return f"| {' | '.join(cells)} |\n"

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Verdict
 from exporter.snapshot import PartitionResult
+from hangbench.judge import counted
 from hangbench.situations.scene import Scene
 from hangbench.situations.words import Expected, Key, Truth
 from tests.verification.situations.exporter import EXPORTER
-from tests.verification.situations.words import INVISIBLE, MAY_SHOW, Wanted, wanted
+from tests.verification.situations.words import INVISIBLE, MAY_SHOW, RightAnswer, right_answer
 
 Judged = tuple[Verdict, InconclusiveReason | None]
 
@@ -99,7 +100,7 @@ def score(scene: Scene, sights: list[Sight]) -> Score:
     if false:
         return Score(is_right=False, words=", ".join(dict.fromkeys(false)))
     name, last = scene.situation.name, sights[-1]
-    pairs = [(e, wanted(name, e)) for e in scene.expected]
+    pairs = [(e, right_answer(name, e)) for e in scene.expected]
     problems = [problem for e, want in pairs if (problem := _problem(e, want, last)) is not None]
     problems += [
         f"at first {sights[0].verdicts.get(e.key)}" for e, want in pairs if _is_wrong_at_first(e, want, sights)
@@ -110,7 +111,7 @@ def score(scene: Scene, sights: list[Sight]) -> Score:
     surprising = {verdict for each in sights for verdict, _ in _unexpected(scene, each)} - may_show
     problems += [f"unexpected {verdict.label}" for verdict in sorted(surprising)]
     words = problems or [_words(e, want, sights) for e, want in pairs] or ["nothing open"]
-    return Score(is_right=not problems, words=_counted(words))
+    return Score(is_right=not problems, words=counted(words))
 
 
 def false_by_offsets(scene: Scene, sights: list[Sight]) -> list[str]:
@@ -126,7 +127,7 @@ def false_by_offsets(scene: Scene, sights: list[Sight]) -> list[str]:
 
 def hangs_by_offsets(scene: Scene) -> tuple[int, int]:
     """(proved in the last cycle, all) partitions with a hang beside which no active transaction includes the partition."""
-    pairs = [(e, wanted(scene.situation.name, e)) for e in scene.expected]
+    pairs = [(e, right_answer(scene.situation.name, e)) for e in scene.expected]
     active = {e.key[:2] for e, _ in pairs if e.truth not in {Truth.HANGING, Truth.CLOSED}}
     active |= {e.key[:2] for e, want in pairs if Verdict.HANGING_STALE_EPOCH in want.verdicts or want.reasons}
     alone = {e.key[:2] for e, want in pairs if e.truth is Truth.HANGING and want.unread is None} - active
@@ -140,7 +141,7 @@ def _unexpected(scene: Scene, sight: Sight) -> list[Judged]:
     return [verdict for key, verdict in sight.verdicts.items() if key not in keys]
 
 
-def _problem(expected: Expected, want: Wanted, sight: Sight) -> str | None:
+def _problem(expected: Expected, want: RightAnswer, sight: Sight) -> str | None:
     topic, partition, _ = expected.key
     verdict = sight.verdicts.get(expected.key)
     if verdict is not None:
@@ -155,12 +156,12 @@ def _problem(expected: Expected, want: Wanted, sight: Sight) -> str | None:
     return f"missed {expected.truth.value}" if is_missed else None
 
 
-def _is_wrong_at_first(expected: Expected, want: Wanted, sights: list[Sight]) -> bool:
+def _is_wrong_at_first(expected: Expected, want: RightAnswer, sights: list[Sight]) -> bool:
     verdict = sights[0].verdicts.get(expected.key)
     return bool(want.first) and (verdict is None or verdict[0] not in want.first)
 
 
-def _words(expected: Expected, want: Wanted, sights: list[Sight]) -> str:
+def _words(expected: Expected, want: RightAnswer, sights: list[Sight]) -> str:
     last = sights[-1].verdicts.get(expected.key)
     if last is not None:
         first = sights[0].verdicts.get(expected.key)
@@ -173,8 +174,3 @@ def _words(expected: Expected, want: Wanted, sights: list[Sight]) -> str:
 def _label(label: Judged) -> str:
     verdict, reason = label
     return verdict.label if reason is None else f"{verdict.label} ({reason.value})"
-
-
-def _counted(words: list[str]) -> str:
-    counts = {word: words.count(word) for word in dict.fromkeys(words)}
-    return ", ".join(word if count == 1 else f"{count} × {word}" for word, count in counts.items())  # noqa: RUF001

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hangbench.judge import Judgement
 from hangbench.play import Performance
+from hangbench.report import markdown_table
 from hangbench.run import judged
 from hangbench.situations.scene import Scene
 from hangbench.situations.stages import STAGES, VERSIONS, Stage
@@ -77,7 +78,7 @@ def _situations(performances: Performances, date: str) -> str:
     ]
     for stage in STAGES:
         parts.append(f"## {stage.title}\n\n{stage.sentence}\n")
-        parts.append(_table(HEADING, [_row(stage, name, performances) for name in names(stage)]))
+        parts.append(markdown_table(HEADING, [_row(stage, name, performances) for name in names(stage)]))
     return "\n".join(parts)
 
 
@@ -106,7 +107,7 @@ def _summary(performances: Performances) -> str:
         "find-hanging right",
         *(judgement.value for judgement in list(Judgement)[1:]),
     )
-    return _table(columns, rows)
+    return markdown_table(columns, rows)
 
 
 def tool_judged(scene: Scene) -> tuple[str, str]:
@@ -138,8 +139,3 @@ def _cell(by_version: Mapping[str, str]) -> str:
     if len(values) == 1 and len(by_version) == len(VERSIONS):
         return values.pop()
     return "<br>".join(f"{version}: {by_version.get(version, NOT_THERE)}" for version in VERSIONS)
-
-
-def _table(heading: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [heading, ("---",) * len(heading), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

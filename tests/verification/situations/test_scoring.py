@@ -121,7 +121,7 @@ def test_a_partition_must_be_unread_for_its_reason() -> None:
 
 
 def test_every_lack_has_a_reason_of_the_exporter() -> None:
-    """A new lack of HangBench needs a word of ours."""
+    """A new member of Lacking needs a reason of the exporter."""
     reasons = {reason.name for reason in InconclusiveReason}
 
     assert {lacking for lacking in Lacking if lacking not in UNREAD and lacking.name not in reasons} == set()

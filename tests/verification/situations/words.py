@@ -37,7 +37,7 @@ MAY_SHOW: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RightAnswer:
     """What the exporter must say of one transaction."""
 
     verdicts: frozenset[Verdict]
@@ -50,11 +50,11 @@ class Wanted:
     """Why its partition cannot be read, INVISIBLE if its topic is not visible; None if it can be read."""
 
 
-def wanted(situation: str, expected: Expected) -> Wanted:
+def right_answer(situation: str, expected: Expected) -> RightAnswer:
     reasons = frozenset(InconclusiveReason[lacking.name] for lacking in expected.lacking - UNREADABLE - PASSING)
     right = verdict_on(situation, expected) if expected.is_known else None
     unsure = Verdict.INCONCLUSIVE if reasons else None
-    return Wanted(
+    return RightAnswer(
         verdicts=frozenset(verdict for verdict in (right, unsure) if verdict is not None),
         first=_first(expected),
         reasons=reasons,

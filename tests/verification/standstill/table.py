@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from hangbench.report import markdown_table
 from tests.verification.standstill.play import LIMIT_S, Result
 from tests.verification.standstill.scenes import GROUPS, VERSIONS
 from tests.verification.standstill.words import Situation, Standstills
@@ -24,7 +25,7 @@ def document(before: str, results: Results, date: str) -> str:
     parts = [_summary(results, date)]
     for heading, collection in GROUPS:
         rows = [_row(situation, results) for situation in collection.situations]
-        parts.append(f"## {heading}\n\n" + _table(("situation", "who stands still", *VERSIONS), rows))
+        parts.append(f"## {heading}\n\n" + markdown_table(("situation", "who stands still", *VERSIONS), rows))
     parts.append("## Known differences\n\n" + _differences(results))
     return f"{by_hand}{mark}\n" + "\n".join(parts)
 
@@ -37,8 +38,9 @@ def _summary(results: Results, date: str) -> str:
         slowest_s = max(seconds for result in of_version for seconds in result.right_after_s)
         rows.append((version, str(len(of_version)), str(kinds["right"]), str(kinds["differs"]), f"{slowest_s:.0f} s"))
     heading = ("Kafka", "situations", "right", "known differences", "slowest")
-    return f"Run on {date}. *Slowest*: the time until the exporter named the truth, of {LIMIT_S:.0f} s.\n\n" + _table(
-        heading, rows
+    return (
+        f"Run on {date}. *Slowest*: the time until the exporter named the truth, of {LIMIT_S:.0f} s.\n\n"
+        + markdown_table(heading, rows)
     )
 
 
@@ -77,8 +79,3 @@ def _differences(results: Results) -> str:
         lines.append(f"- {reason[0].upper()}{reason[1:]}.")
         lines += [f"    - **{name}**: {'; '.join(differs)}." for name, differs in situations.items()]
     return "\n".join(lines) + "\n"
-
-
-def _table(heading: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [heading, ("---",) * len(heading), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
