@@ -49,9 +49,10 @@ def sentence_of_weeks(weeks: Sequence[Row], days: Sequence[DayOfReport]) -> str:
     this_ms, last_ms = (sum(row[name] for row in weeks) for name in ("this_ms", "last_ms"))
     if not this_ms and not last_ms:
         return "In the last two weeks no cycle saw a consumer group wait."
+    this_week, last_week = (f"at least {humanize_duration(ms)}" if ms else "0 s" for ms in (this_ms, last_ms))
     return (
-        f"Consumer groups waited for {humanize_duration(this_ms)} in the last seven days, added up, and for "
-        f"{humanize_duration(last_ms)} in the seven days before."
+        f"Consumer groups waited for {this_week} in the last seven days, added up, and for {last_week} in the seven days "
+        "before: the time between cycles that saw them wait."
     )
 
 

@@ -29,12 +29,13 @@ def stalls_of(observations: DataFrame) -> DataFrame:
     by_transaction = (
         standing.withColumn("hour", f.explode(_hours("taken_at", "next_taken_at")))
         .withColumn("stalled_ms", _within_hour())
+        .withColumn("records", _most_records())
         .withColumn("waiting_group", f.explode(f.concat(f.array(f.lit(None).cast("string")), "groups")))
         .groupBy(*_SHARED, *_TRANSACTION)
         .agg(
             f.max("transactional_id").alias("transactional_id"),
             f.sum("stalled_ms").alias("stalled_ms"),
-            f.max("last_stable_offset_lag").alias("records_max"),
+            f.max("records").alias("records_max"),
             f.max("cause").alias("cause"),
         )
     )
@@ -57,7 +58,8 @@ def _standing(observations: DataFrame) -> DataFrame:
     holders = observations.withColumn("before", before).where(
         f.col("before").isNull() | (f.col("before") < f.col("taken_at"))
     )
-    next_row = (f.lead(name).over(in_order).alias(f"next_{name}") for name in (*_TRANSACTION, "taken_at"))
+    next_names = (*_TRANSACTION, "taken_at", "last_stable_offset_lag")
+    next_row = (f.lead(name).over(in_order).alias(f"next_{name}") for name in next_names)
     following = holders.select("*", *next_row)
     is_same = (f.col("next_start_offset") == f.col("start_offset")) & (
         f.col("next_producer_id") == f.col("producer_id")
@@ -73,5 +75,15 @@ def _hours(first: str, last: str) -> Column:
 
 
 def _within_hour() -> Column:
-    end = f.least(f.col("next_taken_at"), f.col("hour") + f.expr("INTERVAL 1 HOUR"))
+    end = f.least(f.col("next_taken_at"), _end_of_hour())
     return f.unix_millis(end) - f.unix_millis(f.greatest("taken_at", "hour"))
+
+
+def _most_records() -> Column:
+    """Returns the most offsets behind it in either cycle; the second counts in its own hour only, since lags grow."""
+    is_of_hour = f.col("next_taken_at") <= _end_of_hour()
+    return f.greatest("last_stable_offset_lag", f.when(is_of_hour, f.col("next_last_stable_offset_lag")))
+
+
+def _end_of_hour() -> Column:
+    return f.col("hour") + f.expr("INTERVAL 1 HOUR")

@@ -87,8 +87,17 @@ def test_a_group_has_the_time_in_which_it_was_seen_waiting(pipeline: Pipeline) -
         (0, 0, "hanging_no_transactional_id", "a", 60_000, 70, "late_write"),
         (0, 0, "hanging_no_transactional_id", "b", 60_000, 70, "late_write"),
         (0, 0, "hanging_no_transactional_id", None, 60_000, 70, "late_write"),
-        (0, 0, "open_within_timeout", None, 120_000, 40, None),
+        (0, 0, "open_within_timeout", None, 120_000, 70, None),
     ]
+
+
+def test_the_most_records_are_those_of_the_last_cycle_too(pipeline: Pipeline) -> None:
+    """A lag grows until the end; what the first cycle of the next hour sees is not of this one."""
+    lags = {3_510: 10, 3_570: 20, 3_630: 30, 3_690: 40}
+    pipeline.write([{"at": at, "open": [{**LONG, "last_stable_offset_lag": lag}]} for at, lag in lags.items()])
+    pipeline.run()
+
+    assert pipeline.stalls("stalled_ms", "records_max") == [(0, 0, 90_000, 20), (1, 0, 90_000, 40)]
 
 
 def test_what_was_not_watched_or_held_nothing_back_is_no_time(pipeline: Pipeline) -> None:
