@@ -44,14 +44,13 @@ def document(figures: Mapping[str, Any]) -> str:
         _table(("what", "cost"), _sizing(figures)),
         _prose(
             f"A broker with {figures['loaded']['partitions']:,} partitions that was read at the default interval wrote",
-            f"{_throughput(figures['loaded'])} of the records per second that it wrote without an exporter. The last row",
-            "has sizes that a cluster should not have; [reliability.md](reliability.md#bounds) has the limits.",
+            f"{_throughput(figures['loaded'])} of the records per second that it wrote without an exporter.",
+            "[reliability.md](reliability.md#bounds) has the limits.",
         ),
         "## When Spark is worth it\n",
         _when_spark(figures["fleet"]),
         _prose(
-            "`make bench` and `make bench-all` measure, `performance.json` has all figures, and `make generate` makes this",
-            "page of them.",
+            "`make bench-all` measures; `performance.json` has all figures.",
         ),
     ]
     return "\n".join(parts)

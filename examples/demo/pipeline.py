@@ -29,7 +29,7 @@ SECONDS: Final = 60
 SHOWN_EVERY: Final = 5
 """One cycle in so many: a report follows."""
 SPARK_S_JARS: Final = "Spark's jars in ~/.ivy2*"
-JOBS: Final = ("transactions", "incidents", "stalls", "baselines", "report", "compact")
+JOBS: Final = ("transactions", "stalls", "incidents", "baselines", "report", "compact")
 """As `pipeline run` prints them when they have ended."""
 
 
@@ -124,6 +124,7 @@ def _look_here(history: Path, tables: Path) -> str:
         f"    report:  {report.as_uri()}\n"
         f"    tables:  {tables} (Delta tables; docs/tables.md has their columns)\n"
         f"    history: {history}\n"
+        "    whether exactly-once held: docs/audit.md, on a cluster that runs (pipeline audit)\n"
     )
 
 

@@ -126,7 +126,7 @@ def _agreed_and_done(context: Context, means: ClusterAccess, plan: PlanFile, jud
         if hanging:
             say_how_to_write(context)
         return _worst([_status_of(judgement.standing) for judgement in judged])
-    audit = audit_log(context)
+    audit = audit_log(context, plan.cluster_id)
     audit.step("plan_file", path=options.plan_file, sha256=plan.sha256, transactions=len(judged), hanging=hanging)
     if hanging and not agrees(options, audit, {"transactions": asked}, humanize_count(hanging, "ABORT marker")):
         return ExitStatus.REFUSED
@@ -148,7 +148,7 @@ def _one(planned: PlannedAbort, before: AbortReview, means: ClusterAccess, audit
 
 def _done(planned: PlannedAbort, before: AbortReview, now: AbortReview, means: ClusterAccess, audit: AuditLog) -> int:
     if now.plan is not None:
-        log_plan(audit, now.evaluation, now.plan)
+        log_plan(audit, now.plan)
     if now.standing is Standing.HANGS:
         assert now.plan is not None, "only what is open can be judged to hang"
         result = carry_out(now.plan, means.partition(planned.topic, planned.partition), audit)

@@ -18,12 +18,12 @@ from exporter.recovery.audit import AuditError, AuditLog
 QUESTION: Final = "This cannot be undone. Write {}? Type yes: "
 
 
-def audit_log(context: Context) -> AuditLog:
+def audit_log(context: Context, cluster_id: str | None = None) -> AuditLog:
     """The log of `--audit-log`, or of the state directory. Raises AuditError if neither is known."""
     path = context.options.audit_log or context.audit_path
     if path is None:
         raise AuditError("there is no state directory for the audit log: name a file with --audit-log")
-    return AuditLog(Path(path), wall_clock=time.time)
+    return AuditLog(Path(path), wall_clock=time.time, cluster_id=cluster_id)
 
 
 def with_audited(settings: Settings, command: Callable[[Collector], int]) -> int:

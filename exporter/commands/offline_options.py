@@ -48,6 +48,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
             "transactions",
             "incidents",
             "stalls",
+            "operators",
             "outcomes",
             "baselines",
             "report",
@@ -55,8 +56,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
             "run",
             *JOBS_WITH_BROKERS,
         ),
-        help="run: all jobs but the last two. transaction-log: reads the transaction log. audit: compares it with "
-        "partitions' logs. Only these two use the settings",
+        help="run is all but the last two, which read from Kafka",
     )
     parser.add_argument(
         "--history",
@@ -66,6 +66,13 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", required=True, metavar=DIRECTORY, help="directory of the tables, a path or a URI")
     parser.add_argument("--every", type=interval, metavar="DURATION", help="repeat at this interval until Ctrl-C")
     parser.add_argument("--groups", metavar="JSON", help="the value of transaction_log.groups")
+    parser.add_argument(
+        "--audit-log",
+        action="append",
+        default=[],
+        metavar=FILE,
+        help="operators: an audit log of commands, a path or a URI; repeatable",
+    )
     parser.add_argument(
         "--jars",
         metavar=DIRECTORY,

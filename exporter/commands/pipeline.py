@@ -32,6 +32,7 @@ def run(context: Context, settings: Settings | None) -> int:
     options = context.options
     try:
         groups: GroupRules = () if settings is not None else _checked(options)
+        audit_logs = tuple(_place("--audit-log", each) for each in options.audit_log)
         folder = _place("--tables", options.tables)
         history = None if settings is not None else _place("--history", options.history)
     except _UsageError as error:
@@ -59,7 +60,7 @@ def run(context: Context, settings: Settings | None) -> int:
         if history is None:
             assert settings is not None
             return (_audit if options.job == "audit" else _read_log)(context, settings, tables)
-        return _work(context, groups, history, tables)
+        return _work(context, groups, history, tables, audit_logs)
     except (TableError, JarsError, OSError) as error:
         return complain(str(error))
 
@@ -137,7 +138,7 @@ def _spark(
         yield open_spark
 
 
-def _work(context: Context, groups: GroupRules, history: Place, tables: Any) -> int:
+def _work(context: Context, groups: GroupRules, history: Place, tables: Any, audit_logs: tuple[Place, ...]) -> int:
     from exporter.pipeline.jobs import Jobs  # noqa: PLC0415
 
     options = context.options
@@ -157,6 +158,7 @@ def _work(context: Context, groups: GroupRules, history: Place, tables: Any) -> 
             now_ms=lambda: int(time.time() * 1000),
             say=lambda sentence: print(sentence, flush=True),
             objective_percent=options.objective,
+            audit_logs=audit_logs,
         )
         return repeat(work, options)
 

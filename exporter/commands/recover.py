@@ -109,8 +109,8 @@ def recover(context: Context, means: ClusterAccess, action: Action, *, forced: V
     against = against or means.missing_right(row)
     if options.dry_run:
         return dry_run(context, against)
-    audit = audit_log(context)
-    log_plan(audit, evaluation, plan, forced=None if forced is None else forced.label)
+    audit = audit_log(context, evaluation.snapshot.cluster_id)
+    log_plan(audit, plan, forced=None if forced is None else forced.label)
     if against is not None:
         return refused(audit, plan, against)
     if not agrees(options, audit, which(plan)):
@@ -225,9 +225,9 @@ def say_how_to_write(context: Context) -> None:
         say(next_line(f"{PROGRAM} {shlex.join(words)}"))
 
 
-def log_plan(audit: AuditLog, evaluation: Evaluation, plan: Plan, *, forced: str | None = None) -> None:
+def log_plan(audit: AuditLog, plan: Plan, *, forced: str | None = None) -> None:
     """Raises AuditError."""
-    audit.step("planned", cluster_id=evaluation.snapshot.cluster_id, plan=document(plan), forced=forced)
+    audit.step("planned", plan=document(plan), forced=forced)
 
 
 def refused(audit: AuditLog, plan: Plan, against: str) -> int:

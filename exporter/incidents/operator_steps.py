@@ -35,11 +35,11 @@ Steps = Mapping[tuple[str, str, str], tuple[_Step, ...]]
 def steps_of(lines: Iterable[str]) -> Steps:
     """A damaged line, and one about anything else, is left out: the audit log itself is the record."""
     steps: defaultdict[tuple[str, str, str], list[_Step]] = defaultdict(list)
-    for step in filter(None, map(_parsed, lines)):
-        at_ms = _at_ms(step)
+    for step in filter(None, map(parsed_step, lines)):
+        at_ms = instant_of(step)
         if at_ms is None:
             continue
-        for facts in _transactions(step):
+        for facts in transactions_of(step):
             topic, partition, start_offset = (str(facts.get(name)) for name in ("topic", "partition", "start_offset"))
             producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
             place = f"{topic}-{partition}"
@@ -64,8 +64,8 @@ def with_steps(incident: Incident, steps: Steps) -> Incident:
     return replace(incident, events=by_time((*incident.events, *found))) if found else incident
 
 
-def _parsed(line: str) -> Mapping[str, Any] | None:
-    """The step of a line, if the time line has a sentence for it."""
+def parsed_step(line: str) -> Mapping[str, Any] | None:
+    """The step of a line; None for a line that is damaged, and for a step without a sentence here."""
     try:
         step = json.loads(line)
     except (ValueError, RecursionError):
@@ -73,7 +73,8 @@ def _parsed(line: str) -> Mapping[str, Any] | None:
     return step if isinstance(step, dict) and str(step.get("step")) in _SENTENCES else None
 
 
-def _at_ms(step: Mapping[str, Any]) -> int | None:
+def instant_of(step: Mapping[str, Any]) -> int | None:
+    """The instant of a step in ms since 1970 UTC; None if the line has none."""
     try:
         return int(datetime.fromisoformat(str(step.get("at"))).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
@@ -85,7 +86,7 @@ def _plan(step: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return plan if isinstance(plan, dict) else None
 
 
-def _transactions(step: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def transactions_of(step: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """Returns the transactions of a step: one, or several with a plan file."""
     several = step.get("transactions")
     if isinstance(several, list):

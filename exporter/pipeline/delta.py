@@ -25,6 +25,7 @@ from deltalake.schema import ArrayType, StructType
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from exporter.pipeline.connectors import delta_options, delta_uri, spark_path
 from exporter.storage.faults import StoreError, reason_of
@@ -138,7 +139,11 @@ class Table:
         reader = spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version.number)
-        return reader.load(spark_path(self.folder)).select(*self.columns.names)
+        rows = reader.load(spark_path(self.folder))
+        # An older program has made the table, and no run has added this column yet.
+        missing = [column for column in self.columns if column.name not in rows.columns]
+        nulls = {column.name: f.lit(None).cast(column.dataType) for column in missing}
+        return rows.withColumns(nulls).select(*self.columns.names)
 
     def begin(self, spark: SparkSession, basis: TableVersion) -> TableVersion:
         """Makes the table, or adds columns of a newer program; returns the version to read. Raises ConflictError."""
@@ -205,17 +210,42 @@ class Table:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a row without Spark, also while others do. Raises TableError."""
-        schema = pa.schema(Schema.from_json(self.columns.json()))
         with faults(self.folder, "cannot be written"):
-            write_deltalake(
-                delta_uri(self.folder),
-                pa.Table.from_pylist([dict(row)], schema=schema),
-                mode="append",
-                schema_mode="merge",
-                description=self.description,
-                configuration=PROPERTIES,
-                storage_options=delta_options(self.folder),
+            self._append(pa.Table.from_pylist([dict(row)], schema=self._arrow_schema()))
+
+    def _arrow_schema(self) -> pa.Schema:
+        return pa.schema(Schema.from_json(self.columns.json()))
+
+    def _append(self, rows: pa.Table) -> None:
+        write_deltalake(
+            delta_uri(self.folder),
+            rows,
+            mode="append",
+            schema_mode="merge",
+            description=self.description,
+            configuration=PROPERTIES,
+            storage_options=delta_options(self.folder),
+        )
+
+    def add_missing(self, rows: Sequence[Mapping[str, Any]], key: str) -> int:
+        """Adds rows whose `key` the table does not have, without Spark; returns their number. Raises ConflictError."""
+        with faults(self.folder, "cannot be written"):
+            known = self._values_of(key) if self.exists else frozenset[Any]()
+            missing = {row[key]: dict(row) for row in rows if row[key] not in known}
+            if not missing:
+                return 0
+            if not self.exists:
+                self._append(pa.Table.from_pylist([], schema=self._arrow_schema()))
+            added = pa.Table.from_pylist(list(missing.values()), schema=self._arrow_schema())
+            # A merge, since of two runs that add the same rows at once one must fail.
+            merger = self._log().merge(
+                added, f"old.{key} = new.{key}", source_alias="new", target_alias="old", merge_schema=True
             )
+            return int(merger.when_not_matched_insert_all().execute()["num_target_rows_inserted"])
+
+    def _values_of(self, column: str) -> frozenset[Any]:
+        rows = pa.table(self._log().scan(columns=[column]).read_all())
+        return frozenset(rows[column].to_pylist())
 
     def vacuum(self, spark: SparkSession) -> None:
         """Removes files that no version within the table's own retention has."""

@@ -15,10 +15,17 @@ from exporter.pipeline.suspects import is_suspect, texts, unknown_verdict
 from exporter.pipeline.transactions import CLOSED
 
 _INCIDENT: Final = ("cluster_id", "number")
+_PLACE: Final = ("topic", "partition", "producer_id", "start_offset")
+"""A transaction on one partition, within its cluster."""
+CONFIRMED: Final = "confirmed"
+"""Step of a command that its operator has confirmed."""
 
 
-def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` -> `INCIDENTS`; transactions that never were suspects are skipped."""
+def incidents_of_transactions(transactions: DataFrame, stalls: DataFrame, steps: DataFrame) -> DataFrame:
+    """`TRANSACTIONS` -> `INCIDENTS`; transactions that never were suspects are skipped.
+
+    Causes come from `STALLS`, and what operators did from `OPERATOR_STEPS`.
+    """
     suspects = _suspects(schemas.with_schema(transactions, schemas.TRANSACTIONS))
     in_time = Window.partitionBy("cluster_id").orderBy("suspect_at", "producer_id", "producer_epoch")
     gap = f.col("suspect_at").cast("long") - f.lag("suspect_at").over(in_time).cast("long")
@@ -38,9 +45,14 @@ def incidents_of_transactions(transactions: DataFrame) -> DataFrame:
         f.min("hanging_at").alias("hanging_at"),
         f.min(f.unix_millis("suspect_at") - f.unix_millis("first_seen")).alias("detection_delay_ms"),
     )
+    places = numbered.select(*_INCIDENT, "producer_id", f.explode("partitions").alias("one"))
     return schemas.with_schema(
-        whole.join(_blast_radius(numbered), on=list(_INCIDENT), how="inner").select(
-            "*",
+        whole.join(_blast_radius(places), on=list(_INCIDENT), how="inner")
+        .join(_causes(places, stalls), on=list(_INCIDENT), how="left")
+        .join(_operators(places, steps), on=list(_INCIDENT), how="left")
+        .select(
+            *(*whole.columns, "partitions", "groups", "records_held_back", "operated_at"),
+            *(f.coalesce(name, f.array().cast("array<string>")).alias(name) for name in ("causes", "operators")),
             f.date_format("started_at", "yyyyMMdd'T'HHmmssSSS'Z'").alias("incident"),
             f.when(f.col("is_over"), f.col("last_closed_at")).alias("ended_at"),
             f.when(f.col("is_over"), f.unix_millis("last_closed_at") - f.unix_millis("blocked_from")).alias(
@@ -73,12 +85,33 @@ def _first(verdicts_seen: Column, is_wanted: Callable[[Column], Column]) -> Colu
     return f.array_min(f.transform(wanted, lambda seen: seen["first_seen"]))
 
 
-def _blast_radius(numbered: DataFrame) -> DataFrame:
+def _causes(places: DataFrame, stalls: DataFrame) -> DataFrame:
+    known = stalls.where(f.col("cause").isNotNull()).select("cluster_id", *_PLACE, "cause").distinct()
+    found = _of(places).join(f.broadcast(known), on=["cluster_id", *_PLACE])
+    return found.groupBy(*_INCIDENT).agg(f.array_sort(f.collect_set("cause")).alias("causes"))
+
+
+def _operators(places: DataFrame, steps: DataFrame) -> DataFrame:
+    """Logs of older versions lack ids: in these a step is known by its topic and offset."""
+    one, step = _of(places).alias("one"), steps.where(f.col("step") == CONFIRMED).alias("step")
+    is_same = (f.col("one.topic") == f.col("step.topic")) & (f.col("one.partition") == f.col("step.partition"))
+    is_same &= f.col("one.start_offset") == f.col("step.start_offset")
+    for name in ("producer_id", "cluster_id", "topic_id"):
+        is_same &= f.coalesce(f.col(f"one.{name}") == f.col(f"step.{name}"), f.lit(True))
+    found = one.join(f.broadcast(step), on=is_same).groupBy("one.cluster_id", "one.number")
+    return found.agg(f.array_sort(f.collect_set("step.who")).alias("operators"), f.min("step.at").alias("operated_at"))
+
+
+def _of(places: DataFrame) -> DataFrame:
+    named = (f.col(f"one.{name}").alias(name) for name in ("topic", "partition", "start_offset", "topic_id"))
+    return places.select(*_INCIDENT, "producer_id", *named)
+
+
+def _blast_radius(places: DataFrame) -> DataFrame:
     """Partitions, groups, and the records held back: the maximum of each partition, added up."""
-    split = numbered.select(*_INCIDENT, f.explode("partitions").alias("one"))
     name = f.concat_ws("-", "one.topic", f.col("one.partition").cast("string")).alias("name")
     by_partition = (
-        split.where(f.exists("one.verdicts", lambda seen: is_suspect(seen["verdict"])))
+        places.where(f.exists("one.verdicts", lambda seen: is_suspect(seen["verdict"])))
         .groupBy(*_INCIDENT, name)
         .agg(f.max("one.last_stable_offset_lag").alias("lag"), f.flatten(f.collect_list("one.groups")).alias("groups"))
     )

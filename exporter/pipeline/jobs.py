@@ -25,6 +25,7 @@ from exporter.pipeline.files import SoundFiles, history_files, left_out
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
+from exporter.pipeline.operator_steps import steps_in
 from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import OBJECTIVE_PERCENT, collect
 from exporter.pipeline.report_audits import audits_of_week
@@ -63,6 +64,8 @@ class Jobs:
     say: Callable[[str], None]
     batch_rows: int = BATCH_ROWS
     objective_percent: float = OBJECTIVE_PERCENT
+    audit_logs: tuple[Place, ...] = ()
+    """Files with the steps of operators' commands."""
 
     def transactions(self) -> int:
         """Takes as many files as wait at the beginning, batch by batch, oldest first; returns their number.
@@ -100,17 +103,22 @@ class Jobs:
         return left_out(history_files(self.history), self.tables.damaged(), self.now_ms())
 
     def incidents(self) -> bool:
-        """Makes all incidents again from the suspects, which are few, unless no transaction has changed: returns False."""
-        table, current = self.tables.incidents, self.tables.current()
-        before = table.snapshot()
-        made_from = {"version": __version__, "transactions": current.snapshot.changed}
+        """Makes all incidents again from the suspects, which are few, unless nothing has changed: returns False."""
+        table, stalls, steps = self.tables.incidents, self.tables.stalls, self.tables.operator_steps
+        before, current = table.snapshot(), self.tables.current()
+        made_from = {
+            "version": __version__,
+            "transactions": current.snapshot.changed,
+            "stalls": stalls.snapshot().changed,
+            "operator_steps": steps.snapshot().changed,
+        }
         note = before.note or {}
         has_changed = {name: note.get(name) for name in made_from} != made_from
         if has_changed:
             spark = self.open_spark()
             before = table.begin(spark, before)
             suspects = without_places(self.tables.transactions.read(spark).where("was_suspect"))
-            found = incidents_of_transactions(suspects).coalesce(1).persist()
+            found = incidents_of_transactions(suspects, stalls.read(spark), steps.read(spark)).coalesce(1).persist()
             note = {**made_from, "incidents": found.count()}
             table.commit(found, before, note=note, replaced="true")
         self.say(f"incidents: {note['incidents']}")
@@ -121,6 +129,17 @@ class Jobs:
         hours = update_hours(self.open_spark, self.history, self.tables, batch_rows=self.batch_rows)
         if hours:
             self.say(f"stalls: {humanize_count(hours, 'hour')} counted")
+
+    def operators(self) -> None:
+        """Adds what is new in the audit logs; a file that does not exist yet has nothing."""
+        since_ms = self.now_ms() - self.retention_ms
+        for log in self.audit_logs:
+            if not log.exists():
+                self.say(f"operators: {log} does not exist: no command has written to it yet")
+                continue
+            lines = log.read_bytes().decode("utf-8", "replace").splitlines()
+            added = self.tables.operator_steps.add_missing(list(steps_in(lines, since_ms=since_ms)), "step_id")
+            self.say(f"operators: {humanize_count(added, 'new step')} in {log}")
 
     def outcomes(self) -> None:
         """Joins transactions with their outcomes, if the transaction log is read."""
@@ -178,7 +197,9 @@ class Jobs:
         # How far a log was read is known by its newest record, which stays.
         records = obsolete(logs_read_to_ms(tables.transaction_log), retention_ms, "written_at")
         small = compact(spark, tables.transaction_log, records)
-        compact(spark, tables.runs, f"ended_at < timestamp_millis({self.now_ms() - retention_ms})")
+        since = f"timestamp_millis({self.now_ms() - retention_ms})"
+        compact(spark, tables.runs, f"ended_at < {since}")
+        compact(spark, tables.operator_steps, f"at < {since}")
         tables.clean(spark)
         of_history, of_log = humanize_count(files, "file"), humanize_count(small, "file")
         of_tables = humanize_count(hours, "hour")
@@ -190,7 +211,7 @@ class Jobs:
         The run is recorded, also one with failures. Raises RunFailedError after the last job.
         """
         started_ms, results, failures = self.now_ms(), dict[str, int | None](), list[JobFailure]()
-        self._try(("transactions", "incidents", "stalls", "outcomes"), results, failures)
+        self._try(("transactions", "stalls", "operators", "incidents", "outcomes"), results, failures)
         age_ms = self.now_ms() - self._baselines_made_at_ms()
         if not 0 <= age_ms < BASELINES_EVERY_MS:  # those of the future were made by a clock that was wrong
             self._try(("baselines", "report", "compact"), results, failures)

@@ -275,9 +275,11 @@ _INCIDENTS: Final[Columns] = {
         f"{'not proved' if row.proof_delay_ms is None else humanize_duration(row.proof_delay_ms)}"
     ),
     "worst verdict": lambda row: on_one_line(row.worst_verdict),
+    "cause": lambda row: some_names(row.causes or ()) or "unknown",
     "transactional ids": lambda row: some_names(row.transactional_ids) or "unknown",
     "partitions": lambda row: some_names(row.partitions),
     "blocked groups": lambda row: some_names(row.groups) or "none known",
+    "commands confirmed by": lambda row: some_names(row.operators or ()) or "none known",
     "#offsets held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
 }
 

@@ -116,6 +116,9 @@ INCIDENTS: Final = _columns(
     records_held_back=_LONG,
     detection_delay_ms=_LONG,
     proof_delay_ms=_LONG,
+    causes=_TEXTS,
+    operators=_TEXTS,
+    operated_at=_INSTANT,
 )
 """Suspects of one cluster that began within minutes of each other."""
 
@@ -148,6 +151,23 @@ RUNS: Final = _columns(
     failures=t.ArrayType(_columns(job=_TEXT, reason=_TEXT)),
 )
 """One row for each run that was not killed."""
+
+OPERATOR_STEPS: Final = _columns(
+    step_id=_TEXT,
+    at=_INSTANT,
+    who=_TEXT,
+    cluster_id=_TEXT,
+    step=_TEXT,
+    action=_TEXT,
+    topic=_TEXT,
+    partition=_INTEGER,
+    producer_id=_LONG,
+    start_offset=_LONG,
+    topic_id=_TEXT,
+    transactional_id=_TEXT,
+    result=_TEXT,
+)
+"""One row for each step of a command in an audit log, and each of its transactions."""
 
 STALLS: Final = _columns(
     cluster_id=_TEXT,

@@ -112,12 +112,18 @@ class Tables:
             "For how long a last stable offset stood still in an hour",
             ("date",),
         )
+        self.operator_steps = Table(
+            self.root / "operator_steps",
+            described(schemas.OPERATOR_STEPS, column_comments.OPERATOR_STEPS),
+            "Steps of operators' commands, from their audit logs",
+        )
         self.runs = Table(self.root / "runs", described(schemas.RUNS, column_comments.RUNS), "Runs of the pipeline")
         self._damaged = self.root / "left_out.json"
 
     @property
     def every(self) -> tuple[Table, ...]:
-        return self.transactions, self.incidents, self.coverage, self.stalls, self.transaction_log, self.runs
+        first = (self.transactions, self.incidents, self.coverage, self.stalls)
+        return *first, self.transaction_log, self.operator_steps, self.runs
 
     def current(self) -> Current:
         """Raises TableError if the tables cannot be used."""

@@ -23,15 +23,17 @@ class AuditError(Exception):
 class AuditLog:
     """Appends steps to one file, with the user and host of this process."""
 
-    def __init__(self, path: Path, *, wall_clock: Callable[[], float]) -> None:
+    def __init__(self, path: Path, *, wall_clock: Callable[[], float], cluster_id: str | None = None) -> None:
+        """`cluster_id` is in each step, unless it is unknown: one log may be of several clusters."""
         self._path = path
+        self._about = {} if cluster_id is None else {"cluster_id": cluster_id}
         self._wall_clock = wall_clock
         self._who = f"{_user()}@{socket.gethostname()}"
 
     def step(self, step: str, **facts: Any) -> None:
         """Appends one step; it is on disk on return. Raises AuditError."""
         at = datetime.fromtimestamp(self._wall_clock(), timezone.utc).isoformat(timespec="milliseconds")
-        line = json.dumps({"at": at, "who": self._who, "step": step, **facts}) + "\n"
+        line = json.dumps({"at": at, "who": self._who, "step": step, **self._about, **facts}) + "\n"
         try:
             with self._opened() as file:
                 file.write(line)

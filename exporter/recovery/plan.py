@@ -219,8 +219,9 @@ def document(plan: Plan) -> dict[str, Any]:
 
 
 def which(plan: Plan) -> dict[str, Any]:
-    """The transaction of a plan, for a step of the audit log."""
-    return {name: getattr(plan.row, name) for name in ("topic", "topic_id", "partition", "producer_id", "start_offset")}
+    """The transaction of a plan and the action, for a step of the audit log."""
+    names = ("topic", "topic_id", "partition", "producer_id", "start_offset")
+    return {"action": plan.action.value, **{name: getattr(plan.row, name) for name in names}}
 
 
 def in_words(plan: Plan, records: HeldBack | None = None) -> str:

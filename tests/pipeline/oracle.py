@@ -208,8 +208,12 @@ def order(one: Row) -> tuple[Any, ...]:
     return *plain[:before], seen, *plain[before:]
 
 
-def incidents(tables: Mapping[str, Sequence[Row]]) -> list[Row]:
-    """Of all clusters, in the columns of the table but for `incident`."""
+def incidents(tables: Mapping[str, Sequence[Row]], stood: Iterable[Row]) -> list[Row]:
+    """Of all clusters, in the columns of the table but for `incident`; `stood` are the rows of `stalls`."""
+    causes: defaultdict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for row in stood:
+        if row["cause"] is not None:
+            causes[tuple(row[name] for name in PLACE)].add(row["cause"])
     found = []
     for cluster_id, rows in tables.items():
         suspects = sorted(
@@ -222,8 +226,16 @@ def incidents(tables: Mapping[str, Sequence[Row]]) -> list[Row]:
                 joined.append([])
             joined[-1].append(row)
             before = at
-        found += [_incident(cluster_id, members) for members in joined]
+        found += [{**_incident(cluster_id, members), "causes": _causes(members, causes)} for members in joined]
     return sorted(found, key=lambda row: (row["cluster_id"], row["started_at"]))
+
+
+PLACE: Final = ("cluster_id", "topic", "partition", "producer_id", "start_offset")
+
+
+def _causes(members: Sequence[Row], causes: Mapping[tuple[Any, ...], set[str]]) -> list[str]:
+    places = (tuple({**row, **one}[name] for name in PLACE) for row in members for one in row["partitions"])
+    return sorted({cause for place in places for cause in causes.get(place, ())})
 
 
 def is_suspect(verdict: str) -> bool:
@@ -274,6 +286,8 @@ def _incident(cluster_id: str, members: Sequence[Row]) -> Row:
         "records_held_back": sum(lags.values()) if lags else None,
         "detection_delay_ms": min(at - row["first_seen"] for row, at in zip(members, suspect_at, strict=True)),
         "proof_delay_ms": min(hanging_at) - min(suspect_at) if hanging_at else None,
+        "operators": [],
+        "operated_at": None,
     }
 
 
@@ -320,8 +334,11 @@ def stalls(history: History) -> list[Row]:
                     continue
                 for hour in range(at // HOUR_MS * HOUR_MS, after, HOUR_MS):
                     stalled_ms = min(after, hour + HOUR_MS) - max(at, hour)
+                    ends_here = other if after <= hour + HOUR_MS else one
+                    lag = max(one["last_stable_offset_lag"], ends_here["last_stable_offset_lag"] or 0)
                     for group in (None, *one["groups"]):
-                        spans[hour, topic, partition, one["verdict"], group].append((stalled_ms, one))
+                        span = {**one, "last_stable_offset_lag": lag}
+                        spans[hour, topic, partition, one["verdict"], group].append((stalled_ms, span))
         for key, held in spans.items():
             found += _stalled(cluster_id, key, held)
     return sorted(found, key=order_of_stall)

@@ -93,6 +93,6 @@ def make_tables(spark: SparkSession, folder: Path) -> Tables:
     jobs.transactions()
     tables = jobs.tables
     write_log(spark, tables, _log(), read_to_s=20 * DAY_S, cluster_id=CLUSTER)
-    for job in (jobs.outcomes, jobs.incidents, jobs.stalls):
+    for job in (jobs.outcomes, jobs.stalls, jobs.incidents):
         job()
     return tables

@@ -68,7 +68,7 @@ def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     folder = tmp_path_factory.mktemp("world")
     write_world(folder / "history")
     jobs = sample.jobs_in(spark, folder)
-    for job in (jobs.transactions, jobs.incidents, jobs.stalls, jobs.report):
+    for job in (jobs.transactions, jobs.stalls, jobs.incidents, jobs.report):
         job()
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")

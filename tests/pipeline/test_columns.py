@@ -52,6 +52,8 @@ def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, t
     for each, row in ((older, OLD_ROW), (table, NEW_ROW)):
         basis = each.begin(spark, each.snapshot())
         each.commit(spark.createDataFrame([row], each.columns), basis)
+        if each is older:
+            assert [row["outcome"] for row in table.read(spark).collect()] == [None], "before a run has written to it"
 
     rows = DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist()
     assert sorted(rows, key=lambda row: row["outcome"] or "") == EXPECTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,12 +10,39 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from exporter.incidents.incident import JOINED_SECONDS
+from exporter.pipeline import schemas
+from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
+from exporter.pipeline.operator_steps import steps_in
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 from tests.pipeline.days import taken, transactions
 
 HANG: Final = {"verdict": "hanging_no_transactional_id", "transactional_id": None}
+EXPLAINED: Final = {**HANG, "cause": "late_write", "last_stable_offset_lag": 40}
+STEP: Final = {
+    "at": "2026-11-01T00:02:00+00:00",
+    "who": "ada@host",
+    "step": "confirmed",
+    "cluster_id": "explained",
+    "topic": "orders",
+    "partition": 0,
+    "start_offset": 100,
+    "producer_id": 7,
+}
+WITHOUT_IDS: Final = {name: value for name, value in STEP.items() if name not in ("cluster_id", "producer_id")}
+LOG: Final = [
+    json.dumps({**step, **changes})
+    for step, changes in (
+        (STEP, {}),
+        (STEP, {"at": "2026-11-01T00:01:40+00:00", "step": "declined", "who": "bob@host"}),
+        (WITHOUT_IDS, {"at": "2026-11-01T00:03:00+00:00", "who": "old@host", "topic": "explained"}),
+        (STEP, {"who": "eve@host", "cluster_id": "elsewhere"}),
+        (STEP, {"who": "eve@host", "producer_id": 8}),
+        (STEP, {"who": "eve@host", "start_offset": 101}),
+    )
+]
+"""An audit log of several clusters."""
 
 
 def hang(at: int, **changes: Any) -> list[Mapping[str, Any]]:
@@ -39,6 +67,13 @@ def incidents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         "far": [hang(0), hang(far, producer_id=8, partition=1), [{"at": 2 * far}]],
         "open": [hang(0)],
         "doubt": [[*hang(0)[:2], {"at": 60}]],
+        "explained": [
+            [
+                *hang(0),
+                *({"at": at, "open": [EXPLAINED, {**EXPLAINED, "topic": "explained"}]} for at in (90, 120)),
+                {"at": 150},
+            ]
+        ],
     }
     for name, files in clusters.items():
         for number, file in enumerate(files):
@@ -46,8 +81,10 @@ def incidents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     tables = Tables(folder / "tables")
     taken(spark, folder / "history", tables)
     found: dict[str, list[Row]] = {name: [] for name in clusters}
-    every = transactions(spark, tables)
-    for row in incidents_of_transactions(every).orderBy("cluster_id", "started_at").collect():
+    update_hours(lambda: spark, folder / "history", tables)
+    every, stalls = transactions(spark, tables), tables.stalls.read(spark)
+    steps = spark.createDataFrame(list(steps_in(LOG, since_ms=0)), schemas.OPERATOR_STEPS)
+    for row in incidents_of_transactions(every, stalls, steps).orderBy("cluster_id", "started_at").collect():
         found[row["cluster_id"]].append(row)
     return found
 
@@ -67,6 +104,15 @@ def test_an_incident_has_its_reach_and_its_delays(incidents: dict[str, list[Row]
     assert (one["worst_verdict"], one["transactions"]) == ("hanging_no_transactional_id", 1)
     assert (one["partitions"], one["groups"], one["records_held_back"]) == (["orders-0"], ["a", "b"], 40)
     assert one["transactional_ids"] == ["app-1"]
+
+
+def test_an_incident_has_its_causes_and_who_acted(incidents: dict[str, list[Row]]) -> None:
+    """Only confirmed commands on its own transactions; a log of an older version names no cluster and no producer."""
+    (one,) = incidents["explained"]
+
+    assert (one["causes"], one["operators"]) == (["late_write"], ["ada@host", "old@host"])
+    assert cases.seconds(one["operated_at"]) == 120
+    assert [(row["causes"], row["operators"], row["operated_at"]) for row in incidents["one"]] == [([], [], None)]
 
 
 def test_what_begins_soon_after_is_the_same_incident(incidents: dict[str, list[Row]]) -> None:

@@ -314,7 +314,7 @@ def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_p
     jobs.run()  # a clock that was wrong must not end the baselines until its day has come
 
     assert [line.split(":")[0] for line in lines] == [
-        *("transactions", "incidents", "stalls", "baselines", "report", "compact"),
+        *("transactions", "stalls", "incidents", "baselines", "report", "compact"),
         "incidents",
         *("incidents", "baselines", "report", "compact"),
         "baselines",
@@ -374,7 +374,7 @@ def test_a_new_incident_is_in_the_report_at_once(spark: SparkSession, tmp_path: 
     cases.write_file(tmp_path / "history", "c", "new", [{"at": 90_000 + 30 * n, "open": [hang]} for n in range(3)])
     jobs.run()
 
-    assert [line.split(":")[0] for line in lines] == ["transactions", "incidents", "stalls", "report"]
+    assert [line.split(":")[0] for line in lines] == ["transactions", "stalls", "incidents", "report"]
     page = tables.report.read_text(encoding="utf-8")
     assert "payroll" in page
     assert "of its budget by 99.95 %" in page

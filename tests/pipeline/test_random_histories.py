@@ -108,12 +108,13 @@ def assert_true(
     at_once = Tables(folder / "at-once")
     jobs = Jobs(lambda: spark, whole, at_once, (), 10**12, lambda: cases.NOW_MS, lambda _: None)
     jobs.transactions()
-    jobs.incidents()
     jobs.stalls()
+    jobs.incidents()
 
     assert differing(transactions(at_once), expected) == []
-    assert incidents(at_once) == oracle.incidents(expected)
-    assert hours(at_once) == (oracle.coverage(history), oracle.stalls(history))
+    stood = oracle.stalls(history)
+    assert incidents(at_once) == oracle.incidents(expected, stood)
+    assert hours(at_once) == (oracle.coverage(history), stood)
     cut = in_rounds(spark, whole, folder, patch, rounds=rounds, kills=kills)
     assert differing(transactions(cut), expected) == []
     update_hours(lambda: spark, folder / "history", cut)

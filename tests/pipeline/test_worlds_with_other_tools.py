@@ -90,7 +90,8 @@ def assert_true(spark: SparkSession, folder: Path, seeds: range) -> None:
     draw = random.Random(seeds.start)
     whole = whole_history(seeds, folder / "whole")
     history, tables = folder / "history", Tables(folder / "tables")
-    expected = oracle.transactions(oracle.read(whole, cases.NOW_MS))
+    watched = oracle.read(whole, cases.NOW_MS)
+    expected = oracle.transactions(watched)
     erased = draw.choice(sorted(name for name in expected if name.isascii()))
     tool = OtherTool(spark, tables, draw)
     jobs = Jobs(lambda: spark, history, tables, (), 10**12, lambda: cases.NOW_MS, lambda _: None, batch_rows=2_000)
@@ -102,8 +103,8 @@ def assert_true(spark: SparkSession, folder: Path, seeds: range) -> None:
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, there)
         jobs.transactions()
-        jobs.incidents()
         jobs.stalls()
+        jobs.incidents()
         if number < ROUNDS - 2:
             draw.choice((tool.restore, tool.change_settings))()
             tool.restore()
@@ -126,7 +127,7 @@ def assert_true(spark: SparkSession, folder: Path, seeds: range) -> None:
     }
     assert differing(own, {cluster: rows for cluster, rows in left.items() if rows}) == []
     ours = [row for row in incidents(tables) if row["cluster_id"] != FOREIGN]
-    assert ours == oracle.incidents(left)
+    assert ours == oracle.incidents(left, oracle.stalls(watched))
     undisturbed = Tables(folder / "undisturbed")
     Jobs(lambda: spark, history, undisturbed, (), 10**12, lambda: cases.NOW_MS, lambda _: None).transactions()
     update_hours(lambda: spark, history, undisturbed)
