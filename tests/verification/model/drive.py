@@ -228,7 +228,7 @@ def _commands_in(world: World) -> Iterator[None]:
     undo: list[tuple[Any, str, Any]] = []
     for module_name, module in tuple(sys.modules.items()):
         if module_name.startswith(WRITING_ROOMS):
-            for name, value in (("audit_log", lambda _options: _Audit(world)), ("agrees", agrees), ("time", clock)):
+            for name, value in (("audit_log", lambda *_: _Audit(world)), ("agrees", agrees), ("time", clock)):
                 if hasattr(module, name):
                     undo.append((module, name, getattr(module, name)))
                     setattr(module, name, value)
