@@ -13,13 +13,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from exporter.audit.data_source import TRANSACTION, transaction_row, transactions_of
-from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
+from exporter.audit.decisions import Decision, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.tables import FINDING, AuditState
 from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead, read_to_ms
-from exporter.pipeline.transaction_log import decoded, partition_names, partitions_named
+from exporter.pipeline.transaction_log import partition_names, partitions_named, state_log_records
 from exporter.snapshot import TopicPartition
-from exporter.transaction_log.records import UnknownVersion
 
 LOOKBACK_MS: Final = 3_600_000
 """Decisions are read again from so long before the oldest one that is not settled."""
@@ -103,13 +102,8 @@ def log_facts(records: DataFrame, state: AuditState, *, log_ends: Mapping[int, i
 
 def decisions_in(records: DataFrame) -> DataFrame:
     def decide(rows: pa.Table) -> pa.Table:
-        by_offset = {row["offset"]: row for row in rows.to_pylist()}
-        log = (
-            DecisionRecord(row["log_partition"], offset, int(row["written_at"].timestamp() * 1000), content)
-            for offset, row in sorted(by_offset.items())
-            if not isinstance(content := decoded(row), UnknownVersion)
-        )
-        return pa.Table.from_pylist([_decision_row(each) for each in decisions_of(log)], schema=DECISION)
+        found = decisions_of(state_log_records(rows))
+        return pa.Table.from_pylist([_decision_row(each) for each in found], schema=DECISION)
 
     known = records.where(f.col("kind").isin("state", "tombstone"))
     return known.groupBy("log_partition", "transactional_id").applyInArrow(decide, from_arrow_schema(DECISION))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from exporter.snapshot import TopicPartition, TransactionState
 from exporter.transaction_log.events import TRANSACTION_VERSION_2, Happening, Outcome, StateMachine
-from exporter.transaction_log.records import Tombstone, TransactionRecord
+from exporter.transaction_log.records import StateLogRecord, Tombstone, TransactionRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,17 +80,7 @@ class ProducerDecisions:
         return [each for each in found if each.partitions is not None and partition not in each.partitions]
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionRecord:
-    """A record of `__transaction_state`."""
-
-    log_partition: int
-    offset: int
-    written_at_ms: int
-    content: TransactionRecord | Tombstone
-
-
-def decisions_of(records: Iterable[DecisionRecord]) -> list[Decision]:
+def decisions_of(records: Iterable[StateLogRecord]) -> list[Decision]:
     """The transactions of one transactional id, from its records in the order of their offsets."""
     machine = StateMachine()
     found: list[Decision] = []

@@ -24,8 +24,8 @@ from exporter.snapshot import STATE_TOPIC, TopicPartition, TransactionState
 from exporter.storage.places import Place
 from exporter.transaction_log.events import Event, Happening, StateMachine
 from exporter.transaction_log.records import (
-    Decoded,
     MalformedRecordError,
+    StateLogRecord,
     Tombstone,
     TransactionRecord,
     UnknownVersion,
@@ -156,13 +156,12 @@ def _row(*, partition: int, offset: int, timestamp: Any, key: bytes | None, valu
 
 def _outcomes_of_id(records: pa.Table) -> pa.Table:
     """The outcomes of one transactional id in one partition of the log."""
-    by_offset = {row["offset"]: row for row in records.to_pylist()}
+    cluster_id = records["cluster_id"][0].as_py()
     machine = StateMachine()
     found: list[dict[str, Any]] = []
-    for offset in sorted(by_offset):
-        row = by_offset[offset]
-        for event in machine.take(decoded(row), int(row["written_at"].timestamp() * 1000)):
-            _add_outcome(found, row["cluster_id"], event)
+    for record in state_log_records(records):
+        for event in machine.take(record.content, record.written_at_ms):
+            _add_outcome(found, cluster_id, event)
     return pa.Table.from_pylist(found, schema=_arrow(schemas.OUTCOMES))
 
 
@@ -208,12 +207,33 @@ def partitions_named(names: Iterable[str]) -> frozenset[TopicPartition]:
     return frozenset((topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names))
 
 
-def decoded(row: Mapping[str, Any]) -> Decoded:
-    if row["kind"] == "tombstone":
-        return Tombstone(row["transactional_id"])
-    return TransactionRecord(
-        transactional_id=row["transactional_id"],
-        status=TransactionState[row["status"]],
-        partitions=partitions_named(row["partitions"]),
-        **{name: row[name] for name in _FIELDS_OF_STATE},
-    )
+def state_log_records(rows: pa.Table) -> Iterator[StateLogRecord]:
+    """`RECORDS` of the kinds state and tombstone, as their decoder made them: in the order of offsets, each once.
+
+    By columns: an object for each cell and instant, as rows of dicts have them, takes as long as the state machine.
+    """
+    rows = rows.sort_by("offset")
+    instants = rows["written_at"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+    places = zip(rows["log_partition"].to_pylist(), rows["offset"].to_pylist(), instants.to_pylist(), strict=True)
+    named = ("kind", "transactional_id", "status", "partitions", *_FIELDS_OF_STATE)
+    contents = zip(*(rows[name].to_pylist() for name in named), strict=True)
+    sets: dict[tuple[str, ...], frozenset[TopicPartition]] = {}
+    before = -1
+    for (log_partition, offset, at_ms), (kind, transactional_id, status, names, *fields) in zip(
+        places, contents, strict=True
+    ):
+        if offset == before:
+            continue
+        before = offset
+        content: TransactionRecord | Tombstone = Tombstone(transactional_id)
+        if kind != "tombstone":
+            partitions = sets.get(key := tuple(names))
+            if partitions is None:
+                partitions = sets[key] = partitions_named(key)
+            content = TransactionRecord(
+                transactional_id=transactional_id,
+                status=TransactionState[status],
+                partitions=partitions,
+                **dict(zip(_FIELDS_OF_STATE, fields, strict=True)),
+            )
+        yield StateLogRecord(log_partition, offset, at_ms, content)

@@ -73,6 +73,16 @@ class Tombstone:
 
 
 @dataclass(frozen=True, slots=True)
+class StateLogRecord:
+    """A record of `__transaction_state` with its place in the log."""
+
+    log_partition: int
+    offset: int
+    written_at_ms: int
+    content: TransactionRecord | Tombstone
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownVersion:
     """A key or value in a version that this exporter does not know."""
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
+from exporter.audit.decisions import Decision, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.log_transactions import LogTransaction, RangeOfLog
 from exporter.audit.verdicts import AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead, read_to_ms
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.snapshot import TopicPartition
-from exporter.transaction_log.records import decode
+from exporter.transaction_log.records import StateLogRecord, decode
 from tests.audit.world import TOPIC_ID, Appended, StateRecord, World
 
 SETTLED_MS = 10_000
@@ -44,10 +44,10 @@ def parts_of(
 
 
 def decisions_by_producer(state: Iterable[StateRecord]) -> dict[int, list[Decision]]:
-    by_id: dict[bytes, list[DecisionRecord]] = defaultdict(list)
+    by_id: dict[bytes, list[StateLogRecord]] = defaultdict(list)
     for each in state:
         content = decode(each.key, each.value)
-        by_id[each.key].append(DecisionRecord(each.log_partition, each.offset, each.at_ms, content))  # type: ignore[arg-type]
+        by_id[each.key].append(StateLogRecord(each.log_partition, each.offset, each.at_ms, content))  # type: ignore[arg-type]
     found: dict[int, list[Decision]] = defaultdict(list)
     for records in by_id.values():
         for decision in decisions_of(sorted(records, key=lambda record: record.offset)):

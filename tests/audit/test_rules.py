@@ -11,7 +11,7 @@ import pytest
 from exporter.audit import alignment
 from exporter.audit.alignment import MatchedBefore
 from exporter.audit.decision_rows import LogFacts, VerdictCounts
-from exporter.audit.decisions import Decision, DecisionRecord, decisions_of
+from exporter.audit.decisions import Decision, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.log_transactions import LogTransaction
 from exporter.audit.positions import partition_reads, state_after, unknown_partitions, why_another_log
@@ -19,7 +19,7 @@ from exporter.audit.reading import LogExtent, LogListing
 from exporter.audit.tables import AuditState, PartitionPosition
 from exporter.audit.verdicts import AuditVerdict, Horizon, Judgement, PartitionRead, Reason
 from exporter.snapshot import TransactionState as State
-from exporter.transaction_log.records import Tombstone, TransactionRecord
+from exporter.transaction_log.records import StateLogRecord, Tombstone, TransactionRecord
 from tests.transaction_log import builders
 
 ORDERS = ("orders", 0)
@@ -218,8 +218,8 @@ def test_what_was_hidden_begins_anew() -> None:
     assert judge([], [in_log(4, at_ms=None, topic="gone")], read, HORIZON).pending == ()
 
 
-def log_of(*contents: TransactionRecord | Tombstone) -> list[DecisionRecord]:
-    return [DecisionRecord(0, offset, builders.START_MS + offset, each) for offset, each in enumerate(contents)]
+def log_of(*contents: TransactionRecord | Tombstone) -> list[StateLogRecord]:
+    return [StateLogRecord(0, offset, builders.START_MS + offset, each) for offset, each in enumerate(contents)]
 
 
 def test_a_next_transaction_completes_the_one_before() -> None:
@@ -281,7 +281,7 @@ def test_a_decision_that_a_time_out_supersedes_has_the_epochs_of_both(status: St
         (State.COMPLETE_ABORT, 1, BEGIN_MS + 8_200),
     ]
     log = [
-        DecisionRecord(0, number, at_ms, of_state(state, epoch, at_ms))
+        StateLogRecord(0, number, at_ms, of_state(state, epoch, at_ms))
         for number, (state, epoch, at_ms) in enumerate(rows)
     ]
 
