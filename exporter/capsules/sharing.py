@@ -15,6 +15,7 @@ from exporter.capsules.cycle import CapsuleError
 from exporter.capsules.file import CYCLES_MAX, Capsule, expected_of
 from exporter.capsules.names import Names, transformed
 from exporter.capsules.replaying import DAMAGED, replay
+from exporter.evaluation.humanize import humanize_count
 from exporter.kafka.errors import MalformedResponseError
 from exporter.snapshot import STATE_TOPIC
 from exporter.snapshot.partitions import OFFSETS_TOPIC
@@ -35,11 +36,14 @@ def joined(capsules: Sequence[Capsule]) -> Capsule:
     return replace(capsules[-1], cycles=cycles, expected=expected)
 
 
+_PLURALS: Final = {"prefix": "prefixes"}
+
+
 def with_summary(capsule: Capsule, note: str = "Names are those of the cluster.") -> Capsule:
     """The capsule with a summary of what is in it."""
     lines = [
         f"A capsule of kafka-transaction-exporter {capsule.exporter} (Python {capsule.python})",
-        f"Incident {capsule.incident or '-'}, {len(capsule.cycles)} cycles",
+        f"Incident {capsule.incident or '-'}, {humanize_count(len(capsule.cycles), 'cycle')}",
         "",
         note,
         _NEVER,
@@ -73,8 +77,10 @@ def anonymous(capsule: Capsule) -> Capsule:
         raise CapsuleError(f"names cannot be replaced: {error}") from error
     expected = tuple(expected_of(replay(cycle).evaluation) for cycle in cycles)
     same = [_facts(before) == _facts(after) for before, after in zip(capsule.expected, expected, strict=True)]
+    counted = (humanize_count(count, kind, _PLURALS.get(kind)) for kind, count in names.counts().items())
+    replaced = ", ".join(counted) or "none"
     note = (
-        f"Names are replaced, the same name by the same replacement: {_in_words(names.counts())}.\n"
+        f"Names are replaced, the same name by the same replacement: {replaced}.\n"
         "Ids and groups keep their partition of __transaction_state and __consumer_offsets. Sentences are left out.\n"
         f"With other names {'all' if all(same) else f'{same.count(True)} of {len(same)}'} cycles have the same verdicts."
     )

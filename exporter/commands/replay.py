@@ -14,7 +14,7 @@ from exporter.capsules.replaying import Replay, replay
 from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
-from exporter.evaluation.humanize import printable
+from exporter.evaluation.humanize import humanize_count, printable
 from exporter.web.listener import WebServerError
 
 
@@ -25,7 +25,9 @@ def run(context: Context, _: Any) -> int:
         capsule = load(Path(options.file))
         number = len(capsule.cycles) if options.cycle is None else options.cycle
         if number > len(capsule.cycles):
-            return complain(f"{options.file} has {len(capsule.cycles)} cycles", ExitStatus.WRONG_USAGE)
+            return complain(
+                f"{options.file} has {humanize_count(len(capsule.cycles), 'cycle')}", ExitStatus.WRONG_USAGE
+            )
         if options.serve is not None:
             return _serve(replay(capsule.cycles[number - 1]), options.serve)
         results = [replay(cycle) for cycle in capsule.cycles]
