@@ -274,8 +274,9 @@ _INCIDENTS: Final[Columns] = {
         f"{humanize_duration(row.detection_delay_ms)}, "
         f"{'not proved' if row.proof_delay_ms is None else humanize_duration(row.proof_delay_ms)}"
     ),
-    "worst verdict": lambda row: on_one_line(row.worst_verdict),
-    "cause": lambda row: some_names(row.causes or ()) or "unknown",
+    "worst verdict, causes": lambda row: ", ".join(
+        (on_one_line(row.worst_verdict), *map(on_one_line, row.causes or ("cause unknown",)))
+    ),
     "transactional ids": lambda row: some_names(row.transactional_ids) or "unknown",
     "partitions": lambda row: some_names(row.partitions),
     "blocked groups": lambda row: some_names(row.groups) or "none known",
