@@ -184,7 +184,12 @@ def transaction_row(transaction: LogTransaction) -> dict[str, Any]:
     return {name: getattr(transaction, name) for name in TRANSACTION.names}
 
 
-def transactions_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[LogTransaction]:
+def transactions_of(rows: pa.Table) -> Iterator[LogTransaction]:
     """The transactions in rows of the source."""
-    for row in rows:
-        yield LogTransaction(**{name: row[name] for name in TRANSACTION.names})
+    return (LogTransaction(**row) for row in dicts_of(rows.select(TRANSACTION.names)))
+
+
+def dicts_of(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    """As `to_pylist`, in half of its time: each column at once."""
+    names = rows.column_names
+    return (dict(zip(names, row, strict=True)) for row in zip(*(column.to_pylist() for column in rows), strict=True))

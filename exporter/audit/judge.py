@@ -163,9 +163,11 @@ class _OnePartition:
         for epoch in sorted(by_epoch.keys() | ended.keys()):
             decided, marked = by_epoch.get(epoch, ()), ended.get(epoch, ())
             pairs, is_sure = align(decided, marked, still_open, self._horizon)
-            self._matched.update((each.marker_offset or 0, decision) for decision, each in pairs)
-            matched = {decision for decision, _ in pairs}
-            unmatched.update((decision, None) for decision in decided if decision not in matched)
+            for decision, each in pairs:
+                self._matched[each.marker_offset or 0] = decision
+            if len(pairs) < len(decided):
+                matched = {decision for decision, _ in pairs}
+                unmatched.update((decision, None) for decision in decided if decision not in matched)
             if not is_sure:
                 self._unsure.add(epoch)
         self._matched_before = MatchedBefore(self._matched)
