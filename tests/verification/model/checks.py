@@ -116,14 +116,19 @@ def _last_reads(cycle: Cycle, key: OpenKey) -> list[int]:
 
 
 def _last_asked(cycle: Cycle) -> int:
-    """The last request to a coordinator about producers: the proof by offsets comes after it, and asks again."""
+    """The last request to a coordinator about producers: a proof by offsets comes after it, and asks again.
+
+    That one begins with the ends of partitions whose producers were not read before.
+    """
+    world = cycle.world
+    first = {partition: reads[0].request for partition, reads in world.reads.items()}
     ends = [
         read.request
-        for row in cycle.rows
-        if not row.has_producer
-        for read in cycle.world.reads_of_end.get((row.topic, row.partition), ())
+        for partition, reads in world.reads_of_end.items()
+        for read in reads
+        if read.request < first.get(partition, read.request + 1)
     ]
-    asked = cycle.world.asked_coordinators
+    asked = world.asked_coordinators
     before = [request for request in asked if request < min(ends, default=asked[-1] + 1)]
     return (before or asked)[-1]
 

@@ -106,6 +106,19 @@ def test_a_topic_that_becomes_visible_within_a_search_is_not_searched_by_it(give
         assert replay(situation, Schedule(events=(*before, *again))).violations == ()
 
 
+def test_a_proof_by_offsets_of_another_partition_is_not_the_last_question_about_this_one() -> None:
+    """The checker's own fault (seed 4049552): then the names led to another cluster, whose t-0 a search read at the end."""
+    events = (
+        (1, Event("authorize")),
+        (1, Event("set_topic_right", ("t", "none"))),
+        (4, Event("give_everything_to", (1,))),
+        (16, Event("shrink_in_sync", ("t", 0))),
+        (67, Event("lead_elsewhere", ("the same id",))),
+    )
+    ran = replay(BY_NAME["abort by a plan at another cluster"], Schedule(events=events))
+    assert (ran.violations, ran.verdicts["hanging_not_in_transaction"]) == ((), 1)
+
+
 def test_listed_schedules_are_bounded_and_spread_evenly() -> None:
     placements = [(number, Event("kill", (1,))) for number in range(100)]
     assert [position for position, _ in spread(placements, 4)] == [0, 25, 50, 75]
