@@ -21,6 +21,8 @@ from hangbench.situations.words import Situation
 FORMAT = 1
 SUCCESS, FAILED, WRONG_USAGE, FAULT, NOT_ALL_JUDGED = range(5)
 RESULTS = Path("build/hangbench.json")
+PROGRAM = "python -m hangbench"
+"""It runs from a clone too, where no command is installed."""
 
 
 def main() -> int:
@@ -54,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
         heading, rows = score_card(found, version)
         print(f"Apache Kafka {version}")
         _print_table([heading, *rows])
-    print(f"{time.monotonic() - began:.0f} s; results are in {options.output}: hangbench report {options.output}")
+    print(f"{time.monotonic() - began:.0f} s; results are in {options.output}: {PROGRAM} report {options.output}")
     return NOT_ALL_JUDGED if any(each.judgement == NOT_JUDGED for each in found) else SUCCESS
 
 
@@ -101,6 +103,9 @@ def _issues(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    if not options.results.exists():
+        print(f"hangbench: there is no {options.results}: {PROGRAM} run makes it", file=sys.stderr)
+        return FAILED
     try:
         document = json.loads(options.results.read_text(encoding="utf-8"))
         found = [Result(**each) for each in document["results"]]
@@ -112,8 +117,8 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _list(_: argparse.Namespace) -> int:
-    rows = [(s.name, s.stage, s.issue, s.sentence) for stage in STAGES for s in stage.situations]
-    _print_table([("SITUATION", "STAGE", "ISSUE", "WHAT IS PLANTED"), *rows])
+    rows = [(s.name, s.stage, s.versions, s.issue, s.sentence) for stage in STAGES for s in stage.situations]
+    _print_table([("SITUATION", "STAGE", "KAFKA", "ISSUE", "WHAT IS PLANTED"), *rows])
     return SUCCESS
 
 
@@ -121,7 +126,7 @@ def _show(options: argparse.Namespace) -> int:
     wanted = " ".join(options.situation).replace("_", " ")
     found = [(stage, s) for stage in STAGES for s in stage.situations if s.name == wanted]
     if not found:
-        print(f"hangbench: no situation is called {wanted!r}: hangbench list has them", file=sys.stderr)
+        print(f"hangbench: no situation is called {wanted!r}: {PROGRAM} list has them", file=sys.stderr)
         return WRONG_USAGE
     ((stage, situation),) = found
     print("\n".join(shown(stage, situation)))
@@ -131,10 +136,8 @@ def _show(options: argparse.Namespace) -> int:
 def shown(stage: Stage, situation: Situation) -> list[str]:
     """Says what is planted, on which cluster, and shows the function that plants it, which has the truth."""
     lines = [situation.name, "", situation.sentence, "", f"{stage.title}. {stage.sentence}"]
-    if situation.since:
-        lines.append(f"From Apache Kafka {situation.since} on.")
-    if situation.before:
-        lines.append(f"Before Apache Kafka {situation.before}.")
+    if situation.versions:
+        lines.append(f"Apache Kafka {situation.versions}.")
     if situation.issue:
         lines.append(f"Shows {situation.issue}: https://issues.apache.org/jira/browse/{situation.issue}")
     if situation.is_racy:
@@ -161,12 +164,14 @@ def _parser() -> argparse.ArgumentParser:
         help=f"one of {', '.join(DETECTORS)}, or NAME=COMMAND; repeatable. Default: all of these",
     )
     run.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help="default: %(default)s")
-    run.add_argument("--stage", action="append", choices=[stage.name for stage in STAGES], help="repeatable")
+    run.add_argument(
+        "--stage", action="append", choices=[stage.name for stage in STAGES], help="only this one; repeatable"
+    )
     run.add_argument("--output", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
     run.set_defaults(command=_run)
     report = commands.add_parser("report", help="print the score card of results, as Markdown or HTML")
-    report.add_argument("results", type=Path, nargs="?", default=RESULTS)
-    report.add_argument("--html", action="store_true")
+    report.add_argument("results", type=Path, nargs="?", default=RESULTS, help="of run. Default: %(default)s")
+    report.add_argument("--html", action="store_true", help="as a page instead of Markdown")
     report.set_defaults(command=_report)
     issues = commands.add_parser(
         "issues", help="do these brokers have faults of Kafka that leave transactions behind? Exit status 3 if so"

@@ -55,9 +55,10 @@ def results(
                     report(f"{version} {stage.name}: not played for {names}: {why}")
                     yield from _not_played(version, stage, group, why)
                     continue
-                report(
-                    f"{version} {stage.name}: {len(performance)} situations, {names}, {time.monotonic() - began:.0f} s"
-                )
+                others = [situation.versions for situation in stage.situations if not situation.is_for(version)]
+                skipped = f" ({len(others)} left out: {', '.join(dict.fromkeys(others))})" if others else ""
+                count = f"{len(performance)} situation{'' if len(performance) == 1 else 's'}"
+                report(f"{version} {stage.name}: {count}{skipped}, {names}, {time.monotonic() - began:.0f} s")
                 yield from _judged(version, stage, performance, group)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -96,5 +97,6 @@ def _copy_dependencies(pom_path: Path, folder: Path, what: str) -> None:
         check=False,
     )
     if run.returncode != 0:
-        tail = (run.stdout + run.stderr).strip()[-2000:]
-        raise BrokersUnavailable(f"Maven could not resolve {what}: {tail}")
+        lines = [line for line in (run.stdout + run.stderr).splitlines() if "ERROR" in line] or [run.stderr[-2000:]]
+        first = re.sub(r"\x1b\[[0-9;]*m|\[ERROR\]", "", lines[0]).strip()
+        raise BrokersUnavailable(f"Maven could not resolve {what}: {first}")

@@ -111,6 +111,12 @@ class Situation:
         is_old_enough = not self.before or _numbers(version) < _numbers(self.before)
         return is_old_enough and _numbers(version) >= _numbers(self.since or "0")
 
+    @property
+    def versions(self) -> str:
+        """`from 4.0`, `before 4.0`; empty: all."""
+        named = (f"{word} {version}" for word, version in (("from", self.since), ("before", self.before)) if version)
+        return ", ".join(named)
+
 
 def _numbers(version: str) -> tuple[int, ...]:
     """Of a release, or of a release candidate of it."""

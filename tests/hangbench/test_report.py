@@ -140,7 +140,7 @@ def test_words_of_a_detector_cannot_break_the_page() -> None:
         (["show", "nothing"], 2, "no situation is called 'nothing'"),
         (["run", "--detector", "nobody"], 2, "nobody is none of kafka-transactions"),
         (["run", "--detector", "mine=true", "--kafka", "4.3.1,x"], 1, "mvn is missing"),
-        (["report", "/nowhere.json"], 1, "No such file"),
+        (["report", "/nowhere.json"], 1, "there is no"),
         (["report", "BROKEN"], 1, "has no results of `hangbench run`"),
         (["report", "GOOD"], 0, "| mine | 1 | 0 |"),
         (["report", "GOOD", "--html"], 0, "<td>crashed: of thirst</td>"),
