@@ -59,6 +59,9 @@ def incidents_of_transactions(transactions: DataFrame, stalls: DataFrame, steps:
                 "duration_ms"
             ),
             f.coalesce(f.get(texts(SUSPECTS), "worst_rank"), "unknown_verdict").alias("worst_verdict"),
+            f.when(f.col("is_start_known"), f.unix_millis("started_at") - f.unix_millis("blocked_from")).alias(
+                "noticed_delay_ms"
+            ),
             (f.unix_millis("hanging_at") - f.unix_millis("started_at")).alias("proof_delay_ms"),
         ),
         schemas.INCIDENTS,

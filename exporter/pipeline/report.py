@@ -232,7 +232,7 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
 
 
 def _coverage_gaps(covered: DataFrame) -> SectionRows:
-    """Hours with an incomplete cycle, or with too few cycles for their interval or none; the first and last are partial."""
+    """Hours with an incomplete cycle, or with too few cycles for their interval or none; the last one is not over."""
     hours = covered.groupBy("cluster_id", f.unix_millis("hour").alias("hour_ms")).agg(
         f.sum("cycles").alias("cycles"),
         (f.lit(HOUR_MS) / f.max("interval_ms")).cast("long").alias("cycles_expected"),
@@ -245,6 +245,6 @@ def _coverage_gaps(covered: DataFrame) -> SectionRows:
     every = each_hour.join(hours, on=["cluster_id", "hour_ms"], how="left")
     every = every.fillna(0, ["cycles", "incomplete", "unread_partitions_max"])
     every = every.withColumn("cycles_expected", f.coalesce("cycles_expected", "usual"))
-    few = (f.col("cycles") < 0.9 * f.col("cycles_expected")) & ~f.col("hour_ms").isin(f.col("first"), f.col("last"))
+    few = (f.col("cycles") < 0.9 * f.col("cycles_expected")) & (f.col("hour_ms") != f.col("last"))
     found = every.where((f.col("incomplete") > 0) | few).select(hours.columns)
     return first_rows(found.orderBy(f.desc("hour_ms"), "cluster_id"), COVERAGE_GAPS_MAX)

@@ -100,7 +100,9 @@ def _sections(data: ReportData, audits: AuditsOfWeek | None) -> Iterable[str]:
         not_shown(data.incidents.cut, "older incidents"),
         "<h2>What was not watched</h2>",
         _clocks(data.clocks),
-        as_section(data.coverage_gaps, "Every cycle is recorded and read every partition.", _COVERAGE_GAPS, several),
+        as_section(
+            data.coverage_gaps, "Every hour has its cycles, and each read every partition.", _COVERAGE_GAPS, several
+        ),
         not_shown(data.coverage_gaps.cut, "older hours"),
         _left_out(data),
         "<h2>Exactly-once: what the audits of the last week say</h2>",
@@ -267,13 +269,20 @@ def _seconds(duration_ms: float | None) -> str:
     return DASH if duration_ms is None else f"{duration_ms / 1000:,.3f}"
 
 
+def _delays(row: Row) -> str:
+    """From the start of the oldest transaction to the suspicion, and to the proof."""
+    if row.noticed_delay_ms is None:
+        return "unknown"
+    proved = "not proved"
+    if row.proof_delay_ms is not None:
+        proved = humanize_duration(max(row.noticed_delay_ms + row.proof_delay_ms, 0))
+    return f"{humanize_duration(max(row.noticed_delay_ms, 0))}, {proved}"  # two clocks may differ
+
+
 _INCIDENTS: Final[Columns] = {
     "open from": lambda row: on_one_line(minute_of(row.blocked_from_ms)),
     "to": lambda row: on_one_line(minute_of(row.ended_ms) if row.is_over else "still open"),
-    "noticed, proved after": lambda row: (
-        f"{humanize_duration(row.detection_delay_ms)}, "
-        f"{'not proved' if row.proof_delay_ms is None else humanize_duration(row.proof_delay_ms)}"
-    ),
+    "noticed, proved after": _delays,
     "worst verdict, causes": lambda row: ", ".join(
         (on_one_line(row.worst_verdict), *map(on_one_line, row.causes or ("cause unknown",)))
     ),
@@ -307,7 +316,7 @@ _DURATIONS: Final[Columns] = {
     "#p99": lambda row: _seconds(row.p99_ms),
     "#longest": lambda row: _seconds(row.max_ms),
     "#hung": lambda row: f"{row.hanging:,}",
-    "#longest hang": lambda row: _seconds(row.hang_max_ms),
+    "#longest hang, when last seen": lambda row: _seconds(row.hang_max_ms),
 }
 _OUTCOMES: Final[Columns] = {
     "transactional id": lambda row: escape(row.application),

@@ -114,6 +114,7 @@ INCIDENTS: Final = _columns(
     partitions=_TEXTS,
     groups=_TEXTS,
     records_held_back=_LONG,
+    noticed_delay_ms=_LONG,
     detection_delay_ms=_LONG,
     proof_delay_ms=_LONG,
     causes=_TEXTS,

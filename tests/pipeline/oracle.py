@@ -284,6 +284,9 @@ def _incident(cluster_id: str, members: Sequence[Row]) -> Row:
         "partitions": sorted({f"{one['topic']}-{one['partition']}" for one in hit}),
         "groups": sorted({group for one in hit for group in one["groups"]}),
         "records_held_back": sum(lags.values()) if lags else None,
+        "noticed_delay_ms": min(suspect_at) - min(row["started_at"] for row in members)
+        if all(row["start_source"] != "first_seen" for row in members)
+        else None,
         "detection_delay_ms": min(at - row["first_seen"] for row, at in zip(members, suspect_at, strict=True)),
         "proof_delay_ms": min(hanging_at) - min(suspect_at) if hanging_at else None,
         "operators": [],

@@ -171,6 +171,14 @@ def test_an_hour_without_a_cycle_is_a_gap(spark: SparkSession) -> None:
     ]
 
 
+def test_an_exporter_that_began_within_an_hour_did_not_watch_all_of_it(spark: SparkSession) -> None:
+    """The first hour has too few cycles, and says so; the last one is not over yet."""
+    late = {**hour(0), "cycles": 1}
+    data = collected(spark, [transaction("app", 1)], coverage=[late, hour(1), {**hour(2), "cycles": 1}])
+
+    assert columns(data.coverage_gaps, COVERAGE_GAPS) == [("c", NOON_MS, 1, 2, 0, 0)]
+
+
 def test_who_waited_is_counted_by_week_and_application(spark: SparkSession) -> None:
     """Most of this week first; the group that waited most is held against the objective; the partition is not counted."""
     stalls = [
@@ -351,7 +359,7 @@ def full() -> ReportData:
                     ended_ms=NOON_MS - (hours - 1) * HOUR_MS,
                     is_over=hours > 5,
                     worst_verdict=verdict,
-                    detection_delay_ms=30_000,
+                    noticed_delay_ms=30_000,
                     proof_delay_ms=None if hours == 5 else 60_000,
                     transactional_ids=[STRANGE],
                     partitions=[f"orders-{number}" for number in range(5)],
@@ -404,7 +412,7 @@ def test_the_page_says_what_the_data_says() -> None:
         "A sample: a cycle every 30 s sees only transactions that are open then",
         "orders-0 and 4 more: 1 h 20 min",
         "4,000 3 2 1 5 0.042",
-        "30 s, 1 min 0 s hanging_stale_epoch",
+        "30 s, 1 min 30 s hanging_stale_epoch",
         "30 s, not proved stuck_completing",
         "b billing 0 0 0 0 10 –",  # noqa: RUF001
         "Not shown: 7 more applications with fewer time-outs and fences, and fewer transactions.",
