@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from examples.demo.display import Cycle, shown
+from examples.demo.display import Cycle, incident_page, shown
 from examples.demo.progress import Progress
 from examples.demo.stage import ABANDONED, GROUP, number_in, run_demo, say, stage, what_stays
 from exporter.config.loading import environment_name
@@ -30,7 +30,7 @@ def _run(port: int, kafka_port: int | None) -> None:
     seconds = number_in("DEMO_SECONDS", math.inf, "a number of seconds")
     status = Progress(sys.stdout)
     last: Cycle | None = None
-    is_said = False
+    incident = ""
     with (
         TemporaryDirectory(prefix="demo-") as folder,
         stage(port, kafka_port, {"state.file": f"{folder}/state.json"}) as on,
@@ -39,14 +39,14 @@ def _run(port: int, kafka_port: int | None) -> None:
             status.clear()
             if last is None or cycle.result != last.result:
                 say(shown(number, cycle))
-            if planted is not None and _hangs(cycle) and not is_said:
+            if planted is not None and _hangs(cycle) and not incident:
                 for line in _now_try(on.bootstrap, on.url, folder, planted.start_offset, port):
                     (print if line.startswith(" ") else say)(line)  # a command stays on one line
-                is_said = True
+                incident = incident_page(on.url, "orders", 1)
             if last is not None and _hangs(last) and not _hangs(cycle):
                 say(
-                    f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on; the post-mortem is in "
-                    f"the incident's page: {on.url}/incidents\n"
+                    f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on; the incident with its "
+                    f"time line: {incident}, as a post-mortem: {incident}.md\n"
                 )
             last = cycle
             status.show(

@@ -31,6 +31,16 @@ class Cycle:
         return self.read, self.unread, self.late, self.suspects
 
 
+def incident_page(url: str, topic: str, partition: int) -> str:
+    """The page of the incident on that partition, to which the exporter redirects while it is open; else their list."""
+    try:
+        with urllib.request.urlopen(f"{url}/incidents?topic={topic}&partition={partition}", timeout=5) as response:
+            found = str(response.url)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        found = ""
+    return found if found.startswith(f"{url}/incidents/") else f"{url}/incidents"
+
+
 def read_cycle(url: str, *, wait_s: float) -> Cycle | None:
     """What the exporter publishes now; None when it does not answer, or has no snapshot, within `wait_s` seconds."""
     deadline = time.monotonic() + wait_s

@@ -127,7 +127,7 @@ def _agreed_and_done(context: Context, means: ClusterAccess, plan: PlanFile, jud
             say_how_to_write(context)
         return _worst([_status_of(judgement.standing) for judgement in judged])
     audit = audit_log(context, plan.cluster_id)
-    audit.step("plan_file", path=options.plan_file, sha256=plan.sha256, transactions=len(judged), hanging=hanging)
+    audit.step("plan_file", path=options.plan_file, sha256=plan.sha256, judged=len(judged), transactions=asked)
     if hanging and not agrees(options, audit, {"transactions": asked}, humanize_count(hanging, "ABORT marker")):
         return ExitStatus.REFUSED
     statuses = []

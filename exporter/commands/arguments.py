@@ -158,7 +158,7 @@ _COMMANDS: Final = {
         "serve",
         Group.RUN,
         "watch clusters and serve /metrics and a status page",
-        options.add_serve,
+        options.add_web_flags,
         add_last=options.add_spark_engine,
         reads_clusters=True,
         examples=("serve --bootstrap-server kafka:9092", "serve --config.file config.yaml"),

@@ -57,11 +57,13 @@ def agrees(options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any
     try:
         answer = _asked(QUESTION.format(what))
     except KeyboardInterrupt:
+        sys.stderr.write("\n")  # after the terminal's ^C
         audit.step("declined", by="Ctrl-C", **about)
         complain("declined, nothing is written")
         raise
     is_agreed = answer.strip() == "yes"
-    audit.step("confirmed" if is_agreed else "declined", by="terminal", **about)
+    by = "terminal" if answer else "end of input"
+    audit.step("confirmed" if is_agreed else "declined", by=by, **about)
     if not is_agreed:
         complain("declined, nothing is written")
     return is_agreed

@@ -36,7 +36,11 @@ def run(context: Context, settings: Settings) -> int:
 
 def _followed_incidents(context: Context, settings: Settings) -> Incidents:
     path = path_beside(context.state_path(settings, settings))
-    if path is None or not path.exists():
+    try:
+        is_there = path is not None and path.exists()
+    except PermissionError as error:
+        raise KeptFileError(f"{path} is closed to this user: run this as root, or as the exporter's user") from error
+    if path is None or not is_there:
         where = "there is no state directory" if path is None else f"{path} does not exist"
         raise KeptFileError(
             f"no incident is known on this machine: {where}; run this where `serve` runs, with the same settings"

@@ -28,8 +28,8 @@ DIRECTORY: Final = "DIRECTORY"
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
-def add_serve(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `serve`: two settings also have the flags that Prometheus' own exporters use."""
+def add_web_flags(parser: argparse.ArgumentParser) -> None:
+    """Declares the flags that Prometheus' own exporters have for two of the settings."""
     for flag, name in (("--web.listen-address", "listen_address"), ("--web.config.file", "web_config_file")):
         parser.add_argument(
             flag,
@@ -147,6 +147,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
         choices=("check", "dump"),
         help="check: print all errors with their place. dump: print every setting and its origin as YAML",
     )
+    add_web_flags(parser)
 
 
 def add_once(parser: argparse.ArgumentParser) -> None:

@@ -17,10 +17,12 @@ from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
 from exporter.config import values
+from exporter.config.loading import flag_name
 from exporter.config.settings import Settings
 from exporter.patterns import GroupRules
 from exporter.storage.places import Place, place_of
 
+_SETTINGS_FILES = {"config_file": "--config.file", "command_config": "--command-config"}
 NEEDED = "the pipeline needs Spark and Java 17: pip install 'kafka-transaction-exporter[spark]'"
 
 
@@ -78,8 +80,9 @@ class _UsageError(Exception):
 
 def _checked(options: argparse.Namespace) -> GroupRules:
     """The rules of `--groups`, unless an option was given that the job would ignore. Raises _UsageError."""
-    useless = [name.removeprefix("setting:") for name in vars(options) if name.startswith("setting:")]
-    useless += [name for name in ("config_file", "command_config") if name in vars(options)]
+    given = vars(options)
+    useless = [flag_name(name.removeprefix("setting:")) for name in given if name.startswith("setting:")]
+    useless += [flag for name, flag in _SETTINGS_FILES.items() if name in given]
     if useless:
         raise _UsageError(f"{useless[0]} applies to `pipeline transaction-log` and `audit` only")
     if options.history is None:

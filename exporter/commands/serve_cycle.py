@@ -31,7 +31,7 @@ def serve_cycle(evaluation: Evaluation, listen_address: str, output: TextIO) -> 
     pages = {**render_runbooks(runbooks()), INCIDENTS: incidents, "/": render_page(publication)}
     routes = Routes(lambda: None)
     routes.publish(Renderer().render(publication), pages, is_ready=True)
-    server = WebServer(listen_address, routes)
+    server = WebServer(listen_address, routes, option="--serve")
     server.start()
     try:
         print(

@@ -77,12 +77,33 @@ HARMLESS = frozenset(
             "key.serializer",
             "value.serializer",
         ),
+        *("metadata.max.idle.ms", "transaction.two.phase.commit.enable", "group.remote.assignor"),
+        *("share.acknowledgement.mode", "share.acquire.mode"),
+        # These are for Kafka Streams.
+        *("acceptable.recovery.lag", "application.id", "application.server", "built.in.metrics.version"),
+        *("buffered.records.per.partition", "cache.max.bytes.buffering", "commit.interval.ms", "max.task.idle.ms"),
+        *("deserialization.exception.handler", "dsl.store.suppliers.class", "ensure.explicit.internal.resource.naming"),
+        *("max.warmup.replicas", "poll.ms", "probing.rebalance.interval.ms", "processing.exception.handler"),
+        *("processing.guarantee", "production.exception.handler", "repartition.purge.interval.ms"),
+        *("replication.factor", "task.timeout.ms", "topology.optimization", "upgrade.from"),
+        *("windowed.inner.class.serde", "windowstore.changelog.additional.retention.ms"),
+        # These are for serializers with a schema registry.
+        *("auto.register.schemas", "key.subject.name.strategy", "latest.compatibility.strict", "normalize.schemas"),
+        *("specific.avro.reader", "use.latest.version", "value.subject.name.strategy"),
     }
 )
-"""Timing, metrics, producers and consumers of the Java client: they change neither the principal nor what is visible."""
+"""Timing, metrics, producers, consumers, Streams: they change neither the principal nor what is visible."""
 HARMLESS_BEGINNINGS = (
     "schema.registry.",
     "basic.auth.",
+    "compression.",
+    "metadata.recovery.",
+    "partitioner.",
+    # These are for Kafka Streams.
+    *("default.key.", "default.value.", "default.deserialization.", "default.production.", "default.timestamp."),
+    *("default.dsl.", "num.standby.", "num.stream.", "rack.aware.assignment.", "rocksdb.", "state.", "statestore."),
+    # These are for serializers.
+    *("json.", "spring.json.", "spring.deserializer.", "specific.protobuf."),
     "sasl.login.refresh.",
     "sasl.login.retry.",
     "sasl.login.connect.",

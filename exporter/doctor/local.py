@@ -57,7 +57,8 @@ def _state_file(path: Path | None) -> Finding:
             level=FindingLevel.LIMITED,
             result=why,
             consequence=lost,
-            advice="set state.file to a place that this user can write, or state.file: none",
+            advice="run doctor as root, or as the exporter's user; or set state.file to a place that this user can write, "
+            "or to none",
         )
     return ok(check, f"{path} can be written by this user")
 

@@ -15,6 +15,8 @@ IN_SYNC_MIN = 2
 TRANSACTION_VERSION = 2
 NOT_READ = "not read"
 _NAMED_MAX = 3
+_TOOL = "--bootstrap-server $BOOTSTRAP --command-config client.properties"
+"""Options of Kafka's own tools, as in the runbooks."""
 
 
 class ProtectionState(Enum):
@@ -52,7 +54,7 @@ def _transaction_version(protection: Protection) -> Measure:
         found=f"finalized at {level}" if is_read else NOT_READ,
         advice="with version 2 (Kafka 4.0, KIP-890) every transaction has an epoch of its own, so a partition refuses a "
         "late record; clients need the protocol too (Java 4.0, others as their notes say): "
-        "kafka-features.sh upgrade --feature transaction.version=2",
+        f"kafka-features.sh {_TOOL} upgrade --feature transaction.version=2",
     )
 
 
@@ -63,8 +65,8 @@ def _verification(protection: Protection) -> Measure:
         state=_of_brokers(protection, name, lambda value: value == "true"),
         found=_values(protection, name),
         advice="with it (Kafka 3.6, KIP-890) a leader asks the coordinator before the first record of a transaction, and "
-        "refuses one that belongs to none; no restart is needed: kafka-configs.sh --alter --entity-type brokers "
-        f"--entity-default --add-config {name}=true",
+        "refuses one that belongs to none; no restart is needed: "
+        f"kafka-configs.sh {_TOOL} --alter --entity-type brokers --entity-default --add-config {name}=true",
     )
 
 

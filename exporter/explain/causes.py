@@ -294,7 +294,7 @@ def _outside_of_transactions(facts: Facts, first: LoggedBatch) -> Conclusion:
     return _named(
         Cause.NOT_ADDED,
         f"the coordinator's log has every state of transactional id {state.transactional_id!r}, and none of its "
-        f"transactions includes {facts.opened.topic}-{facts.opened.partition} when the record was written",
+        f"transactions included {facts.opened.topic}-{facts.opened.partition} when the record was written",
     )
 
 

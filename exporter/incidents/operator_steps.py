@@ -13,6 +13,7 @@ from exporter.incidents.incident import EventKind, Incident, IncidentEvent, by_t
 
 _SENTENCES = {
     "planned": "{who} planned {action} of the transaction on {place}",
+    "plan_file": "{who} planned {action} of the transaction on {place}, by a plan file",
     "confirmed": "{who} confirmed the plan for {place} ({by})",
     "declined": "{who} declined the plan for {place} ({by}): nothing was written",
     "refused": "the command of {who} for {place} was refused: {said}",
@@ -21,8 +22,9 @@ _SENTENCES = {
     "ended": "the command of {who} for {place} ended: {said}",
 }
 _ACTIONS = {"abort": "an abort", "complete": "the completion"}
+_WITHOUT_TERMINAL = "nobody confirmed the plan of {who} for {place}, as there was no terminal: nothing was written"
 _UNSAID = "its words are in the audit log"
-_BY = {"terminal": "typed at the terminal", "no terminal": "there was no terminal to confirm it at"}
+_BY = {"terminal": "typed at the terminal"}
 
 _Step = tuple[str, str, IncidentEvent]
 """Producer id and topic id, as text, and what was done. Empty are a topic id that brokers do not have, and both in a log of
@@ -42,9 +44,8 @@ def steps_of(lines: Iterable[str]) -> Steps:
         for facts in transactions_of(step):
             topic, partition, start_offset = (str(facts.get(name)) for name in ("topic", "partition", "start_offset"))
             producer_id, topic_id = (str(facts.get(name, "")) for name in ("producer_id", "topic_id"))
-            place = f"{topic}-{partition}"
             event = IncidentEvent(
-                at_ms, EventKind.OPERATOR, _sentence(step, place, _said(step)), _sentence(step, place, _UNSAID)
+                at_ms, EventKind.OPERATOR, _sentence(step, facts, _said(step)), _sentence(step, facts, _UNSAID)
             )
             steps[topic, partition, start_offset].append((producer_id, topic_id, event))
     return {key: tuple(events) for key, events in steps.items()}
@@ -99,9 +100,11 @@ def _said(step: Mapping[str, Any]) -> str:
     return str(step.get("sentence") or step.get("outcome") or "no reason is in the audit log")
 
 
-def _sentence(step: Mapping[str, Any], place: str, said: str) -> str:
-    action, by = str((_plan(step) or {}).get("action", "")), str(step.get("by"))
-    return _SENTENCES[str(step.get("step"))].format(
+def _sentence(step: Mapping[str, Any], facts: Mapping[str, Any], said: str) -> str:
+    action, by = str(facts.get("action", "")), str(step.get("by"))
+    place = f"{facts.get('topic')}-{facts.get('partition')}"
+    sentence = _WITHOUT_TERMINAL if by == "no terminal" else _SENTENCES[str(step.get("step"))]
+    return sentence.format(
         who=step.get("who"),
         place=place,
         action=_ACTIONS.get(action, action),

@@ -11,7 +11,7 @@ from exporter.web.connections import ConnectionLimits, Listener
 _BACKLOG = 32
 
 _REASONS = {
-    errno.EADDRINUSE: "the port is in use by another program; publish.listen_address names another one",
+    errno.EADDRINUSE: "the port is in use by another program; choose another one with {option} HOST:PORT",
     errno.EACCES: "this user may not listen on that port",
     errno.EADDRNOTAVAIL: "this machine has no such address",
 }
@@ -21,8 +21,11 @@ class WebServerError(Exception):
     """The web server cannot start; the message is one sentence for the operator."""
 
 
-def listen(listen_address: str, limits: ConnectionLimits) -> Listener:
-    """A listening socket: the kernel queues connections from here on. An empty host means IPv6 and IPv4."""
+def listen(listen_address: str, limits: ConnectionLimits, option: str) -> Listener:
+    """A listening socket: the kernel queues connections from here on. An empty host means IPv6 and IPv4.
+
+    `option` is the one that the command has for the address.
+    """
     try:
         host, port = split_listen_address(listen_address)
     except ValueError as error:
@@ -32,7 +35,8 @@ def listen(listen_address: str, limits: ConnectionLimits) -> Listener:
         return _bound(family, address, limits, both_families=not host)
     except OSError as error:
         reason = _REASONS.get(error.errno or 0) if not isinstance(error, socket.gaierror) else "the host is not known"
-        raise WebServerError(f"Cannot listen on {listen_address}: {reason or error.strerror or error}.") from error
+        why = (reason or error.strerror or str(error)).replace("{option}", option)
+        raise WebServerError(f"Cannot listen on {listen_address}: {why}.") from error
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:

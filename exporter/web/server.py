@@ -59,8 +59,10 @@ class WebServer:
         tls: ssl.SSLContext | None = None,
         allowed_sans: frozenset[str] = frozenset(),
         guard: Authenticator | None = None,
+        option: str = "--publish.listen-address",
     ) -> None:
-        """`allowed_sans`: a peer's certificate must have one of these names; empty for any."""
+        """`allowed_sans`: a peer's certificate must have one of these names; empty for any. `option` names the address."""
+        self._option = option
         self._tls = tls
         self._allowed_sans = allowed_sans
         self._guard = guard or Authenticator()
@@ -72,7 +74,7 @@ class WebServer:
     def start(self) -> None:
         """Returns when the server accepts requests. Raises WebServerError with one sentence."""
         assert self._listener is None, "a server is started once"
-        listener = self._listener = listen(self._listen_address, self._limits)
+        listener = self._listener = listen(self._listen_address, self._limits, self._option)
         self.url, self.port = url_of(listener, "http" if self._tls is None else "https"), listener.getsockname()[1]
         self._loop = asyncio.new_event_loop()
         self._server = uvicorn.Server(self._configuration())

@@ -72,3 +72,4 @@ def test_an_address_that_is_taken_is_an_error(capsule: str, tmp_path: Path) -> N
 
     assert run.returncode == 1
     assert address in run.stderr
+    assert "--serve HOST:PORT" in run.stderr

@@ -60,7 +60,8 @@ def test_each_is_judged_again_and_one_refusal_stops_no_other(tmp_path: Path) -> 
         *("planned", "sending", "answered", "ended"),
         "gone",
     ]
-    assert (steps[0]["transactions"], steps[0]["hanging"], len(steps[0]["sha256"])) == (3, 1, 64)
+    assert (steps[0]["judged"], len(steps[0]["sha256"])) == (3, 64)
+    assert [(each["action"], each["partition"]) for each in steps[0]["transactions"]] == [("abort", 1)]
     assert all("partition" in step or "plan" in step for step in steps[2:])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -59,6 +60,19 @@ def test_an_unknown_id_gets_the_nearest_one(folder: Path, capsys: pytest.Capture
 def test_where_no_daemon_has_run_it_says_where_to_run_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(context_of(tmp_path, ["incident"]), SETTINGS) == ExitStatus.COULD_NOT_RUN
     assert "run this where `serve` runs" in capsys.readouterr().err
+
+
+def test_a_state_that_only_another_user_may_read_is_one_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with systemd, whose state directory is closed to others."""
+
+    def closed(_: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", closed)
+    assert run(context_of(folder, ["incident"]), SETTINGS) == ExitStatus.COULD_NOT_RUN
+    assert "is closed to this user: run this as root, or as the exporter's user" in capsys.readouterr().err
 
 
 def test_names_from_brokers_break_neither_a_table_nor_a_terminal(

@@ -75,7 +75,7 @@ def test_anything_else_is_not(answer: str, monkeypatch: pytest.MonkeyPatch, tmp_
     terminal = at_terminal(monkeypatch, Terminal(answer))
 
     assert abort(tmp_path, hang()) == (5, [])
-    assert steps(tmp_path) == [("planned", None), ("declined", "terminal")]
+    assert steps(tmp_path) == [("planned", None), ("declined", "terminal" if answer else "end of input")]
     assert "declined, nothing is written" in terminal.getvalue()
 
 

@@ -135,6 +135,20 @@ key.deserializer=org.apache.kafka.common.serialization.StringDeserializer
 """,
         {"kafka.bootstrap.servers": "a:1"},
     ),
+    "Kafka Streams with a schema registry": (
+        """
+bootstrap.servers=a:1
+application.id=orders
+processing.guarantee=exactly_once_v2
+num.stream.threads=4
+default.key.serde=org.apache.kafka.common.serialization.Serdes$StringSerde
+state.dir=/var/lib/orders
+specific.avro.reader=true
+auto.register.schemas=false
+spring.json.trusted.packages=*
+""",
+        {"kafka.bootstrap.servers": "a:1"},
+    ),
     "TLS versions": (
         "security.protocol=SSL\nssl.enabled.protocols=TLSv1.2,TLSv1.3\nssl.protocol=TLSv1.2",
         {"kafka.security.protocol": "SSL"},

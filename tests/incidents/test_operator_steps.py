@@ -29,7 +29,7 @@ def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Pat
     other = {**facts, "start_offset": 7}
     audit.step("planned", plan=PLAN)
     audit.step("declined", by="Ctrl-C", **facts)
-    audit.step("plan_file", path="p.json", transactions=2)
+    audit.step("plan_file", path="p.json", judged=2, transactions=[{**facts, "action": "abort"}])
     audit.step("declined", by="no terminal", transactions=[other, facts, 7])
     audit.step("sending", plan={**PLAN, **other})
     audit.step("confirmed", by="terminal", **facts)
@@ -40,7 +40,8 @@ def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Pat
     assert [(step.at_ms - NOW_MS, step.sentence) for step in steps] == [
         (1000, f"{who} planned an abort of the transaction on orders-0"),
         (2000, f"{who} declined the plan for orders-0 (Ctrl-C): nothing was written"),
-        (4000, f"{who} declined the plan for orders-0 (there was no terminal to confirm it at): nothing was written"),
+        (3000, f"{who} planned an abort of the transaction on orders-0, by a plan file"),
+        (4000, f"nobody confirmed the plan of {who} for orders-0, as there was no terminal: nothing was written"),
         (6000, f"{who} confirmed the plan for orders-0 (typed at the terminal)"),
         (8000, f"the command of {who} for orders-0 ended: the marker was written"),
     ]

@@ -493,7 +493,7 @@ def test_a_busy_port_is_one_clear_sentence(web: WebServer) -> None:
         WebServer(f"127.0.0.1:{web.port}", _site(healthy())).start()
     assert str(caught.value) == (
         f"Cannot listen on 127.0.0.1:{web.port}: the port is in use by another program; "
-        "publish.listen_address names another one."
+        "choose another one with --publish.listen-address HOST:PORT."
     )
     assert threading.active_count() == threads
 
