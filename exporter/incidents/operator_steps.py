@@ -22,7 +22,7 @@ _SENTENCES = {
     "ended": "the command of {who} for {place} ended: {said}",
 }
 _ACTIONS = {"abort": "an abort", "complete": "the completion"}
-_WITHOUT_TERMINAL = "nobody confirmed the plan of {who} for {place}, as there was no terminal: nothing was written"
+_WITHOUT_TERMINAL = "the plan of {who} for {place} was not confirmed, as there was no terminal: nothing was written"
 _UNSAID = "its words are in the audit log"
 _BY = {"terminal": "typed at the terminal"}
 

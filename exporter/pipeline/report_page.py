@@ -270,7 +270,7 @@ def _seconds(duration_ms: float | None) -> str:
 
 
 def _delays(row: Row) -> str:
-    """From the start of the oldest transaction to the suspicion, and to the proof."""
+    """Returns the times from the start of the oldest transaction to the suspicion, and to the proof."""
     if row.noticed_delay_ms is None:
         return "unknown"
     proved = "not proved"

@@ -41,7 +41,7 @@ def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Pat
         (1000, f"{who} planned an abort of the transaction on orders-0"),
         (2000, f"{who} declined the plan for orders-0 (Ctrl-C): nothing was written"),
         (3000, f"{who} planned an abort of the transaction on orders-0, by a plan file"),
-        (4000, f"nobody confirmed the plan of {who} for orders-0, as there was no terminal: nothing was written"),
+        (4000, f"the plan of {who} for orders-0 was not confirmed, as there was no terminal: nothing was written"),
         (6000, f"{who} confirmed the plan for orders-0 (typed at the terminal)"),
         (8000, f"the command of {who} for orders-0 ended: the marker was written"),
     ]
