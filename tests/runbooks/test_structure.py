@@ -249,7 +249,9 @@ def test_page_runbook_and_on_call_paste_in_one_order() -> None:
     first, _, second = commands_block().partition("\n2. ")
     on_call = " ".join((ROOT / "docs" / "on-call.md").read_text().split())
 
-    assert "1. The line `variables` of the alert, if it has one, or that of the status page or of the incident." in first
+    assert (
+        "1. The line `variables` of the alert, if it has one, or that of the status page or of the incident." in first
+    )
     assert "The second has your login" in second
     assert (
         "Paste its line `export` first, then the runbook's line for a login if you need one, then its commands."
