@@ -232,8 +232,10 @@ def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
 
 
 def in_words(answer: Answer) -> str:
-    """A paragraph for each transaction, or a sentence that says that there is none."""
+    """A paragraph for each transaction, or a sentence that says that there is none; first whether all are young."""
     paragraphs = [_paragraph(answer, hold) for hold in answer.holds]
+    if answer.holds and not answer.is_held:
+        paragraphs.insert(0, _all_young(len(answer.holds)))
     paragraphs += [stuck_in_words(each) for each in answer.stuck]
     if not paragraphs:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
@@ -264,12 +266,25 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     lines = [
         f"{_who(answer, hold)} {behind}. {row.reason}",
         " ".join(filter(None, (_waiting(hold), _on_disk(row), _until(row)))),
-        *([_YOUNG] if answer.is_young(row) else [_effect(row), _next(row, answer.connection)]),
+        *_what_to_do(answer, row),
     ]
     return "\n".join(filter(None, lines))
 
 
-_YOUNG: Final = "It is young, which is normal. If it is still open in a minute, run this again."
+_YOUNG: Final = "It is young, which is normal."
+
+
+def _all_young(count: int) -> str:
+    which = "the transaction is" if count == 1 else f"all {count} transactions are"
+    return (
+        f"Nothing unusual: {which} young. If {'it' if count == 1 else 'one'} is still open in a minute, run this again."
+    )
+
+
+def _what_to_do(answer: Answer, row: TransactionRow) -> tuple[str, ...]:
+    if not answer.is_held:
+        return ()  # said above all of them
+    return (_YOUNG,) if answer.is_young(row) else (_effect(row), _next(row, answer.connection))
 
 
 def _age(row: TransactionRow) -> str:

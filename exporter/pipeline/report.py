@@ -226,6 +226,7 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
     found = incidents.select(
         "*",
         f.unix_millis("blocked_from").alias("blocked_from_ms"),
+        f.unix_millis("operated_at").alias("operated_ms"),
         f.coalesce(f.unix_millis("ended_at"), _newest(newest_ms), f.lit(made_at_ms)).alias("ended_ms"),
     )
     return first_rows(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)

@@ -289,7 +289,9 @@ _INCIDENTS: Final[Columns] = {
     "transactional ids": lambda row: some_names(row.transactional_ids) or "unknown",
     "partitions": lambda row: some_names(row.partitions),
     "blocked groups": lambda row: some_names(row.groups) or "none known",
-    "commands confirmed by": lambda row: some_names(row.operators or ()) or "none known",
+    "commands confirmed by": lambda row: (
+        f"{some_names(row.operators)}, from {minute_of(row.operated_ms)} on" if row.operators else "none known"
+    ),
     "#offsets held back": lambda row: "unknown" if row.records_held_back is None else f"{row.records_held_back:,}",
 }
 

@@ -367,6 +367,7 @@ def full() -> ReportData:
                     records_held_back=None,
                     causes=["late_write"] if hours == 5 else [],
                     operators=[STRANGE] if hours == 5 else [],
+                    operated_ms=NOON_MS if hours == 5 else None,
                 )
                 for cluster, hours, verdict in ((STRANGE, 50, "hanging_stale_epoch"), ("b", 5, "stuck_completing"))
             ),
