@@ -235,7 +235,7 @@ def in_words(answer: Answer) -> str:
     """A paragraph for each transaction, or a sentence that says that there is none; first whether all are young."""
     paragraphs = [_paragraph(answer, hold) for hold in answer.holds]
     if answer.holds and not answer.is_held:
-        paragraphs.insert(0, _all_young(len(answer.holds)))
+        paragraphs.insert(0, _all_young(answer))
     paragraphs += [stuck_in_words(each) for each in answer.stuck]
     if not paragraphs:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
@@ -274,11 +274,10 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
 _YOUNG: Final = "It is young, which is normal."
 
 
-def _all_young(count: int) -> str:
-    which = "the transaction is" if count == 1 else f"all {count} transactions are"
-    return (
-        f"Nothing unusual: {which} young. If {'it' if count == 1 else 'one'} is still open in a minute, run this again."
-    )
+def _all_young(answer: Answer) -> str:
+    count, where = len(answer.holds), " in what could be read" if answer.unknown else ""
+    which, one = ("the transaction is", "it") if count == 1 else (f"all {count} transactions are", "one")
+    return f"Nothing unusual{where}: {which} young. If {one} is still open in a minute, run this again."
 
 
 def _what_to_do(answer: Answer, row: TransactionRow) -> tuple[str, ...]:

@@ -103,6 +103,8 @@ def test_a_young_transaction_holds_nobody_yet() -> None:
     assert (answer.is_held, lasting.is_held) == (False, True)
     assert in_words(answer).startswith("Nothing unusual: the transaction is young.")
     assert "Next" not in in_words(answer)
+    partly = replace(answer, unknown=("orders-1 could not be read",))
+    assert in_words(partly).startswith("Nothing unusual in what could be read: the transaction is young.")
 
 
 def test_a_hang_whose_first_records_are_deleted_holds_its_readers() -> None:
