@@ -27,7 +27,7 @@ def add_capsule(parser: argparse.ArgumentParser) -> None:
 def add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar=FILE, help="a capsule")
     parser.add_argument(
-        "--cycle", type=number(1, INT32_MAX), metavar="NUMBER", help="print this one. Default: the last"
+        "--cycle", type=number(1, INT32_MAX), metavar="NUMBER", help="print this one. Default: the last with a suspect"
     )
     parser.add_argument(
         "--diff", action="store_true", help="print the lines that differ from the recorded result instead"

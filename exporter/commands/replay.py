@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +24,30 @@ def run(context: Context, _: Any) -> int:
     options = context.options
     try:
         capsule = load(Path(options.file))
-        number = len(capsule.cycles) if options.cycle is None else options.cycle
-        if number > len(capsule.cycles):
+        if (options.cycle or 0) > len(capsule.cycles):
             return complain(
                 f"{options.file} has {humanize_count(len(capsule.cycles), 'cycle')}", ExitStatus.WRONG_USAGE
             )
-        if options.serve is not None:
-            return _serve(replay(capsule.cycles[number - 1]), options.serve)
         results = [replay(cycle) for cycle in capsule.cycles]
     except CapsuleError as error:
         return complain(str(error))
+    shown = _chosen(results, options.cycle)
+    if options.serve is not None:
+        return _serve(shown, options.serve)
     differences = [_difference(capsule, place, result) for place, result in enumerate(results)]
     if options.diff:
         print("\n".join(printable(line) for lines in differences for line in lines) or "No result differs.")
     else:
-        print(expected_of(results[number - 1].evaluation).decode())
+        print(expected_of(shown.evaluation).decode())
     return ExitStatus.INCOMPLETE if any(differences) else ExitStatus.ANSWERED
+
+
+def _chosen(results: Sequence[Replay], number: int | None) -> Replay:
+    """The cycle of that number; else the last one with a suspect, since a capsule ends with the end of its incident."""
+    if number is not None:
+        return results[number - 1]
+    with_suspects = [result for result in results if result.evaluation.suspects]
+    return (with_suspects or results)[-1]
 
 
 def _serve(result: Replay, listen_address: str) -> int:

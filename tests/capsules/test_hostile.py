@@ -16,9 +16,11 @@ import pytest
 from exporter.capsules.cycle import CapsuleError
 from exporter.capsules.file import FILE_BYTES_MAX, Capsule, expected_of, pack, unpack
 from exporter.capsules.replaying import replay
-from exporter.capsules.sharing import anonymous
+from exporter.capsules.sharing import anonymous, joined
 from exporter.cli import main
+from exporter.snapshot import STATE_TOPIC
 from tests.capsules.recorded import recorded
+from tests.kafka.fake_model import Model, Partition
 from tests.kafka.scene import scene
 
 MEMORY_MAX = 700_000_000
@@ -210,6 +212,10 @@ def test_replay_prints_the_result_and_what_differs(
     assert capsys.readouterr().out.encode() == capsule.expected[0] + b"\n"
     assert main(["replay", str(path), "--cycle", "3"]) == 2
     capsys.readouterr()
+    ended = joined([capsule, recorded(Model(topics={STATE_TOPIC: [Partition(1)], "orders": [Partition(1)]}), cycles=1)])
+    path.write_bytes(pack(ended))
+    assert main(["replay", str(path)]) == 0
+    assert capsys.readouterr().out.encode() == capsule.expected[1] + b"\n", "the last one with a suspect"
     assert main(["replay", str(other), "--diff"]) == 4
     printed = capsys.readouterr()
     assert "-!" in printed.out
