@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +36,7 @@ from tests.storage.fault_proxy import Fault, FaultProxy
 from tests.storage.server import SECRET_KEY, ObjectStore, upload
 from tests.transaction_log.builders import key_of, value
 
-JOBS: Final = ["transactions", "incidents", "stalls", "baselines", "report", "compact"]
+JOBS: Final = ["transactions", "stalls", "operators", "incidents", "baselines", "report", "compact"]
 ESCAPED: Final = "é/ü %"
 """A cluster id whose folder's name is full of escapes."""
 
@@ -218,7 +220,10 @@ def test_from_the_daemon_to_the_report_by_the_program(bucket: Bucket, tmp_path: 
     for number in range(3):
         kept.record(cycle(now_ms - 90_000 + 30_000 * number, open_transactions=2 if number < 2 else 0), 30_000)
     kept.rotate()
-    arguments = [f"--history=s3a://{bucket.name}/history", f"--tables={bucket.place('tables')}"]
+    log = bucket.place("audit.jsonl")
+    at = datetime.fromtimestamp(now_ms / 1000, timezone.utc).isoformat()
+    log.write_bytes(json.dumps({"at": at, "who": "ada@host", "step": "confirmed", "topic": "orders"}).encode())
+    arguments = [f"--history=s3a://{bucket.name}/history", f"--tables={bucket.place('tables')}", f"--audit-log={log}"]
     arguments += [f"--jars={spark_jars()}", f"--temporary={tmp_path}", "--master=local[2]", "--memory=512m"]
     command = [sys.executable, "-m", "exporter", "pipeline", "run", *arguments]
     environment = {**os.environ, "JDK_JAVA_OPTIONS": FAST_START}
@@ -236,6 +241,7 @@ def test_from_the_daemon_to_the_report_by_the_program(bucket: Bucket, tmp_path: 
     assert running.returncode == 0, said
     assert sum(file["num_records"] for file in tables.transactions.files()) == 2
     assert [line.partition(":")[0] for line in said.splitlines()] == JOBS  # and nothing of Spark and Java
+    assert sum(file["num_records"] for file in tables.operator_steps.files()) == 1
     assert f"report: s3://{bucket.name}/tables/v1/report.html" in said
     assert len(shown) > 1  # Spark's process too
     assert not any(SECRET_KEY in text for text in (said, *(line.decode(errors="replace") for line in shown)))
