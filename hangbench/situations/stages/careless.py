@@ -71,7 +71,7 @@ def stuck_commit(scene: Scene) -> None:
 
 @IMPATIENT.add()
 def stuck_abort(scene: Scene) -> None:
-    """The same with an ABORT marker."""
+    """An ABORT marker was refused (the partition remembers a higher coordinator epoch), and the coordinator gave up."""
     expect_stuck(scene, plant_stuck(scene, scene.topic(), commit=False))
 
 

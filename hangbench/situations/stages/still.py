@@ -96,7 +96,9 @@ def older_epoch(scene: Scene) -> None:
 
 @STILL.add()
 def next_epoch(scene: Scene) -> None:
-    """The same at the next epoch: a fence that the coordinator cannot write yet looks the same."""
+    """Open records of an old epoch; the id is Ongoing at the next one: a fence that the coordinator cannot write yet looks
+    the same.
+    """
     topic = scene.topic()
     hang = plant_hang(scene.bootstrap, topic, 0, scene.name("id"))
     scene.client().add(topic, [0])
