@@ -34,7 +34,7 @@ from exporter.pipeline.report_weeks import weeks_as_csv
 from exporter.pipeline.runs import record
 from exporter.pipeline.spark_output import failure_of
 from exporter.pipeline.tables import Tables, read_whole, write_whole
-from exporter.pipeline.thresholds import RARE_WINDOW_MS, WINDOW_MS
+from exporter.pipeline.thresholds import DAY_MS, RARE_WINDOW_MS, WINDOW_MS
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.faults import StoreError
 from exporter.storage.last_run import JobFailure
@@ -132,13 +132,16 @@ class Jobs:
 
     def operators(self) -> None:
         """Adds what is new in the audit logs; a file that does not exist yet has nothing."""
-        since_ms = self.now_ms() - self.retention_ms
+        now_ms = self.now_ms()
+        since_ms, until_ms = now_ms - self.retention_ms, now_ms + DAY_MS  # an operator's clock may differ
         for log in self.audit_logs:
             if not log.exists():
                 self.say(f"operators: {log} does not exist: no command has written to it yet")
                 continue
             lines = log.read_bytes().decode("utf-8", "replace").splitlines()
-            added = self.tables.operator_steps.add_missing(list(steps_in(lines, since_ms=since_ms)), "step_id")
+            added = self.tables.operator_steps.add_missing(
+                list(steps_in(lines, since_ms=since_ms, until_ms=until_ms)), "step_id"
+            )
             self.say(f"operators: {humanize_count(added, 'new step')} in {log}")
 
     def outcomes(self) -> None:

@@ -18,12 +18,12 @@ _RESULTS: Final = ("sentence", "error", "outcome")
 """Fields with the reason or the response, the one with most words first."""
 
 
-def steps_in(lines: Iterable[str], *, since_ms: int) -> Iterator[dict[str, Any]]:
-    """Yields rows of `OPERATOR_STEPS`: one for each step and transaction. A damaged line, and an older one, is left out."""
+def steps_in(lines: Iterable[str], *, since_ms: int, until_ms: int) -> Iterator[dict[str, Any]]:
+    """Yields a row of `OPERATOR_STEPS` for each step and transaction; a damaged line, or one of another time, has none."""
     for line in lines:
         step = parsed_step(line)
         at_ms = None if step is None else instant_of(step)
-        if step is None or at_ms is None or at_ms < since_ms:
+        if step is None or at_ms is None or not since_ms <= at_ms <= until_ms:
             continue
         digest = hashlib.sha256(line.strip().encode("utf-8", "surrogatepass")).hexdigest()[:32]
         for number, facts in enumerate(transactions_of(step)):

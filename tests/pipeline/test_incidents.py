@@ -83,7 +83,7 @@ def incidents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     found: dict[str, list[Row]] = {name: [] for name in clusters}
     update_hours(lambda: spark, folder / "history", tables)
     every, stalls = transactions(spark, tables), tables.stalls.read(spark)
-    steps = spark.createDataFrame(list(steps_in(LOG, since_ms=0)), schemas.OPERATOR_STEPS)
+    steps = spark.createDataFrame(list(steps_in(LOG, since_ms=0, until_ms=cases.NOW_MS)), schemas.OPERATOR_STEPS)
     for row in incidents_of_transactions(every, stalls, steps).orderBy("cluster_id", "started_at").collect():
         found[row["cluster_id"]].append(row)
     return found

@@ -26,7 +26,7 @@ DAY_MS: Final = 86_400_000
 
 
 def rows(*steps: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return list(steps_in((json.dumps(step) for step in steps), since_ms=0))
+    return list(steps_in((json.dumps(step) for step in steps), since_ms=0, until_ms=cases.NOW_MS))
 
 
 def jobs(folder: Path, lines: list[str]) -> Jobs:
@@ -84,7 +84,9 @@ def test_each_fact_has_its_column() -> None:
 def test_a_foreign_line_is_left_out_or_cut() -> None:
     """Nothing that a file may hold stops the job or becomes a false number."""
     assert rows({**STEP, "step": "gone"}, {**STEP, "at": "yesterday"}, {**STEP, "step": None}) == []
-    assert list(steps_in(["", "{", "[]", "\ud800", json.dumps({**STEP, **FACTS})], since_ms=cases.BEGIN_MS * 2)) == []
+    lines = ["", "{", "[]", "\ud800", json.dumps({**STEP, **FACTS})]
+    assert list(steps_in(lines, since_ms=cases.NOW_MS, until_ms=cases.NOW_MS)) == []
+    assert rows({**STEP, **FACTS, "at": "9999-12-31T23:59:59-23:59"}, {**STEP, "at": "0001-01-01T00:00:00+00:00"}) == []
     wrong = {
         "partition": True,
         "producer_id": -1,
