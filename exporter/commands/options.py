@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import Any, Final
 
 from exporter.commands.option_types import (
     KNOWN_STATES,
@@ -154,6 +154,13 @@ def add_once(parser: argparse.ArgumentParser) -> None:
     add_format(parser, "table", "json", "prometheus")
 
 
+class _ClusterOption(argparse.Action):
+    """`--cluster` without a name leaves the name of one before."""
+
+    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, _flag: str | None = None) -> None:
+        setattr(namespace, self.dest, values or getattr(namespace, self.dest) or "")
+
+
 def add_doctor(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `doctor`: its `--cluster` is older than fleets, and works without a name."""
     add_clusters(parser)
@@ -177,8 +184,8 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cluster",
+        action=_ClusterOption,
         nargs="?",
-        const="",
         metavar="NAME",
         help="also check the cluster's settings that prevent hanging transactions; with --clusters: of this cluster only",
     )

@@ -41,6 +41,15 @@ def test_help_fits_a_screen_and_ends_with_examples_and_statuses(
     assert "--kafka.request.timeout.ms" not in out
 
 
+@pytest.mark.parametrize(
+    ("words", "cluster"),
+    [("", None), ("--cluster", ""), ("--cluster east", "east"), ("--cluster east --cluster", "east")],
+)
+def test_doctor_keeps_the_name_of_a_cluster(words: str, cluster: str | None) -> None:
+    """It names a cluster and asks for the check of its settings: a second one without a name takes none away."""
+    assert build_parser().parse_args(["doctor", *words.split()]).cluster == cluster
+
+
 @each(COMMANDS)
 def test_examples_are_accepted(command: str) -> None:
     assert COMMANDS[command].examples
