@@ -97,6 +97,7 @@ def _copy_dependencies(pom_path: Path, folder: Path, what: str) -> None:
         check=False,
     )
     if run.returncode != 0:
-        lines = [line for line in (run.stdout + run.stderr).splitlines() if "ERROR" in line] or [run.stderr[-2000:]]
-        first = re.sub(r"\x1b\[[0-9;]*m|\[ERROR\]", "", lines[0]).strip()
+        lines = [line for line in (run.stdout + run.stderr).splitlines() if line.strip()]
+        errors = [line for line in lines if "ERROR" in line] or lines[-1:] or [f"status {run.returncode}"]
+        first = re.sub(r"\x1b\[[0-9;]*m|\[ERROR\]", "", errors[0]).strip()
         raise BrokersUnavailable(f"Maven could not resolve {what}: {first}")
