@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from exporter.commands.context import Context
-from exporter.commands.report import complain
+from exporter.commands.report import complain, wait
 from exporter.commands.status import ExitStatus
 from exporter.config import values
 from exporter.config.loading import flag_name
@@ -225,7 +224,7 @@ def repeat(work: Any, options: argparse.Namespace) -> int:
             if options.every is None:
                 return status
             begun = max(begun + options.every / 1000, time.monotonic())
-            threading.Event().wait(begun - time.monotonic())
+            wait(begun - time.monotonic())
     except KeyboardInterrupt:
         if options.every is None:
             raise

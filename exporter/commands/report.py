@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Final
@@ -44,6 +45,13 @@ def complain_of_gaps(gaps: Iterable[str]) -> bool:
 def visible_topics(collector: Collector) -> tuple[str, ...]:
     """Returns the topics that may have been meant. Raises BrokerFault and ClusterUnavailableError."""
     return tuple(collector.query(lambda client: client.topology()).topics)
+
+
+def wait(seconds: float) -> None:
+    """Waits in steps of a second: a signal that comes just before a wait is handled after it, which may be hours later."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, 1.0))
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Final, TextIO
 
 from exporter.artifacts import runbooks
 from exporter.commands.one_cycle import publication_of
+from exporter.commands.report import wait
 from exporter.config.loading import load
 from exporter.config.settings import ClusterSettings
 from exporter.evaluation.verdicts import Evaluation
@@ -39,7 +39,7 @@ def serve_cycle(evaluation: Evaluation, listen_address: str, output: TextIO) -> 
             file=output,
             flush=True,
         )
-        threading.Event().wait()
+        wait(float("inf"))
     except KeyboardInterrupt:
         pass
     finally:
