@@ -39,7 +39,7 @@ def test_its_paths_are_those_of_the_installation_and_of_the_runbooks() -> None:
     assert f"{Path(program).parent}/pip install ." in INSTALL
     assert all(path in INSTALL for path in (settings, password, str(UNIT.relative_to(ROOT)), line))
     assert value("ProtectHome") == "yes"
-    assert "with a Python outside `/root` and `/home`: the unit sees neither" in INSTALL
+    assert "with a Python outside `/root` and `/home`, which the unit cannot see" in INSTALL
     assert variable == CONFIG_FILE
     assert line in (ROOT / "alerts" / "runbooks" / "KafkaTransactionHanging.md").read_text()
 
