@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from examples.demo.display import Cycle, incident_page, shown
+from examples.demo.display import Cycle, shown, where_the_incident_is
 from examples.demo.progress import Progress
 from examples.demo.stage import ABANDONED, GROUP, number_in, run_demo, say, stage, what_stays
 from exporter.config.loading import environment_name
@@ -42,11 +42,11 @@ def _run(port: int, kafka_port: int | None) -> None:
             if planted is not None and _hangs(cycle) and not incident:
                 for line in _now_try(on.bootstrap, on.url, folder, planted.start_offset, port):
                     (print if line.startswith(" ") else say)(line)  # a command stays on one line
-                incident = incident_page(on.url, "orders", 1)
+                incident = where_the_incident_is(on.url, "orders", 1)
             if last is not None and _hangs(last) and not _hangs(cycle):
                 say(
                     f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on; the incident with its "
-                    f"time line: {incident}, as a post-mortem: {incident}.md\n"
+                    f"time line: {incident}\n"
                 )
             last = cycle
             status.show(

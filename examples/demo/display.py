@@ -31,14 +31,15 @@ class Cycle:
         return self.read, self.unread, self.late, self.suspects
 
 
-def incident_page(url: str, topic: str, partition: int) -> str:
-    """The page of the incident on that partition, to which the exporter redirects while it is open; else their list."""
+def where_the_incident_is(url: str, topic: str, partition: int) -> str:
+    """The addresses of that partition's incident, to which the exporter redirects while it is open; else of their list."""
     try:
         with urllib.request.urlopen(f"{url}/incidents?topic={topic}&partition={partition}", timeout=5) as response:
             found = str(response.url)
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         found = ""
-    return found if found.startswith(f"{url}/incidents/") else f"{url}/incidents"
+    is_page = found.startswith(f"{url}/incidents/")
+    return f"{found}, as a post-mortem: {found}.md" if is_page else f"{url}/incidents"
 
 
 def read_cycle(url: str, *, wait_s: float) -> Cycle | None:

@@ -14,12 +14,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from exporter.audit.data_source import TRANSACTION, dicts_of, transaction_row, transactions_of
+from exporter.audit.data_source import TRANSACTION, transaction_row, transactions_of
 from exporter.audit.decisions import Decision, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.tables import FINDING, AuditState
 from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead, read_to_ms
-from exporter.pipeline.transaction_log import partition_names, partitions_named, state_log_records
+from exporter.pipeline.transaction_log import dicts_of, partition_names, partitions_named, state_log_records
 from exporter.snapshot import TopicPartition
 
 LOOKBACK_MS: Final = 3_600_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -211,10 +211,11 @@ class Table:
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds a row without Spark, also while others do. Raises TableError."""
         with faults(self.folder, "cannot be written"):
-            self._append(pa.Table.from_pylist([dict(row)], schema=self._arrow_schema()))
+            self._append(self._arrow([row]))
 
-    def _arrow_schema(self) -> pa.Schema:
-        return pa.schema(Schema.from_json(self.columns.json()))
+    def _arrow(self, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+        schema = pa.schema(Schema.from_json(self.columns.json()))
+        return pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
 
     def _append(self, rows: pa.Table) -> None:
         write_deltalake(
@@ -230,16 +231,20 @@ class Table:
     def add_missing(self, rows: Sequence[Mapping[str, Any]], key: str) -> int:
         """Adds rows whose `key` the table does not have, without Spark; returns their number. Raises ConflictError."""
         with faults(self.folder, "cannot be written"):
-            known = self._values_of(key) if self.exists else frozenset[Any]()
-            missing = {row[key]: dict(row) for row in rows if row[key] not in known}
+            is_there = self.exists
+            known = self._values_of(key) if is_there else frozenset[Any]()
+            missing = {row[key]: row for row in rows if row[key] not in known}
             if not missing:
                 return 0
-            if not self.exists:
-                self._append(pa.Table.from_pylist([], schema=self._arrow_schema()))
-            added = pa.Table.from_pylist(list(missing.values()), schema=self._arrow_schema())
+            if not is_there:
+                self._append(self._arrow([]))
             # A merge, since of two runs that add the same rows at once one must fail.
             merger = self._log().merge(
-                added, f"old.{key} = new.{key}", source_alias="new", target_alias="old", merge_schema=True
+                self._arrow(missing.values()),
+                f"old.{key} = new.{key}",
+                source_alias="new",
+                target_alias="old",
+                merge_schema=True,
             )
             return int(merger.when_not_matched_insert_all().execute()["num_target_rows_inserted"])
 

@@ -17,7 +17,7 @@ from exporter.pipeline.transactions import CLOSED
 _INCIDENT: Final = ("cluster_id", "number")
 _PLACE: Final = ("topic", "partition", "producer_id", "start_offset")
 """A transaction on one partition, within its cluster."""
-CONFIRMED: Final = "confirmed"
+_CONFIRMED: Final = "confirmed"
 """Step of a command that its operator has confirmed."""
 
 
@@ -96,7 +96,7 @@ def _causes(places: DataFrame, stalls: DataFrame) -> DataFrame:
 
 def _operators(places: DataFrame, steps: DataFrame) -> DataFrame:
     """Logs of older versions lack ids: in these a step is known by its topic and offset."""
-    one, step = _of(places).alias("one"), steps.where(f.col("step") == CONFIRMED).alias("step")
+    one, step = _of(places).alias("one"), steps.where(f.col("step") == _CONFIRMED).alias("step")
     is_same = (f.col("one.topic") == f.col("step.topic")) & (f.col("one.partition") == f.col("step.partition"))
     is_same &= f.col("one.start_offset") == f.col("step.start_offset")
     for name in ("producer_id", "cluster_id", "topic_id"):

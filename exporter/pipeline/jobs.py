@@ -42,7 +42,7 @@ from exporter.storage.places import Place
 
 FAULTS: Final = (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError)
 """Exceptions of a job that a later run may not have."""
-BASELINES_EVERY_MS: Final = 86_400_000
+BASELINES_EVERY_MS: Final = DAY_MS
 """`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
 
 
@@ -135,13 +135,13 @@ class Jobs:
         now_ms = self.now_ms()
         since_ms, until_ms = now_ms - self.retention_ms, now_ms + DAY_MS  # an operator's clock may differ
         for log in self.audit_logs:
-            if not log.exists():
+            try:
+                lines = log.read_bytes().decode("utf-8", "replace").splitlines()
+            except FileNotFoundError:
                 self.say(f"operators: {log} does not exist: no command has written to it yet")
                 continue
-            lines = log.read_bytes().decode("utf-8", "replace").splitlines()
-            added = self.tables.operator_steps.add_missing(
-                list(steps_in(lines, since_ms=since_ms, until_ms=until_ms)), "step_id"
-            )
+            steps = list(steps_in(lines, since_ms=since_ms, until_ms=until_ms))
+            added = self.tables.operator_steps.add_missing(steps, "step_id")
             self.say(f"operators: {humanize_count(added, 'new step')} in {log}")
 
     def outcomes(self) -> None:

@@ -12,8 +12,6 @@ from exporter.primitives import INT32_MAX, INT64_MAX
 
 TEXT_MAX: Final = 1_000
 """Characters of a text of a foreign file that are kept."""
-_OF_STEP: Final = ("cluster_id", "action", "transactional_id")
-"""Fields that a line may have beside its plan."""
 _RESULTS: Final = ("sentence", "error", "outcome")
 """Fields with the reason or the response, the one with most words first."""
 
@@ -27,7 +25,7 @@ def steps_in(lines: Iterable[str], *, since_ms: int, until_ms: int) -> Iterator[
             continue
         digest = hashlib.sha256(line.strip().encode("utf-8", "surrogatepass")).hexdigest()[:32]
         for number, facts in enumerate(transactions_of(step)):
-            about = {**_described(step), **{name: step[name] for name in _OF_STEP if name in step}, **facts}
+            about = {**_described(step), **step, **facts}
             yield {
                 "step_id": f"{digest}-{number}",
                 "at": datetime.fromtimestamp(at_ms / 1000, timezone.utc),

@@ -122,8 +122,15 @@ class Tables:
 
     @property
     def every(self) -> tuple[Table, ...]:
-        first = (self.transactions, self.incidents, self.coverage, self.stalls)
-        return *first, self.transaction_log, self.operator_steps, self.runs
+        return (
+            self.transactions,
+            self.incidents,
+            self.coverage,
+            self.stalls,
+            self.transaction_log,
+            self.operator_steps,
+            self.runs,
+        )
 
     def current(self) -> Current:
         """Raises TableError if the tables cannot be used."""

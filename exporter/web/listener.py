@@ -11,7 +11,7 @@ from exporter.web.connections import ConnectionLimits, Listener
 _BACKLOG = 32
 
 _REASONS = {
-    errno.EADDRINUSE: "the port is in use by another program; choose another one with {option} HOST:PORT",
+    errno.EADDRINUSE: "the port is in use by another program",
     errno.EACCES: "this user may not listen on that port",
     errno.EADDRNOTAVAIL: "this machine has no such address",
 }
@@ -35,8 +35,10 @@ def listen(listen_address: str, limits: ConnectionLimits, option: str) -> Listen
         return _bound(family, address, limits, both_families=not host)
     except OSError as error:
         reason = _REASONS.get(error.errno or 0) if not isinstance(error, socket.gaierror) else "the host is not known"
-        why = (reason or error.strerror or str(error)).replace("{option}", option)
-        raise WebServerError(f"Cannot listen on {listen_address}: {why}.") from error
+        hint = f"; choose another one with {option} HOST:PORT" if error.errno == errno.EADDRINUSE else ""
+        raise WebServerError(
+            f"Cannot listen on {listen_address}: {reason or error.strerror or error}{hint}."
+        ) from error
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:

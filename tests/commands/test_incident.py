@@ -65,7 +65,7 @@ def test_where_no_daemon_has_run_it_says_where_to_run_it(tmp_path: Path, capsys:
 def test_a_state_that_only_another_user_may_read_is_one_sentence(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with systemd, whose state directory is closed to others."""
+    """Systemd closes the state directory to others."""
 
     def closed(_: Path) -> bool:
         raise PermissionError(errno.EACCES, "Permission denied")

@@ -209,7 +209,7 @@ def order(one: Row) -> tuple[Any, ...]:
 
 
 def incidents(tables: Mapping[str, Sequence[Row]], stood: Iterable[Row]) -> list[Row]:
-    """Of all clusters, in the columns of the table but for `incident`; `stood` are the rows of `stalls`."""
+    """Returns the incidents of all clusters, without the column `incident`; `stood` are the rows of `stalls`."""
     causes: defaultdict[tuple[Any, ...], set[str]] = defaultdict(set)
     for row in stood:
         if row["cause"] is not None:

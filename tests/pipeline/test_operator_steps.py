@@ -19,10 +19,10 @@ from exporter.pipeline.tables import Tables
 from exporter.primitives import INT64_MAX
 from exporter.recovery.audit import AuditLog
 from tests.pipeline import cases
+from tests.pipeline.days import DAY_MS
 
 STEP: Final = {"at": "2026-11-01T00:00:10+00:00", "who": "ada@host", "step": "confirmed"}
 FACTS: Final = {"action": "abort", "topic": "orders", "partition": 0, "start_offset": 100, "producer_id": 7}
-DAY_MS: Final = 86_400_000
 
 
 def rows(*steps: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -224,9 +224,8 @@ class World:
             for topic, indexes in _named(request):
                 for index in indexes:
                     partition = node.view.partition(topic, index)
-                    if partition is None or partition.leader != broker:
-                        continue
-                    if rights.may_read(node.view.rights, topic):
+                    is_leader = partition is not None and partition.leader == broker
+                    if is_leader and rights.may_read(node.view.rights, topic):
                         self.reads.setdefault((topic, index), []).append(read)
         elif key == METADATA and not self.is_reading and read_metadata(body_of(request), request.API_VERSION) is None:
             self.metadata_at = read.moment
