@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -76,6 +77,7 @@ class Daemon:
             baseline=self._usual,
             last_audits=None if report is None else report.folder,
             namesake_of=self._namesake_of,
+            same_as=partial(self._earlier, is_like=Snapshot.shares_topics_with),
         )
         self._watch(settings.watched)
 
@@ -144,8 +146,14 @@ class Daemon:
         """Returns the earlier cluster in the settings with the same id: the first of several keeps the id."""
         if self._history is None and self._baseline is None and self._report is None:  # nothing is kept by id
             return None
+        return self._earlier(cluster, snapshot, is_like=Snapshot.has_the_id_of_another)
+
+    def _earlier(
+        self, cluster: WatchedCluster, snapshot: Snapshot, *, is_like: Callable[[Snapshot, Snapshot], bool]
+    ) -> str | None:
+        """Returns the name of the first cluster before this one in the settings whose snapshot is like this one."""
         for other in takewhile(lambda other: other is not cluster, self._clusters.values()):
-            if other.snapshot is not None and snapshot.has_the_id_of_another(other.snapshot):
+            if other.snapshot is not None and is_like(snapshot, other.snapshot):
                 return other.name
         return None
 

@@ -86,6 +86,8 @@ class DaemonServices:
     """Folder of the files of `pipeline audit`; None: there are none."""
     namesake_of: Callable[[WatchedCluster, Snapshot], str | None] = lambda *_: None
     """The name of another cluster whose id this snapshot has."""
+    same_as: Callable[[WatchedCluster, Snapshot], str | None] = lambda *_: None
+    """The other name by which the cluster of this snapshot is watched, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,7 @@ class WatchedCluster:
         self._last_audit: LastAuditFile | None = None
         self.namesake: str | None = None
         """The cluster whose id this one has too: history, baselines and audits, which have only ids, are for that one."""
+        self._same_as: str | None = None
         self._reader = reader
         self._renderer = ClusterRenderer(self.name)
         self._incident_pages = IncidentPages(self.name)
@@ -202,6 +205,14 @@ class WatchedCluster:
                 "not recorded in the history, no baselines, no audit: "
                 "cluster %s has the same cluster id, %s, and other topics",
                 self.namesake,
+                snapshot.cluster_id,
+            )
+        before, self._same_as = self._same_as, self._shared.same_as(self, snapshot)
+        if self._same_as not in {None, before}:
+            log.warning(
+                "cluster %s is the same one, %s, with the same topics: metrics, alerts and history have their "
+                "transactions twice, once under each name; remove one, or let scan.topics of each choose others",
+                self._same_as,
                 snapshot.cluster_id,
             )
 

@@ -108,8 +108,16 @@ class Snapshot:
 
         Kafka's own container image gives every cluster the same id, unless `CLUSTER_ID` is set.
         """
+        equal = self._ids_equal(other)
+        return bool(equal) and not any(equal)
+
+    def shares_topics_with(self, other: Snapshot) -> bool:
+        """True if a topic of both is the same one, by its id: one cluster was read by two names."""
+        return any(self._ids_equal(other))
+
+    def _ids_equal(self, other: Snapshot) -> tuple[bool, ...]:
+        """For each topic name of two clusters with one id, whether the topic's known id is the same; else empty."""
         if self.cluster_id != other.cluster_id:
-            return False
+            return ()
         mine, others = self.partitions.id_of_topic, other.partitions.id_of_topic
-        common = mine.keys() & others.keys()
-        return bool(common) and all(mine[topic] != others[topic] for topic in common)
+        return tuple(mine[topic] == others[topic] for topic in mine.keys() & others.keys())

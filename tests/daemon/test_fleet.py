@@ -145,7 +145,7 @@ def test_of_two_clusters_with_one_id_the_first_is_recorded(
     baseline = BaselineFile(path, (), age_ms_max=2 * DAY_MS, wall_clock=lambda: NOW_MS / 1000)
     scripts = Scripts(one=Script(one, one), other=Script(other, other))
     daemon = Daemon(fleet("one", "other"), scripts, history=history, baseline=baseline)
-    with caplog.at_level("ERROR"):
+    with caplog.at_level("WARNING"):
         cycle(daemon)
         cycle(daemon)
 
@@ -160,6 +160,8 @@ def test_of_two_clusters_with_one_id_the_first_is_recorded(
         line for line in caplog.messages if "cluster one has the same cluster id, cluster-1, and other topics" in line
     ]
     assert len(named) == is_another
+    twice = [line for line in caplog.messages if "cluster one is the same one, cluster-1, with the same topics" in line]
+    assert len(twice) == (topics in ({"orders": "a"}, {"orders": "b", "payments": "p"}))
 
 
 def test_a_changed_file_adds_and_removes_clusters() -> None:
