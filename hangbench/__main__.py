@@ -1,17 +1,18 @@
-"""`python -m hangbench`: how well does a detector find hanging transactions?"""
+"""HangBench: how well does a program find hanging Kafka transactions?"""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 import json
+import os
 import platform
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hangbench.detectors import DETECTORS, DetectorUnavailable, detector_of
+from hangbench.detectors import DETECTORS, DetectorUnavailable, detectors_of
 from hangbench.kafka.maven import SUPPORTED, BrokersUnavailable, kafka_jars
 from hangbench.report import markdown, page, score_card
 from hangbench.run import NOT_JUDGED, Result, last_line, results
@@ -33,6 +34,10 @@ def main() -> int:
     options = _parser().parse_args()
     try:
         status: int = options.command(options)
+        sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
+    except BrokenPipeError:  # `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SUCCESS
     except (BrokersUnavailable, DetectorUnavailable, OSError) as error:
         print(f"hangbench: {error}", file=sys.stderr)
         return FAILED
@@ -42,7 +47,7 @@ def main() -> int:
 def _run(options: argparse.Namespace) -> int:
     stages = [stage for stage in STAGES if not options.stage or stage.name in options.stage]
     try:
-        detectors = [detector_of(chosen) for chosen in options.detector or DETECTORS]
+        detectors = detectors_of(options.detector or tuple(DETECTORS))
     except ValueError as error:
         print(f"hangbench: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -87,7 +92,7 @@ def _issues(options: argparse.Namespace) -> int:
     status = SUCCESS
     for version in _versions(options):
         for stage in stages:
-            print(f"{version} {stage.name}", file=sys.stderr, flush=True)
+            print(f"playing the stage `{stage.name}` on {version}", file=sys.stderr, flush=True)
             for scene in stage.perform(version, ()).values():
                 if not scene.situation.issue:
                     continue
@@ -163,7 +168,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=f"one of {', '.join(DETECTORS)}, or NAME=COMMAND; repeatable. Default: all of these",
     )
-    run.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help="default: %(default)s")
+    of_kafka = "of Apache Kafka, as Maven has them. Default: %(default)s"
+    run.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help=of_kafka)
     run.add_argument(
         "--stage", action="append", choices=[stage.name for stage in STAGES], help="only this one; repeatable"
     )
@@ -176,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     issues = commands.add_parser(
         "issues", help="do these brokers have faults of Kafka that leave transactions behind? Exit status 3 if so"
     )
-    issues.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help="default: %(default)s")
+    issues.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help=of_kafka)
     issues.set_defaults(command=_issues)
     commands.add_parser("list", help="list the situations").set_defaults(command=_list)
     show = commands.add_parser("show", help="say what is planted in a situation, and how")

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -88,6 +88,19 @@ def detector_of(chosen: str) -> Detector:
     if chosen in DETECTORS:
         return DETECTORS[chosen]()
     name, is_command, command = chosen.partition("=")
-    if not is_command or not command.strip():
+    if not name or not is_command or not command.strip():
         raise ValueError(f"{chosen} is none of {', '.join(DETECTORS)}, and not NAME=COMMAND")
-    return CommandDetector(name, shlex.split(command))
+    words = shlex.split(command)
+    if shutil.which(words[0]) is None:
+        raise DetectorUnavailable(f"detector {name}: there is no program {words[0]}")
+    return CommandDetector(name, words)
+
+
+def detectors_of(chosen: Sequence[str]) -> list[Detector]:
+    """In this order. Raises what `detector_of` raises, and ValueError for a name that is given twice."""
+    detectors = [detector_of(one) for one in chosen]
+    names = [detector.name for detector in detectors]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"each detector needs a name of its own: {', '.join(twice)} is there twice")
+    return detectors

@@ -7,13 +7,15 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from hangbench.detector import Detector
-from hangbench.judge import Judgement, score
+from hangbench.detector import Detector, Says
+from hangbench.judge import Judgement, counted, score
 from hangbench.play import Performance
 from hangbench.situations.scene import Scene
 from hangbench.situations.stages import Stage
 
 NOT_JUDGED = "not judged"
+ELSEWHERE = "where nothing was planted"
+"""Stands for a situation in results: a false hang there, which no situation has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,33 @@ def _judged(version: str, stage: Stage, performance: Performance, group: Sequenc
                 words=words,
                 seconds=round(responses[-1].seconds, 3) if responses else 0.0,
             )
+    for detector in group:
+        words = false_elsewhere(performance, detector.name)
+        if words:
+            yield Result(
+                kafka=version,
+                stage=stage.name,
+                situation=ELSEWHERE,
+                detector=detector.name,
+                truth="nothing is open",
+                judgement=Judgement.FALSE.value,
+                words=words,
+                seconds=0.0,
+            )
+
+
+def false_elsewhere(performance: Performance, detector: str) -> str:
+    """What a detector calls hanging on topics of no situation, in words; empty if there is nothing."""
+    scenes = [scene for played in performance.values() for scene in (played, *played.twins.values())]
+    planted = {topic for scene in scenes for topic in scene.topics}
+    rows = {
+        row
+        for played in performance.values()
+        for response in played.of(detector).responses.get(detector, [])
+        for row, says in response.rows.items()
+        if says is Says.HANGING and row[0] not in planted
+    }
+    return counted([f"FALSE HANGING: {topic}-{partition}" for topic, partition, _ in sorted(rows, key=str)])
 
 
 def last_line(text: str) -> str:

@@ -214,7 +214,7 @@ def table() -> str:
         sentence = diagnosis.sentence.replace("|", "\\|") if platform.raises else ""
         level = diagnosis.level.value.replace("_", " ")
         said = f"{level} | {sentence} | {platform.raises}"
-        again = f"{level} | the same | the same"
+        again = f"{level} | the same | the same" if sentence else said
         lines.append(f"| {platform.name} | {platform.known} | {again if said == before else said} |")
         before = said
     lines.append(f"| {UNKNOWN} | untried | unknown | run it | |")

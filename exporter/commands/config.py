@@ -11,7 +11,7 @@ import yaml
 from exporter.commands.cautions import exposed_secrets, globs
 from exporter.commands.context import Context
 from exporter.commands.report import complain
-from exporter.commands.serve import state_file_problem, web_server
+from exporter.commands.serve import require_startable
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.settings import SETTINGS, Settings
@@ -24,14 +24,11 @@ def run(context: Context, settings: Settings) -> int:
     """Returns the exit status; only valid settings get here."""
     options = context.options
     try:
-        web_server(settings)
+        require_startable(settings)
     except ConfigurationError as error:
         for problem in error.problems:
             complain(problem)
         return ExitStatus.COULD_NOT_RUN
-    impossible = state_file_problem(settings)
-    if impossible is not None:
-        return complain(impossible)
     if options.action == "dump":
         written = {cluster.name: cluster.written for cluster in settings.clusters}
         dumps = [f"# cluster {name}\n{dump(of_cluster)}" for name, of_cluster in written.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.doctor.diagnose import diagnose, unreachable
-from exporter.doctor.findings import Diagnosis, Finding
+from exporter.doctor.findings import Diagnosis, Finding, FindingLevel
 from exporter.doctor.local import local_findings
 from exporter.doctor.prometheus import prometheus_findings
 from exporter.doctor.protection import of_protection
@@ -44,7 +44,10 @@ class Examination:
     diagnosis: Diagnosis
     status: ExitStatus
     principal: str | None
-    remedies: tuple[str, ...]
+    needed: tuple[str, ...]
+    """Remedies for what is missing."""
+    optional: tuple[str, ...]
+    """Remedies for what is limited only."""
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -60,9 +63,10 @@ def run(context: Context, settings: Settings) -> int:
         for cluster, examined in zip(settings.watched, found, strict=True):
             heading = [] if cluster.name is None else [f"== {printable(cluster.name)}"]
             print("\n".join([*heading, *_text(examined)]))
-            if examined.remedies:
-                say(f"\n{_heading(options.acls, examined.remedies)}")
-                print("\n".join(map(printable, examined.remedies)))  # to paste: never on more lines
+            for is_needed, lines in ((True, examined.needed), (False, examined.optional)):
+                if lines:
+                    say(f"\n{_heading(options.acls, lines, is_needed=is_needed)}")
+                    print("\n".join(map(printable, lines)))  # to paste: never on more lines
     statuses = {examined.status for examined in found}
     return statuses.pop() if len(statuses) == 1 else ExitStatus.INCOMPLETE
 
@@ -88,20 +92,25 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             is_enough = diagnosis.provable in ENOUGH[options.require]
             is_enough &= options.require == "some" or not diagnosis.problems
             status = ExitStatus.ANSWERED if is_enough else ExitStatus.INCOMPLETE
-    remedies = (
-        strimzi_rules(diagnosis.findings)
-        if options.acls == "strimzi"
-        else acl_lines(diagnosis.findings, principal=principal, bootstrap=settings.kafka.bootstrap)
-    )
-    return Examination(diagnosis=diagnosis, status=status, principal=principal, remedies=remedies)
+
+    def remedies(findings: Sequence[Finding]) -> tuple[str, ...]:
+        if options.acls == "strimzi":
+            return strimzi_rules(findings)
+        return acl_lines(findings, principal=principal, bootstrap=settings.kafka.bootstrap)
+
+    needed = remedies([finding for finding in diagnosis.findings if finding.level is FindingLevel.MISSING])
+    optional = remedies([finding for finding in diagnosis.findings if finding.level is not FindingLevel.MISSING])
+    return Examination(diagnosis=diagnosis, status=status, principal=principal, needed=needed, optional=optional)
 
 
-def _heading(form: str, remedies: tuple[str, ...]) -> str:
+def _heading(form: str, remedies: tuple[str, ...], *, is_needed: bool) -> str:
     if form == "strimzi":
-        return "Missing rules, for spec.authorization.acls of the KafkaUser:"
+        rules = "Missing rules" if is_needed else "Optional rules"
+        return f"{rules}, for spec.authorization.acls of the KafkaUser:"
     is_unknown = any(PLACEHOLDER in line for line in remedies)
     unknown = f"; replace {PLACEHOLDER} by the exporter's principal" if is_unknown else ""
-    return f"To mend it, as an administrator whose login is in admin.properties{unknown}:"
+    what = "To mend it" if is_needed else "Optional, for what is limited"
+    return f"{what}, as an administrator whose login is in admin.properties{unknown}:"
 
 
 def _text(examined: Examination) -> Iterable[str]:
@@ -139,5 +148,5 @@ def _document(examined: Examination) -> Mapping[str, Any]:
             }
             for finding in diagnosis.findings
         ],
-        "remedies": list(examined.remedies),
+        "remedies": [*examined.needed, *examined.optional],
     }

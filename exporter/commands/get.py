@@ -74,4 +74,5 @@ def _why(page: str, certificate: Path | None, error: HttpError) -> str:
         return f"{page} needs a user and password, which this command does not have: use {curl}"
     if error.status is not None:
         return f"{page}: {error.body.strip() or error}"
-    return f"{page}: {error}; is the exporter running on this machine? --url names another one"
+    plain = "" if page.startswith("https:") else ", without TLS (publish.web_config_file)"
+    return f"{page}: {error}; is the exporter running on this machine{plain}? --url names another one"

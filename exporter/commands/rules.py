@@ -21,6 +21,17 @@ OF_A_FLEET: Final = (
 """Chooses the cluster of the alert; an alert about the process has none."""
 
 
+class _BlockDumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, which people can read."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_BlockDumper.add_representer(str, _text)
+
+
 def run(context: Context, publish: PublishSettings) -> int:
     """Prints the rules; returns the exit status, WRONG_USAGE for a choice that names nothing."""
     options = context.options
@@ -44,7 +55,7 @@ def run(context: Context, publish: PublishSettings) -> int:
     except UnknownChoiceError as error:
         return complain(str(error), ExitStatus.WRONG_USAGE)
     made = prometheus_rule(options.name, groups) if options.format == "prometheus-rule" else {"groups": groups}
-    print(yaml.safe_dump(made, sort_keys=False, width=10_000), end="")
+    print(yaml.dump(made, Dumper=_BlockDumper, sort_keys=False, width=10_000), end="")
     return ExitStatus.ANSWERED
 
 

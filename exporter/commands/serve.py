@@ -17,11 +17,11 @@ from pathlib import Path
 
 from exporter.capsules.recording import RecordingReader
 from exporter.commands.cautions import exposed_secrets, globs, lacking_descriptors
-from exporter.commands.context import Context
+from exporter.commands.context import Configuration, Context
 from exporter.commands.pipeline import NEEDED
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
-from exporter.config.loading import ConfigurationError
+from exporter.config.loading import ConfigurationError, SettingsWithSources
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.cycle import EmbeddedReader, Reader
 from exporter.daemon.baseline_file import BaselineFile
@@ -57,14 +57,12 @@ def run(context: Context, settings: Settings) -> int:
     if context.options.engine != "spark" and context.options.master is not None:
         return complain("--master needs --engine=spark", ExitStatus.WRONG_USAGE)
     try:
+        require_startable(settings)
         server_of = web_server(settings)
     except ConfigurationError as error:
         for sentence in error.problems:
             complain(sentence)
         return ExitStatus.COULD_NOT_RUN
-    problem = state_file_problem(settings) or lacking_package(settings)
-    if problem is not None:
-        return complain(problem)
     for warning in (*exposed_secrets(settings), *globs(settings), lacking_descriptors(settings)):
         if warning is not None:
             log.warning("%s", warning)
@@ -119,7 +117,7 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
         history=history_of(settings),
         baseline=baseline_of(settings),
         report=None if settings.publish.report is None else ReportFile(place_of(settings.publish.report)),
-        reloader=Reloader(source.load, source.loaded, source.files, wall_clock=time.time),
+        reloader=reloader_of(settings, source),
         orders=orders,
     )
 
@@ -167,7 +165,32 @@ def serve(daemon: Daemon, server_of: Callable[[Routes], WebServer]) -> int:
     return ExitStatus.ANSWERED
 
 
-def state_file_problem(settings: Settings) -> str | None:
+def reloader_of(settings: Settings, source: Configuration) -> Reloader:
+    """Reads the settings again, and watches the web configuration too: with an error in it no start would succeed."""
+    web = settings.publish.web_config_file
+    files = source.files if web is None else (*source.files, Path(web))
+    return Reloader(partial(_startable, source.load), source.loaded, files, wall_clock=time.time)
+
+
+def require_startable(settings: Settings) -> None:
+    """Raises ConfigurationError for valid settings with which `serve` does not start, and which no reload takes."""
+    web_server(settings)
+    problem = _state_file_problem(settings) or lacking_package(settings)
+    if problem is not None:
+        raise ConfigurationError([problem])
+
+
+def _startable(load: Callable[[], SettingsWithSources]) -> SettingsWithSources:
+    """Loads settings with which the exporter could start again. Raises ConfigurationError."""
+    loaded = load()
+    try:
+        require_startable(loaded.settings)
+    except ConfigurationError as error:
+        raise ConfigurationError(error.problems, files=loaded.files) from error
+    return loaded
+
+
+def _state_file_problem(settings: Settings) -> str | None:
     """Returns why the state file cannot be used: one file cannot have the state of several clusters."""
     if len(settings.watched) > 1 and settings.state_file not in ("auto", "none"):
         return "state.file must be `auto` or `none` for several clusters: each cluster has its own file"

@@ -118,7 +118,7 @@ RUNS: Final = {
 }
 OPERATOR_STEPS: Final = {
     "step_id": "key",
-    "at": "by the operator's clock",
+    "written_at": "by the operator's clock",
     "who": "user and host",
     "cluster_id": "null in older logs and for `force-terminate`",
     "step": "`planned`, `plan_file`, `confirmed`, `declined`, `refused`, `sending`, `answered`, `ended`",

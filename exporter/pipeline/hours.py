@@ -39,7 +39,7 @@ Hours: TypeAlias = frozenset[tuple[str, int]]
 def update_hours(
     open_spark: Callable[[], SparkSession], history: Place, tables: Tables, *, batch_rows: int = BATCH_ROWS
 ) -> int:
-    """Makes again each hour of which the tables have taken new files; returns how many. Raises TableError."""
+    """Makes again each hour of which the tables have taken new files; returns of how many. Raises TableError."""
     current, before = tables.current(), tables.counted()
     files = [file for file in history_files(history) if file.key in current.state.taken]
     new = [
@@ -55,17 +55,17 @@ def update_hours(
     batches = list(_batches(hours, hours_of_file, batch_rows))
     for number, (wanted, near) in enumerate(batches, 1):
         _replace(spark, history, tables, near, wanted, state if number == len(batches) else before.name)
-    return len(hours)
+    return len(frozenset(chain.from_iterable(_hours_of(file, within_ms=0) for file in new)))
 
 
-def _hours_of(file: HistoryFile) -> Hours:
-    """The hours of a file's cycles, and of what lies between them and cycles of other files."""
+def _hours_of(file: HistoryFile, *, within_ms: int = WATCHED_MS) -> Hours:
+    """The hours of a file's cycles; with `within_ms` of what lies between them and cycles of other files, too."""
     if file.last_ms - file.first_ms > DAY_MS:  # not of an exporter: its name may say anything
         rows = pq.ParquetFile(parquet_source(file.path)).read(columns=[TAKEN_AT])
         instants = set(rows[TAKEN_AT].cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist())
     else:
         instants = {*range(file.first_ms, file.last_ms, HOUR_MS), file.last_ms}
-    near = {instant + shift for instant in instants for shift in (-WATCHED_MS, WATCHED_MS)}
+    near = {instant + shift for instant in instants for shift in (-within_ms, within_ms)}
     return frozenset((file.cluster_id, instant - instant % HOUR_MS) for instant in near)
 
 

@@ -102,7 +102,9 @@ def _operators(places: DataFrame, steps: DataFrame) -> DataFrame:
     for name in ("producer_id", "cluster_id", "topic_id"):
         is_same &= f.coalesce(f.col(f"one.{name}") == f.col(f"step.{name}"), f.lit(True))
     found = one.join(f.broadcast(step), on=is_same).groupBy("one.cluster_id", "one.number")
-    return found.agg(f.array_sort(f.collect_set("step.who")).alias("operators"), f.min("step.at").alias("operated_at"))
+    return found.agg(
+        f.array_sort(f.collect_set("step.who")).alias("operators"), f.min("step.written_at").alias("operated_at")
+    )
 
 
 def _of(places: DataFrame) -> DataFrame:

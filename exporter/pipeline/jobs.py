@@ -86,7 +86,7 @@ class Jobs:
             )
             if done is None:
                 break
-            self.say(f"transactions: {humanize_count(done.files, 'file')} read, waiting: {done.files_waiting:,}")
+            self.say(f"transactions: {humanize_count(done.files, 'file')} read, {done.files_waiting:,} left for later")
             taken += done.files
             waiting = done.files + done.files_waiting if waiting is None else waiting
         if taken:
@@ -138,7 +138,9 @@ class Jobs:
             try:
                 lines = log.read_bytes().decode("utf-8", "replace").splitlines()
             except FileNotFoundError:
-                self.say(f"operators: {log} does not exist: no command has written to it yet")
+                self.say(
+                    f"operators: {log} does not exist: no command has written to it yet, or its name is another one"
+                )
                 continue
             steps = list(steps_in(lines, since_ms=since_ms, until_ms=until_ms))
             added = self.tables.operator_steps.add_missing(steps, "step_id")
@@ -202,7 +204,7 @@ class Jobs:
         small = compact(spark, tables.transaction_log, records)
         since = f"timestamp_millis({self.now_ms() - retention_ms})"
         compact(spark, tables.runs, f"ended_at < {since}")
-        compact(spark, tables.operator_steps, f"at < {since}")
+        compact(spark, tables.operator_steps, f"written_at < {since}")
         tables.clean(spark)
         of_history, of_log = humanize_count(files, "file"), humanize_count(small, "file")
         of_tables = humanize_count(hours, "hour")

@@ -28,7 +28,7 @@ def steps_in(lines: Iterable[str], *, since_ms: int, until_ms: int) -> Iterator[
             about = {**_described(step), **step, **facts}
             yield {
                 "step_id": f"{digest}-{number}",
-                "at": datetime.fromtimestamp(at_ms / 1000, timezone.utc),
+                "written_at": datetime.fromtimestamp(at_ms / 1000, timezone.utc),
                 "who": _text(step.get("who")),
                 "cluster_id": _text(about.get("cluster_id")) or None,
                 "step": _text(step.get("step")),

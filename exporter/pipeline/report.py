@@ -61,6 +61,8 @@ class ReportData:
     """The newest."""
     clocks: Sequence[Row] = ()
     """(cluster_id, clock_difference_ms) of clusters whose exporters have clocks that contradict each other."""
+    excluded: int = 0
+    """Partitions that settings excluded, the most in a cycle of a cluster."""
     left_out: Sequence[tuple[str, str]] = ()
     """(file of the history, why it is not in the tables)."""
 
@@ -98,7 +100,11 @@ def collect(
     )
     known = schemas.with_schema(transactions, schemas.TRANSACTIONS)
     made_at_ms = int(made_at.timestamp() * 1000)
-    (span,) = covered.agg(f.min("hour").alias("first"), f.max("interval_ms").alias("interval_ms")).collect()
+    (span,) = covered.agg(
+        f.min("hour").alias("first"),
+        f.max("interval_ms").alias("interval_ms"),
+        f.max("partitions_excluded_max").alias("excluded"),
+    ).collect()
     clocks = covered.where(f.col("clock_difference_ms").isNotNull()).groupBy("cluster_id")
     data = ReportData(
         made_at_ms=made_at_ms,
@@ -113,6 +119,7 @@ def collect(
         incidents=_incidents(schemas.with_schema(incidents, schemas.INCIDENTS), newest_ms, made_at_ms),
         coverage_gaps=_coverage_gaps(covered),
         clocks=clocks.agg(f.max("clock_difference_ms").alias("clock_difference_ms")).orderBy("cluster_id").collect(),
+        excluded=span.excluded or 0,
         left_out=left_out,
     )
     covered.unpersist()

@@ -100,10 +100,9 @@ def _sections(data: ReportData, audits: AuditsOfWeek | None) -> Iterable[str]:
         not_shown(data.incidents.cut, "older incidents"),
         "<h2>What was not watched</h2>",
         _clocks(data.clocks),
-        as_section(
-            data.coverage_gaps, "Every hour has its cycles, and each read every partition.", _COVERAGE_GAPS, several
-        ),
+        as_section(data.coverage_gaps, _ALL_WATCHED, _COVERAGE_GAPS, several),
         not_shown(data.coverage_gaps.cut, "older hours"),
+        _excluded(data.excluded),
         _left_out(data),
         "<h2>Exactly-once: what the audits of the last week say</h2>",
         *section_of_audits(audits, several=several),
@@ -115,6 +114,11 @@ def _sections(data: ReportData, audits: AuditsOfWeek | None) -> Iterable[str]:
         "<h2>Outcomes by application</h2>",
         _outcomes(data.outcomes, several),
     )
+
+
+def _excluded(partitions: int) -> str:
+    said = f"The section <code>scan</code> of the settings excludes up to {humanize_count(partitions, 'partition')}."
+    return f"<p>{said}</p>" if partitions else ""
 
 
 def _left_out(data: ReportData) -> str:
@@ -329,6 +333,7 @@ _OUTCOMES: Final[Columns] = {
     "#unknown": lambda row: f"{row.unknown:,}",
     "#markers p99, seconds": lambda row: _seconds(row.marker_p99_ms),
 }
+_ALL_WATCHED: Final = "Every hour has its cycles, and each read every partition; the newest hour may not be over."
 _COVERAGE_GAPS: Final[Columns] = {
     "hour": lambda gap: on_one_line(minute_of(gap.hour_ms)),
     "#cycles": lambda gap: f"{gap.cycles} of {gap.cycles_expected}",

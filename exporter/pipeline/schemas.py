@@ -155,7 +155,7 @@ RUNS: Final = _columns(
 
 OPERATOR_STEPS: Final = _columns(
     step_id=_TEXT,
-    at=_INSTANT,
+    written_at=_INSTANT,
     who=_TEXT,
     cluster_id=_TEXT,
     step=_TEXT,

@@ -116,7 +116,7 @@ class Snapshot:
         return any(self._ids_equal(other))
 
     def _ids_equal(self, other: Snapshot) -> tuple[bool, ...]:
-        """For each topic name of two clusters with one id, whether the topic's known id is the same; else empty."""
+        """Compares the known ids of each topic that both have; empty for clusters with other ids."""
         if self.cluster_id != other.cluster_id:
             return ()
         mine, others = self.partitions.id_of_topic, other.partitions.id_of_topic

@@ -55,7 +55,7 @@ def _read(path: Path) -> WebConfig:
     try:
         text = read_text(path)
     except OSError as error:
-        raise ConfigurationError([f"{path}: cannot be read: {error.strerror}"]) from error
+        raise ConfigurationError([f"{path.absolute()}: cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError([f"{path}: is not UTF-8 text"]) from error
     return web_config(path, text)

@@ -36,7 +36,7 @@ def test_each_check_is_a_line_and_the_sentence_is_the_sum(tmp_path: Path) -> Non
         in done.stdout
     )
     assert "proof: by offsets, where producers are not shown." in done.stdout
-    assert "To mend it, as an administrator whose login is in admin.properties:" in lines
+    assert "Optional, for what is limited, as an administrator whose login is in admin.properties:" in lines
     assert lines[-1].endswith("--add --allow-principal User:ANONYMOUS --operation Read --topic hung")
 
 

@@ -117,7 +117,7 @@ def test_where_nothing_listens_it_says_where_it_looked(capsys: pytest.CaptureFix
     assert cli.main(["get", "--url", "http://127.0.0.1:1"]) == ExitStatus.COULD_NOT_RUN
     assert capsys.readouterr().err == (
         "kafka-transaction-exporter: http://127.0.0.1:1/metrics: Connection refused; "
-        "is the exporter running on this machine? --url names another one\n"
+        "is the exporter running on this machine, without TLS (publish.web_config_file)? --url names another one\n"
     )
 
 

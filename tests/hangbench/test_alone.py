@@ -99,7 +99,7 @@ def test_names_of_situations_are_their_own() -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("chosen", ["kafka", "mine=", "mine= "])
+@pytest.mark.parametrize("chosen", ["kafka", "mine=", "mine= ", "=true"])
 def test_an_unknown_detector_is_refused(chosen: str) -> None:
     """With the names that there are."""
     with pytest.raises(ValueError, match="is none of kafka-transactions, kadm, kafka-python, script, ktx"):

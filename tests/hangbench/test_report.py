@@ -64,6 +64,18 @@ def test_a_truth_that_is_not_confirmed_counts_for_nobody() -> None:
     assert judged(scene(), "mute") == (NOT_JUDGED, "it was never asked")
 
 
+def test_a_hang_on_a_topic_of_no_situation_is_false() -> None:
+    """Whoever aborts it loses data there, too. A row of another situation is judged there."""
+    made = scene(Response(rows={("elsewhere", 3, 1): Says.HANGING, ("other", 0, 2): Says.OPEN}))
+    other = scene(Response(rows={("topic", 0, 1): Says.OPEN}))
+    found = list(
+        results(["4.3.1"], [stage(lambda *_: {"live one": made, "other one": other})], [Mute("mute")], lambda _: None)
+    )
+
+    false = [(each.situation, each.words) for each in found if each.judgement == "false"]
+    assert false == [("where nothing was planted", "FALSE HANGING: elsewhere-3")]
+
+
 def test_brokers_that_do_not_come_up_are_said() -> None:
     """For each detector and each situation of this version; other stages go on."""
 
@@ -139,7 +151,13 @@ def test_words_of_a_detector_cannot_break_the_page() -> None:
         (["show", "epochs_are_used_up"], 0, "https://issues.apache.org/jira/browse/KAFKA-20090"),
         (["show", "nothing"], 2, "no situation is called 'nothing'"),
         (["run", "--detector", "nobody"], 2, "nobody is none of kafka-transactions"),
-        (["run", "--detector", "mine=true", "--kafka", "4.3.1,x"], 1, "mvn is missing"),
+        (
+            ["run", "--detector", f"mine={sys.executable}", "--detector", f"mine={sys.executable} -"],
+            2,
+            "a name of its own: mine is there twice",
+        ),
+        (["run", "--detector", "mine=/nowhere/mine"], 1, "detector mine: there is no program /nowhere/mine"),
+        (["run", "--detector", f"mine={sys.executable}", "--kafka", "4.3.1,x"], 1, "mvn is missing"),
         (["report", "/nowhere.json"], 1, "there is no"),
         (["report", "BROKEN"], 1, "has no results of `hangbench run`"),
         (["report", "GOOD"], 0, "| mine | 1 | 0 |"),

@@ -488,7 +488,7 @@ def test_a_run_ends_also_if_files_come_faster_than_it_takes_them(
     )
 
     assert jobs.transactions() == 6
-    assert lines == ["transactions: 2 files read, waiting: 3"] * 3
+    assert lines == ["transactions: 2 files read, 3 left for later"] * 3
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ def jobs(folder: Path, lines: list[str]) -> Jobs:
 
 
 def steps_of(table: Table) -> list[tuple[Any, ...]]:
-    found = pa.table(DeltaTable(str(table.folder)).scan(columns=["at", "step", "topic", "start_offset"]).read_all())
+    found = pa.table(
+        DeltaTable(str(table.folder)).scan(columns=["written_at", "step", "topic", "start_offset"]).read_all()
+    )
     return sorted((row["step"], row["topic"], row["start_offset"]) for row in found.to_pylist())
 
 
@@ -63,7 +65,7 @@ def test_what_commands_log_is_taken_once(tmp_path: Path) -> None:
         *(("ended", "orders", 100), ("planned", "orders", 100)),
     ]
     assert said == [
-        f"operators: {log} does not exist: no command has written to it yet",
+        f"operators: {log} does not exist: no command has written to it yet, or its name is another one",
         *(f"operators: {count} in {log}" for count in ("3 new steps", "1 new step", "0 new steps")),
     ]
     assert work.tables.operator_steps.snapshot().number == version, "nothing new makes no version"

@@ -74,7 +74,7 @@ class TopicWatch:
         shows_nothing = all(topic == STATE_TOPIC for topic in topology.topics)
         if shows_nothing and not await _is_without_authorizer(client, topology):
             # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
-            gaps.append("no topic is visible: not authorized, needs DESCRIBE and READ on the topics to be watched")
+            gaps.append("no topic is visible: not authorized, needs DESCRIBE on the topics to be watched")
         if self.state_topic_gap is not None:
             gaps.append(self.state_topic_gap)
         if topology.left_out:

@@ -117,7 +117,10 @@ def render_list(found: Sequence[tuple[str | None, Incidents]], interval_ms: int)
         reverse=True,
     )
     if not newest_first:
-        parts.append('<p id="none">No suspect transaction has been seen yet.</p>')
+        parts.append(
+            '<p id="none">No suspect transaction has been seen yet. '
+            f'<a href="{_e(links[0][0])}">Status</a> says what could be read.</p>'
+        )
     else:
         rows = "".join(_row(incident, cluster) for incident, cluster in newest_first)
         parts.append(f'<ol class="events" id="list">{rows}</ol>')
