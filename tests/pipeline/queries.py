@@ -37,6 +37,8 @@ def as_table(names: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
     return str(value) if isinstance(value, (int, str)) else f"{float(value):g}"

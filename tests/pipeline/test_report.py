@@ -377,6 +377,7 @@ def full() -> ReportData:
         outcomes=SectionRows(
             (OUTCOMES(STRANGE, STRANGE, 4000, 3, 2, 1, 5, 42.0), OUTCOMES("b", "billing", 0, 0, 0, 0, 10, None)), cut=7
         ),
+        excluded=7,
         left_out=(("cycles/one.parquet", f"no footer {STRANGE}"),),
     )
 
@@ -410,6 +411,7 @@ def test_the_page_says_what_the_data_says() -> None:
         "once: – hung: hung",  # noqa: RUF001
         "4 incidents, the newest 2 of them on 10 partitions: consumer group readers has waited for at most 1 h 20 min.",
         "Coverage is incomplete in 4 hours. 1 file left out.",
+        "The section scan of the settings excludes up to 7 partitions.",
         "A sample: a cycle every 30 s sees only transactions that are open then",
         "orders-0 and 4 more: 1 h 20 min",
         "4,000 3 2 1 5 0.042",
@@ -439,6 +441,7 @@ def one_cluster() -> ReportData:
         incidents=SectionRows(report.incidents.rows[1:]),
         coverage_gaps=SectionRows(),
         weeks=report.weeks[1:],
+        excluded=0,
         left_out=(),
         clocks=(),
         outcomes=None,
