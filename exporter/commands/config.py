@@ -11,7 +11,7 @@ import yaml
 from exporter.commands.cautions import exposed_secrets, globs
 from exporter.commands.context import Context
 from exporter.commands.report import complain
-from exporter.commands.serve import require_startable
+from exporter.commands.serve import require_startable, web_server
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.settings import SETTINGS, Settings
@@ -25,6 +25,7 @@ def run(context: Context, settings: Settings) -> int:
     options = context.options
     try:
         require_startable(settings)
+        web_server(settings)
     except ConfigurationError as error:
         for problem in error.problems:
             complain(problem)

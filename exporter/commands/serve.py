@@ -173,8 +173,11 @@ def reloader_of(settings: Settings, source: Configuration) -> Reloader:
 
 
 def require_startable(settings: Settings) -> None:
-    """Raises ConfigurationError for valid settings with which `serve` does not start, and which no reload takes."""
-    web_server(settings)
+    """Raises ConfigurationError for valid settings with which `serve` does not start, and which no reload takes.
+
+    Certificates of the web server are not read: a reload may fall between the writes of a new certificate and its key.
+    """
+    _web_file(settings)
     problem = _state_file_problem(settings) or lacking_package(settings)
     if problem is not None:
         raise ConfigurationError([problem])
@@ -186,7 +189,7 @@ def _startable(load: Callable[[], SettingsWithSources]) -> SettingsWithSources:
     try:
         require_startable(loaded.settings)
     except ConfigurationError as error:
-        raise ConfigurationError(error.problems, files=loaded.files) from error
+        raise ConfigurationError(error.problems, files=(*loaded.files, *error.files)) from error
     return loaded
 
 
@@ -220,8 +223,7 @@ def history_of(settings: Settings) -> Recorder | None:
 
 def web_server(settings: Settings) -> Callable[[Routes], WebServer]:
     """The web server that the settings configure, without its content. Raises ConfigurationError."""
-    path = settings.publish.web_config_file
-    file = WebFile(None if path is None else Path(path))
+    path, file = settings.publish.web_config_file, _web_file(settings)
     tls = file.current().tls
     try:
         context = None if tls is None else RenewingContext(tls)
@@ -231,3 +233,8 @@ def web_server(settings: Settings) -> Callable[[Routes], WebServer]:
     return lambda routes: WebServer(
         settings.publish.listen_address, routes, tls=context, allowed_sans=sans, guard=Authenticator(file.current)
     )
+
+
+def _web_file(settings: Settings) -> WebFile:
+    path = settings.publish.web_config_file
+    return WebFile(None if path is None else Path(path))

@@ -83,7 +83,7 @@ def web_config(path: Path, text: str) -> WebConfig:
     reader = _Reader(path)
     found = reader.file(text)
     if reader.problems:
-        raise ConfigurationError(reader.problems)
+        raise ConfigurationError(reader.problems, files=reader.files)
     return found
 
 
@@ -93,6 +93,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problems: list[str] = []
+        self.files: list[Path] = []
 
     def file(self, text: str) -> WebConfig:
         try:
@@ -246,6 +247,7 @@ class _Reader:
             self.problem(parts[name], f"{name} must be the path of a file")
             return None
         path = self.path.parent / value
+        self.files.append(path)
         try:
             contents(path)
         except OSError as error:

@@ -33,7 +33,13 @@ def test_a_web_configuration_with_an_error_is_a_failed_reload(tmp_path: Path, ca
 
     web.write_text("rate_limit:\n  interval: 1s\n")
     assert reloader.if_changed() is not None
-    assert reloader.status.succeeded
+    assert (reloader.if_changed(), reloader.status.succeeded) == (None, True)
+
+    web.write_text("tls_server_config:\n  cert_file: own.pem\n  key_file: own.key\n")
+    assert (reloader.if_changed(), reloader.status.succeeded) == (None, False)
+    for name in ("own.pem", "own.key"):
+        (tmp_path / name).write_text("written later")
+    assert reloader.if_changed() is not None
 
 
 def test_a_missing_package_is_said_by_config_check(
