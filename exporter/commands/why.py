@@ -72,9 +72,11 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
         scope = Scope(topic=options.topic, partition=options.partition)
         found = _second_look(examiner, scope, lambda looked: about_topic(looked, options.topic, options.partition))
         if not found[1].partitions:
+            what = f"topic {options.topic}" if options.partition is None else f"{options.topic}-{options.partition}"
             raise KafkaRequestError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
-                f"no such topic or partition is visible{suggestion(options.topic, visible_topics(collector))}",
+                f"{what} does not exist, or is not visible (needs DESCRIBE on the topic)"
+                f"{suggestion(options.topic, visible_topics(collector))}",
             )
         return found
     if options.producer_id is not None:
@@ -136,7 +138,8 @@ async def _must_exist(client: ClusterClient, coordinator: int, group: str) -> No
         altered = "; an alert writes ? for other characters than -_.:/=+ and letters and digits" if "?" in group else ""
         raise KafkaRequestError(
             ErrorCode.GROUP_ID_NOT_FOUND.name,
-            f"no group {group!r} is visible at its coordinator, broker {coordinator}{altered}{suggestion(group, names)}",
+            f"no group {group!r} is visible at its coordinator, broker {coordinator} (needs DESCRIBE on the group){altered}"
+            f"{suggestion(group, names)}",
         )
 
 

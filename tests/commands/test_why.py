@@ -24,12 +24,16 @@ from exporter.commands.standstill import (
     document,
     in_words,
 )
+from exporter.commands.status import ExitStatus
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.snapshot import SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction, without_examination
+from tests.kafka.fake_broker import FakeCluster
+from tests.kafka.loopback import HOST
+from tests.kafka.scene import scene
 
 ROOT: Final = Path(__file__).parents[2]
 SCHEMAS: Final = ROOT / "docs" / "schema"
@@ -285,3 +289,16 @@ def test_the_next_command_finds_the_cluster_as_this_one_did() -> None:
     assert in_words(answer).endswith(
         "--start-offset 100 --dry-run --command-config 'my client.properties' --clusters c.yaml --cluster north"
     )
+
+
+@pytest.mark.parametrize(("where", "what"), [((), "topic hungs"), (("--partition", "9"), "hungs-9")])
+def test_a_topic_that_is_not_visible_is_named_with_the_right_it_needs(
+    where: tuple[str, ...], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistyped name and a missing right look the same: both are said."""
+    with FakeCluster(scene(), nodes=2) as cluster:
+        asked = ["why", "--bootstrap-server", f"{HOST}:{cluster.ports[1]}", "--topic", "hungs", *where]
+        assert main(asked) == ExitStatus.COULD_NOT_RUN
+
+    words = f"{what} does not exist, or is not visible (needs DESCRIBE on the topic): did you mean hung?"
+    assert words in " ".join(capsys.readouterr().err.split())
