@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from exporter.commands.clusters import ClusterResult, cluster_prefix, status_of
-from exporter.commands.report import complain_of_gaps
+from exporter.commands.report import complain, complain_of_gaps
 from exporter.commands.rows import Paint, as_csv, as_json, as_table, plain
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import render_tables
 from exporter.evaluation.document import TRANSACTION_KEYS, document, transaction
 from exporter.evaluation.gaps import gaps
+from exporter.evaluation.humanize import printable
+from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
 
 Results = Sequence[ClusterResult[Evaluation]]
@@ -63,8 +65,11 @@ def _document(result: ClusterResult[Evaluation], rows_of: RowsOf) -> dict[str, A
     return document(result.value, rows_of(result.value), cluster_name=name or result.cluster.settings.cluster_name)
 
 
-def status_of_evaluations(results: Results) -> ExitStatus:
-    """Prints what is missing, a line each with the name of the cluster."""
+def status_of_evaluations(results: Results, output: str) -> ExitStatus:
+    """Prints what is missing, a line each with the name of the cluster; and what is stuck where `output` cannot say it."""
+    for result in results if output in {"tsv", "csv"} else ():
+        for stuck in () if result.value is None else result.value.stuck:
+            complain(printable(f"{cluster_prefix(result.cluster)}stuck at its coordinator: {stuck_in_words(stuck)}"))
     missing = [
         f"{cluster_prefix(result.cluster)}{gap}"
         for result in results

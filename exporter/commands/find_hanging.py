@@ -113,7 +113,7 @@ def _find(context: Context, settings: Settings) -> int:
             f"{unwaited} {'transaction is' if unwaited == 1 else 'transactions are'} completing and not stuck so far; "
             "this command did not wait for their end; --all shows them"
         )
-    status = status_of_evaluations(results)
+    status = status_of_evaluations(results, output_format(options.format))
     rows = [row for evaluation in found for row in _rows(options, evaluation)]
     is_planned = options.plan_file is not None and found
     if is_planned and not _write_plan(Path(options.plan_file), found[0], rows, connection_of(options)):

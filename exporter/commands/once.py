@@ -30,7 +30,7 @@ def run(context: Context, settings: Settings) -> int:
     results = on_each(settings, look)
     if settings.clusters or results[0].value is not None:
         print(_printed(results, context.options.format, paint_for(context)))
-    return status_of_evaluations(results)
+    return status_of_evaluations(results, context.options.format)
 
 
 def _printed(results: Results, output: str, paint: Paint) -> str:

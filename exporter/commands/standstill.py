@@ -379,6 +379,9 @@ def _next(row: TransactionRow, connection: tuple[str, ...]) -> str:
     else:
         who = _OPERATORS if row.verdict is Verdict.INCONCLUSIVE else ""
         words = ["find-hanging", *place, "--all"]
+    if who == _OPERATORS and "--command-config" in connection:  # the login of whoever asks is not theirs
+        at = connection.index("--command-config")
+        connection = connection[:at] + connection[at + 2 :]
     return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
 
 

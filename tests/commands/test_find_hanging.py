@@ -14,10 +14,11 @@ import pytest
 
 from exporter.commands import once
 from exporter.commands.context import Context
-from exporter.commands.evaluations import render_evaluations
+from exporter.commands.evaluations import render_evaluations, status_of_evaluations
 from exporter.commands.examine import policy
 from exporter.commands.find_hanging import _write_plan, run, selected, wrong_usage
 from exporter.commands.rows import RED, RESET, YELLOW, as_csv, as_json, as_table, by_verdict, paint_for
+from exporter.commands.status import ExitStatus
 from exporter.commands.watch import END_LINE, END_SCREEN, HOME, watch
 from exporter.config.loading import load
 from exporter.daemon.wiring import policy_of
@@ -27,6 +28,7 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.snapshot import MarkerFinding
 from tests.commands.scenes import (
     ODD_ID,
     SETTINGS,
@@ -40,6 +42,7 @@ from tests.commands.scenes import (
     nothing,
 )
 from tests.evaluation.builders import snapshot
+from tests.evaluation.stuck import marker, stuck
 
 
 def context(*arguments: str) -> Context:
@@ -339,3 +342,18 @@ def test_without_a_wait_a_completion_is_never_stuck() -> None:
 
     assert [int(judge.judge(Scope()).transactions.verdict[0]) for _ in range(3)] == [Verdict.COMPLETING] * 3
     assert collector.looks == 3
+
+
+@pytest.mark.parametrize(("output", "is_said"), [("tsv", True), ("csv", True), ("json", False), ("table", False)])
+def test_what_is_stuck_is_said_where_rows_cannot(
+    output: str, *, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is open on a partition, so no row has it: a script would print a heading and find nothing."""
+    lost = stuck(marker(MarkerFinding.CONTRADICTED))
+    found = alone(replace(evaluate(snapshot([]), Memory(), Policy()), stuck=(lost,)))
+
+    assert status_of_evaluations(found, output) is ExitStatus.ANSWERED
+    assert (
+        "stuck at its coordinator: Coordinator 1 has decided to commit the transaction of 'app-1'"
+        in capsys.readouterr().err
+    ) is is_said
