@@ -88,7 +88,7 @@ def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
     status: int = ExitStatus.COULD_NOT_RUN if command.writes else ExitStatus.ANSWERED
     try:
         status = module.run(context, settings)
-        sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
+        sys.stdout.flush()  # here, where a closed pipe is an exception of its own
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -34,7 +34,7 @@ def main() -> int:
     options = _parser().parse_args()
     try:
         status: int = options.command(options)
-        sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
+        sys.stdout.flush()  # here, where a closed pipe is an exception of its own
     except BrokenPipeError:  # `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCESS

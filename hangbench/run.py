@@ -112,7 +112,7 @@ def _judged(version: str, stage: Stage, performance: Performance, group: Sequenc
 
 
 def false_elsewhere(performance: Performance, detector: str) -> str:
-    """What a detector calls hanging on topics of no situation, in words; empty if there is nothing."""
+    """Returns in words what a detector calls hanging on topics of no situation; empty if there is nothing."""
     scenes = [scene for played in performance.values() for scene in (played, *played.twins.values())]
     planted = {topic for scene in scenes for topic in scene.topics}
     rows = {

@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from alerts import FOLDER as ALERTS
-from exporter.artifacts.rules import rule_groups, thresholds
+from exporter.artifacts.rules import as_yaml, rule_groups, thresholds
 from helm.readme import readme
 from helm.schema import values_schema
 from helm.values import read_values
@@ -36,8 +36,8 @@ def made_files() -> dict[str, str]:
         "README.md": readme(values, chart),
         "values.schema.json": json.dumps(values_schema(values), indent=2, ensure_ascii=False) + "\n",
         "files/rules.yaml": _HEAD.format("alerts/recording.yaml and alerts/alerts.yaml")
-        + _yaml({"groups": rule_groups()}),
-        "files/inhibitions.yaml": _HEAD.format("alerts/alertmanager.yaml") + _yaml({"inhibitRules": inhibitions()}),
+        + as_yaml({"groups": rule_groups()}),
+        "files/inhibitions.yaml": _HEAD.format("alerts/alertmanager.yaml") + as_yaml({"inhibitRules": inhibitions()}),
         **{
             f"{DASHBOARDS}/{path.name}": path.read_text(encoding="utf-8")
             for path in sorted((ROOT / "grafana").glob("*.json"))
@@ -71,22 +71,3 @@ def _matcher(text: str) -> dict[str, str]:
     if found is None:
         raise ValueError(f"no matcher of Alertmanager's: {text}")
     return {"name": found["name"], "matchType": found["type"], "value": found["value"]}
-
-
-class _WithoutAliases(yaml.SafeDumper):
-    """What two alerts share is written twice: a reader of the file looks at one of them."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  # PyYAML's own signature
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Expressions and descriptions as blocks."""
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_WithoutAliases.add_representer(str, _text)
-
-
-def _yaml(value: Any) -> str:
-    return str(yaml.dump(value, Dumper=_WithoutAliases, sort_keys=False, width=10_000, allow_unicode=True))

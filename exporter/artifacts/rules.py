@@ -55,6 +55,26 @@ class Choices:
     """Makes the commands of a runbook read the exporter's settings, in a shell; `variables` begins with it. Empty: none."""
 
 
+class _RulesDumper(yaml.SafeDumper):
+    """Writes twice what two alerts share: a reader of the file looks at one of them."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  # PyYAML's own signature
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Writes expressions and descriptions as blocks."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_RulesDumper.add_representer(str, _text)
+
+
+def as_yaml(value: Any) -> str:
+    """Returns rules and their like as a file that people read."""
+    return str(yaml.dump(value, Dumper=_RulesDumper, sort_keys=False, width=10_000, allow_unicode=True))
+
+
 class UnknownChoiceError(Exception):
     """A choice names what is in no rule; the message says which."""
 

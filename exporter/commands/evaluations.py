@@ -67,13 +67,10 @@ def _document(result: ClusterResult[Evaluation], rows_of: RowsOf) -> dict[str, A
 
 def status_of_evaluations(results: Results, output: str) -> ExitStatus:
     """Prints what is missing, a line each with the name of the cluster; and what is stuck where `output` cannot say it."""
-    for result in results if output in {"tsv", "csv"} else ():
-        for stuck in () if result.value is None else result.value.stuck:
-            complain(printable(f"{cluster_prefix(result.cluster)}stuck at its coordinator: {stuck_in_words(stuck)}"))
-    missing = [
-        f"{cluster_prefix(result.cluster)}{gap}"
-        for result in results
-        if result.value is not None
-        for gap in gaps(result.value.snapshot)
-    ]
+    found = [(cluster_prefix(result.cluster), result.value) for result in results if result.value is not None]
+    if output in {"tsv", "csv"}:
+        for of, evaluation in found:
+            for stuck in evaluation.stuck:
+                complain(printable(f"{of}stuck at its coordinator: {stuck_in_words(stuck)}"))
+    missing = [f"{of}{gap}" for of, evaluation in found for gap in gaps(evaluation.snapshot)]
     return status_of(results, is_incomplete=complain_of_gaps(missing))

@@ -6,9 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-import yaml
-
-from exporter.artifacts.rules import Choices, UnknownChoiceError, prometheus_rule, rule_groups
+from exporter.artifacts.rules import Choices, UnknownChoiceError, as_yaml, prometheus_rule, rule_groups
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE, Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -19,17 +17,6 @@ OF_A_FLEET: Final = (
     """ --cluster='{{ $labels.cluster | reReplaceAll "[^-_.a-zA-Z0-9]" "?" }}'; }"""
 )
 """Chooses the cluster of the alert; an alert about the process has none."""
-
-
-class _BlockDumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, which people can read."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_BlockDumper.add_representer(str, _text)
 
 
 def run(context: Context, publish: PublishSettings) -> int:
@@ -55,7 +42,7 @@ def run(context: Context, publish: PublishSettings) -> int:
     except UnknownChoiceError as error:
         return complain(str(error), ExitStatus.WRONG_USAGE)
     made = prometheus_rule(options.name, groups) if options.format == "prometheus-rule" else {"groups": groups}
-    print(yaml.dump(made, Dumper=_BlockDumper, sort_keys=False, width=10_000), end="")
+    print(as_yaml(made), end="")
     return ExitStatus.ANSWERED
 
 

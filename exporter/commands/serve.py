@@ -173,20 +173,20 @@ def reloader_of(settings: Settings, source: Configuration) -> Reloader:
 
 
 def require_startable(settings: Settings) -> None:
-    """Raises ConfigurationError for valid settings with which `serve` does not start, and which no reload takes.
-
-    Certificates of the web server are not read: a reload may fall between the writes of a new certificate and its key.
-    """
-    _web_file(settings)
+    """Raises ConfigurationError for valid settings with which `serve` does not start, and which no reload takes."""
     problem = _state_file_problem(settings) or lacking_package(settings)
     if problem is not None:
         raise ConfigurationError([problem])
 
 
 def _startable(load: Callable[[], SettingsWithSources]) -> SettingsWithSources:
-    """Loads settings with which the exporter could start again. Raises ConfigurationError."""
+    """Loads settings with which the exporter could start again. Raises ConfigurationError.
+
+    Certificates of the web server are not read: a reload may fall between the writes of a new certificate and its key.
+    """
     loaded = load()
     try:
+        _web_file(loaded.settings)
         require_startable(loaded.settings)
     except ConfigurationError as error:
         raise ConfigurationError(error.problems, files=(*loaded.files, *error.files)) from error

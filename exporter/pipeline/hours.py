@@ -39,7 +39,10 @@ Hours: TypeAlias = frozenset[tuple[str, int]]
 def update_hours(
     open_spark: Callable[[], SparkSession], history: Place, tables: Tables, *, batch_rows: int = BATCH_ROWS
 ) -> int:
-    """Makes again each hour of which the tables have taken new files; returns of how many. Raises TableError."""
+    """Makes again each hour of which the tables have taken new files.
+
+    Returns the number of hours with cycles in these files. Raises TableError.
+    """
     current, before = tables.current(), tables.counted()
     files = [file for file in history_files(history) if file.key in current.state.taken]
     new = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,16 +109,14 @@ class Snapshot:
 
         Kafka's own container image gives every cluster the same id, unless `CLUSTER_ID` is set.
         """
-        equal = self._ids_equal(other)
-        return bool(equal) and not any(equal)
+        return set(self._compare_topic_ids(other)) == {False}
 
     def shares_topics_with(self, other: Snapshot) -> bool:
         """True if a topic of both is the same one, by its id: one cluster was read by two names."""
-        return any(self._ids_equal(other))
+        return any(self._compare_topic_ids(other))
 
-    def _ids_equal(self, other: Snapshot) -> tuple[bool, ...]:
-        """Compares the known ids of each topic that both have; empty for clusters with other ids."""
-        if self.cluster_id != other.cluster_id:
-            return ()
-        mine, others = self.partitions.id_of_topic, other.partitions.id_of_topic
-        return tuple(mine[topic] == others[topic] for topic in mine.keys() & others.keys())
+    def _compare_topic_ids(self, other: Snapshot) -> Iterator[bool]:
+        """Yields whether a topic has the same id in both, for each that both have; nothing for clusters with other ids."""
+        if self.cluster_id == other.cluster_id:
+            mine, others = self.partitions.id_of_topic, other.partitions.id_of_topic
+            yield from (mine[topic] == others[topic] for topic in mine.keys() & others.keys())

@@ -45,7 +45,7 @@ def test_a_web_configuration_with_an_error_is_a_failed_reload(tmp_path: Path, ca
 def test_a_missing_package_is_said_by_config_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As `serve` says it at its start."""
+    """The sentence is the one that `serve` ends with."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     words = ["config", "check", "--bootstrap-server", BROKER, f"--history.directory={tmp_path}"]
 
