@@ -192,7 +192,9 @@ _COMMANDS: Final = {
         options.add_why,
         examples=("why --group order-emails", "why --topic orders --partition 3"),
         statuses=READS.replace(
-            ", 4", ",\n3 with --exit-code where a transaction has held it for longer than blocked.after, 4"
+            ", 4",
+            ",\n3 with --exit-code where a transaction has held it for longer than blocked.after, or is stuck at its\n"
+            "coordinator, 4",
         ),
     ),
     "find-hanging": Command(

@@ -1,24 +1,17 @@
-"""Decides who stands still behind which transaction: the answer of `why`, as data and as a text. Pure."""
+"""Decides who stands still behind which transaction: the answer of `why` as data. Pure."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from exporter.commands.lines import next_line
 from exporter.evaluation.blocked import is_held
-from exporter.evaluation.document import stuck_transaction
 from exporter.evaluation.evaluate import by_impact
-from exporter.evaluation.field_types import Output
-from exporter.evaluation.fields import project
-from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
-from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
-from exporter.evaluation.stuck import stuck_in_words
+from exporter.evaluation.humanize import humanize_names
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.table import transaction_row
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
@@ -28,7 +21,6 @@ from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 PROGRAM: Final = "kafka-transaction-exporter"
 NAMES_MAX: Final = 5
 _UNSEEN: Final = "something open holds it on {}, which was not examined or has begun since: run it again"
-_BEGUN: Final = "It stands at a transaction that has just begun, which is normal."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +70,8 @@ class Answer:
     """Parts that could not be looked at, a sentence each without its full stop."""
     aside: str = ""
     """A sentence that explains a negative answer further."""
+    has_begun: bool = False
+    """True if the group stands at a transaction that has begun since its partition was read, on which nothing was open."""
     has_moved: bool = False
     """True if the group stands at a transaction that has begun since the partition was read, or was not examined."""
     connection: tuple[str, ...] = ()
@@ -90,8 +84,11 @@ class Answer:
     def is_held(self) -> bool:
         return bool(self.stuck) or not all(self.is_young(hold.row) for hold in self.holds)
 
+    def is_stuck(self, row: TransactionRow) -> bool:
+        return any(each.producer_id == row.producer_id for each in self.stuck)
+
     def is_young(self, row: TransactionRow) -> bool:
-        is_live = row.verdict in {Verdict.OPEN_WITHIN_TIMEOUT, Verdict.COMPLETING}
+        is_live = row.verdict in {Verdict.OPEN_WITHIN_TIMEOUT, Verdict.COMPLETING} and not self.is_stuck(row)
         return is_live and row.start_source is StartSource.COORDINATOR and row.duration_ms < self.blocked_after_ms
 
 
@@ -126,7 +123,7 @@ def about_group(
     had_one = {partitions.name(row) for row in set(open_.partition_row.tolist())}
     unseen = [f"{topic}-{partition}" for topic, partition in moved if (topic, partition) in had_one]
     # Where nothing was open when the partition was read, it is young.
-    is_young = moved and not unseen and not unknown
+    is_young = bool(moved) and not unseen and not unknown
     if unseen:
         unknown.append(_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX)))
     if not positions and not holds:
@@ -137,7 +134,7 @@ def about_group(
         partitions=len(positions),
         lag=sum(position.lag for position in positions.values()),
         unknown=tuple(unknown),
-        aside=_BEGUN if is_young else "",
+        has_begun=is_young,
         has_moved=bool(unseen),
     )
 
@@ -205,185 +202,3 @@ def _unexamined(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Ite
     if names:
         named = humanize_names(names, shown_max=NAMES_MAX)
         yield f"{named} has transactions that were not examined (scan.transactions_limit)"
-
-
-def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
-    """docs/schema/why.schema.json."""
-    return {
-        "cluster_id": evaluation.snapshot.cluster_id,
-        "taken_at_ms": evaluation.snapshot.taken_at_ms,
-        "subject": answer.subject,
-        "is_held": answer.is_held,
-        "partitions": answer.partitions,
-        "lag": answer.lag,
-        "unknown": list(answer.unknown),
-        "holds": [
-            {
-                "committed_offset": None if hold.position is None else hold.position.committed,
-                "waiting_offsets": None if hold.position is None else hold.position.lag,
-                "is_young": answer.is_young(hold.row),
-                "transaction": project(hold.row, Output.JSON),
-            }
-            for hold in answer.holds
-        ],
-        "stuck": [stuck_transaction(each) for each in answer.stuck],
-        "text": in_words(answer),
-    }
-
-
-def in_words(answer: Answer) -> str:
-    """A paragraph for each transaction, or a sentence that says that there is none; first whether all are young."""
-    paragraphs = [_paragraph(answer, hold) for hold in answer.holds]
-    if answer.holds and not answer.is_held:
-        paragraphs.insert(0, _all_young(answer))
-    paragraphs += [stuck_in_words(each) for each in answer.stuck]
-    if not paragraphs:
-        paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
-    paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
-    return "\n\n".join(paragraphs)
-
-
-def _nothing(answer: Answer) -> str:
-    if answer.unknown:
-        return f"No open transaction that could be examined holds {answer.subject}; whether one does is not known."
-    among = f"any of its {answer.partitions:,} partitions" if answer.partitions != 1 else "its partition"
-    if answer.lag is not None:
-        has_own = answer.lag and answer.partitions and not answer.aside
-        own = f"; its lag of {humanize_count(answer.lag, 'offset')} is its own" if has_own else ""
-        return f"No open transaction holds {answer.subject}{f' on {among}' if answer.partitions else ''}{own}."
-    if answer.subject.startswith(("transactional id", "producer id")):
-        return f"No transaction of {answer.subject} is open on any partition that was read."
-    return f"No open transaction holds {answer.subject} on {among}."
-
-
-def _paragraph(answer: Answer, hold: Hold) -> str:
-    row = hold.row
-    named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
-    opened = f"open from offset {row.start_offset} on for {_age(row)}"
-    whose = f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer,"
-    since = "" if row.age_by_last_write_ms is not None else f"{START_IN_WORDS[row.start_source]}; "
-    behind = f"behind a transaction of {whose} {opened} ({since}verdict {row.verdict.label})"
-    lines = [
-        f"{_who(answer, hold)} {behind}. {row.reason}",
-        " ".join(filter(None, (_waiting(hold), _on_disk(row), _until(row)))),
-        *_what_to_do(answer, row),
-    ]
-    return "\n".join(filter(None, lines))
-
-
-_YOUNG: Final = "It is young, which is normal."
-
-
-def _all_young(answer: Answer) -> str:
-    count, where = len(answer.holds), " in what could be read" if answer.unknown else ""
-    which, one = ("the transaction is", "it") if count == 1 else (f"all {count} transactions are", "one")
-    return f"Nothing unusual{where}: {which} young. If {one} is still open in a minute, run this again."
-
-
-def _what_to_do(answer: Answer, row: TransactionRow) -> tuple[str, ...]:
-    if not answer.is_held:
-        return ()  # said above all of them
-    return (_YOUNG,) if answer.is_young(row) else (_effect(row), _next(row, answer.connection))
-
-
-def _age(row: TransactionRow) -> str:
-    """A command has just seen it first, where its start is not visible."""
-    if row.age_by_last_write_ms is not None:
-        return f"at least {humanize_duration(row.age_by_last_write_ms)}, by its last write"
-    return humanize_duration(row.duration_ms)
-
-
-def _who(answer: Answer, hold: Hold) -> str:
-    row = hold.row
-    here = f"{row.topic}-{row.partition}"
-    subject = f"{answer.subject[0].upper()}{answer.subject[1:]}"
-    if hold.position is not None:
-        return f"{subject} stands at offset {hold.position.committed} of {here},"
-    if answer.lag is not None:
-        return f"{subject} has an offset pending on {here}, which no consumer of it can read,"
-    if answer.subject.startswith(("transactional id", "producer id")):
-        return f"On {here} everybody who reads committed records waits"
-    return f"Readers of committed records stand at offset {row.start_offset} of {here},"
-
-
-def _waiting(hold: Hold) -> str:
-    row = hold.row
-    if hold.position is not None:
-        return f"{humanize_count(hold.position.lag, 'offset')} {_verb(hold.position.lag, 'waits', 'wait')} for it."
-    lag = row.last_stable_offset_lag
-    offsets = "" if lag is None else f"{humanize_count(lag, 'offset')} {_verb(lag, 'is', 'are')} held back."
-    groups = [group.group for group in row.groups]
-    if groups:
-        offsets += f" Groups behind it: {humanize_names(groups, shown_max=NAMES_MAX)}."
-    else:
-        offsets += " No group is seen behind it; readers that commit no offsets cannot be seen."
-    return offsets.strip()
-
-
-def _verb(count: int, of_one: str, of_more: str) -> str:
-    return of_one if count == 1 else of_more
-
-
-def _on_disk(row: TransactionRow) -> str:
-    if not row.held_bytes:
-        return ""
-    return f"About {humanize_bytes(row.held_bytes)} of its log can be neither compacted nor tiered until it ends."
-
-
-def _until(row: TransactionRow) -> str:
-    if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT:
-        return until_in_words(row)
-    return _UNTIL[row.verdict]
-
-
-_UNTIL: Final[Mapping[Verdict, str]] = {
-    **dict.fromkeys(
-        (verdict for verdict in Verdict if verdict.is_hanging), "No coordinator will end it: waiting does not help."
-    ),
-    Verdict.REPLICA_DIVERGED: "No coordinator will end it, and a replica has its marker: do not abort it.",
-    Verdict.STUCK_COMPLETING: "Its outcome is decided, and the marker does not come.",
-    Verdict.OVERDUE_AT_COORDINATOR: "Its coordinator should have aborted it, and may still do so.",
-    Verdict.INCONCLUSIVE: "Whether it will end is not known: send this to the operators of Kafka, who complete the proof "
-    "by the runbook KafkaTransactionInconclusive, which the exporter has at /runbooks/.",
-    Verdict.COMPLETING: "Its outcome is decided, and its coordinator is writing the marker. If it is so after a minute, it "
-    "is stuck.",
-    Verdict.PREPARED_TWO_PHASE_COMMIT: "No time-out ends it: the transaction manager of its application decides.",
-}
-
-
-def _effect(row: TransactionRow) -> str:
-    """Says what they will read next."""
-    if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
-        return ""
-    effect = "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
-    if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT:
-        return effect
-    return (
-        f"{effect} A restart of its application with the same id ends it; terminate it only if that does not come back."
-    )
-
-
-def _next(row: TransactionRow, connection: tuple[str, ...]) -> str:
-    """A command that prints a plan or a list, and who may carry the plan out: often not the one who asks."""
-    place = ["--topic", row.topic, "--partition", str(row.partition)]
-    who = ""
-    if row.verdict.is_hanging:
-        who = _OPERATORS
-        words = ["abort", *place, "--start-offset", str(row.start_offset), "--dry-run"]
-    elif row.verdict is Verdict.STUCK_COMPLETING:
-        who = _OPERATORS
-        words = ["complete", *place, "--start-offset", str(row.start_offset), "--dry-run"]
-    elif row.transactional_id is not None and row.verdict in _CAN_BE_TERMINATED:
-        who = f"the owner of this id or {_OPERATORS}"
-        words = ["force-terminate", "--transactional-id", row.transactional_id, "--dry-run"]
-    else:
-        who = _OPERATORS if row.verdict is Verdict.INCONCLUSIVE else ""
-        words = ["find-hanging", *place, "--all"]
-    if who == _OPERATORS and "--command-config" in connection:  # the login of whoever asks is not theirs
-        at = connection.index("--command-config")
-        connection = connection[:at] + connection[at + 2 :]
-    return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
-
-
-_OPERATORS: Final = "the operators of Kafka"
-_CAN_BE_TERMINATED: Final = frozenset({Verdict.OPEN_WITHIN_TIMEOUT, Verdict.OVERDUE_AT_COORDINATOR})

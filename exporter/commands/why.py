@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import Any
 
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
@@ -19,14 +20,16 @@ from exporter.commands.standstill import (
     about_group,
     about_producer,
     about_topic,
-    document,
     holding,
     home_of,
-    in_words,
     names_of,
 )
+from exporter.commands.standstill_in_words import in_words
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
+from exporter.evaluation.document import stuck_transaction
+from exporter.evaluation.field_types import Output
+from exporter.evaluation.fields import project
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.stuck import stuck_transactions
@@ -103,10 +106,13 @@ def _second_look(
 ) -> tuple[Evaluation, Answer]:
     """Looks again where a coordinator is completing the transaction of a hold, or of these producers, or a group has moved.
 
-    Most are complete a second later; the others are stuck, as far as two looks can say.
+    Most are complete a second later; the others are stuck, as far as two looks can say. Only a cycle over everything
+    compares the markers of a transaction.
     """
     first = examiner.look(scope)
     answer = answer_of(first)
+    if scope != EVERYTHING and _completing(answer):
+        return _second_look(examiner, EVERYTHING, answer_of, producer_ids)
     lasting = {each.transaction.producer_id for each in first.snapshot.completing.lasting}
     if not answer.has_moved and not lasting & (producer_ids | _completing(answer)):
         return first, answer
@@ -180,3 +186,27 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         return replace(answer, unknown=(*answer.unknown, *unknown))
 
     return collector.query(question)
+
+
+def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
+    """docs/schema/why.schema.json."""
+    return {
+        "cluster_id": evaluation.snapshot.cluster_id,
+        "taken_at_ms": evaluation.snapshot.taken_at_ms,
+        "subject": answer.subject,
+        "is_held": answer.is_held,
+        "partitions": answer.partitions,
+        "lag": answer.lag,
+        "unknown": list(answer.unknown),
+        "holds": [
+            {
+                "committed_offset": None if hold.position is None else hold.position.committed,
+                "waiting_offsets": None if hold.position is None else hold.position.lag,
+                "is_young": answer.is_young(hold.row),
+                "transaction": project(hold.row, Output.JSON),
+            }
+            for hold in answer.holds
+        ],
+        "stuck": [stuck_transaction(each) for each in answer.stuck],
+        "text": in_words(answer),
+    }

@@ -15,22 +15,22 @@ from exporter.cli import main
 from exporter.commands.arguments import build_parser
 from exporter.commands.lines import connection_of
 from exporter.commands.standstill import (
-    _UNTIL,
     Answer,
     GroupPosition,
     about_group,
     about_producer,
     about_topic,
-    document,
-    in_words,
 )
+from exporter.commands.standstill_in_words import _UNTIL, in_words
 from exporter.commands.status import ExitStatus
+from exporter.commands.why import document
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
-from exporter.snapshot import SecondRead
+from exporter.snapshot import MarkerFinding, SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction, without_examination
+from tests.evaluation.stuck import marker, stuck
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import scene
@@ -105,8 +105,11 @@ def test_a_young_transaction_holds_nobody_yet() -> None:
     lasting = replace(about_group(live(), "readers", {ORDERS_0: AT_LSO}), blocked_after_ms=30_000)
 
     assert (answer.is_held, lasting.is_held) == (False, True)
-    assert in_words(answer).startswith("Nothing unusual: the transaction is young.")
-    assert "Next" not in in_words(answer)
+    assert in_words(answer) == (
+        "Nothing unusual: the transaction is young. If it is still open in a minute, run this again.\n\n"
+        "Group readers stands at offset 100 of orders-0, behind a transaction of producer 7, transactional id 'app-1', "
+        "open from offset 100 on for 5 s."
+    )
     partly = replace(answer, unknown=("orders-1 could not be read",))
     assert in_words(partly).startswith("Nothing unusual in what could be read: the transaction is young.")
 
@@ -158,8 +161,7 @@ def test_where_nothing_was_open_a_transaction_has_just_begun() -> None:
 
     assert (answer.unknown, answer.has_moved, answer.is_held) == ((), False, False)
     assert in_words(answer) == (
-        "No open transaction holds group readers on its partition. It stands at a transaction that has just begun, which "
-        "is normal."
+        "Group readers stands at a transaction that has just begun, which is normal; no other open transaction holds it."
     )
 
 
@@ -192,6 +194,42 @@ def test_the_owner_of_an_unproved_transaction_learns_who_completes_the_proof() -
     )
 
 
+def completing_stuck(finding: MarkerFinding, *, is_open: bool) -> str:
+    """The answer about a producer whose coordinator has decided to commit and waits for one marker."""
+    entries = [Entry(producer_id=7)] if is_open else []
+    evaluation = evaluate(
+        snapshot(entries, transactions=(transaction("PrepareCommit", start_ms=NOW_MS - 5000),), partitions=1),
+        Memory(),
+        Policy(),
+    )
+    answer = about_producer(evaluation, "producer id 7", [7])
+    return in_words(replace(answer, stuck=(stuck(marker(finding)),), blocked_after_ms=30_000))
+
+
+def test_a_transaction_whose_marker_is_refused_is_neither_young_nor_being_written() -> None:
+    """It has one account, and the plan of the marker that its coordinator has decided."""
+    text = completing_stuck(MarkerFinding.MISSING, is_open=True)
+
+    assert "orders-0 at offset 7 is still open." in text
+    assert "is writing the marker" not in text
+    assert "young" not in text
+    assert text.endswith(
+        "Next, for the operators of Kafka: kafka-transaction-exporter complete --topic orders --partition 0 "
+        "--start-offset 100 --dry-run"
+    )
+    assert text.count("Next") == 1
+
+
+def test_a_producer_that_cannot_start_has_a_next_step() -> None:
+    text = completing_stuck(MarkerFinding.CONTRADICTED, is_open=False)
+
+    assert text.endswith(
+        "The operators of Kafka have the next steps in the runbook KafkaTransactionProducerCannotStart, which the exporter "
+        "has at /runbooks/."
+    )
+    assert (ROOT / "alerts" / "runbooks" / "KafkaTransactionProducerCannotStart.md").exists()
+
+
 def test_bytes_on_disk_are_said_where_they_are_known() -> None:
     held = HeldBytes(bytes=1_200_000_000, bytes_per_second=None, log_dir_full_ms=None)
     text = in_words(about_topic(replace(live(), held={ORDERS_0: held}), "orders", 0))
@@ -201,7 +239,7 @@ def test_bytes_on_disk_are_said_where_they_are_known() -> None:
 
 
 def test_a_topic_without_a_transaction() -> None:
-    assert in_words(about_topic(live(), "orders", 1)) == "No open transaction holds orders-1 on its partition."
+    assert in_words(about_topic(live(), "orders", 1)) == "No open transaction holds orders-1."
 
 
 def test_a_producer_is_told_what_it_has_open_or_what_its_coordinator_has() -> None:

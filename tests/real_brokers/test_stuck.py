@@ -16,9 +16,10 @@ from exporter.kafka.collect.completing import CLOCKS_APART_MS
 from hangbench.kafka.cluster import KafkaCluster, Properties
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, write_marker
 from hangbench.situations.ground import described
+from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client
 from hangbench.waiting import until
 from tests.marks import starts
-from tests.real_brokers.exporting import called, serving
+from tests.real_brokers.exporting import ask_why, called, serving
 
 UNREACHABLE_EPOCH: Final = 1000
 """No number of restarts brings a coordinator there."""
@@ -122,6 +123,34 @@ def test_the_commands_say_it_too(stuck: Stuck, tmp_path: Path) -> None:
         stuck.contradicted,
         stuck.as_decided,
     ]
+
+
+def test_a_refused_marker_of_a_partition_that_is_still_open_is_said_of_the_topic(stuck: Stuck, tmp_path: Path) -> None:
+    """As of the id: a cycle over one topic compares no markers, so that the command looks at all of them."""
+    topic = stuck.cluster.topics.create("payments", partitions=1)
+    client = Client.begin(stuck.cluster.bootstrap, "refused-1")
+    client.make_its_marker_unwelcome(topic, 0)
+    client.open(topic, 0)
+    client.end(commit=True)
+    until(lambda: state_of(stuck.cluster, "refused-1") == "PrepareCommit")
+
+    said = [
+        ask_why(stuck.cluster, tmp_path, *question)
+        for question in (("--topic", topic, "--partition", "0"), ("--transactional-id", "refused-1"))
+    ]
+
+    for answer in said:
+        assert [(each["transactional_id"], each["markers"]) for each in answer["stuck"]] == [("refused-1", "missing")]
+        assert "complete --topic payments --partition 0 --start-offset" in answer["text"]
+    write_marker(
+        stuck.cluster.bootstrap,
+        topic,
+        0,
+        client.producer_id,
+        client.producer_epoch,
+        coordinator_epoch=HIGHER_COORDINATOR_EPOCH,
+        commit=True,
+    )
 
 
 @pytest.mark.slow

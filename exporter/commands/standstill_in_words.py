@@ -1,0 +1,189 @@
+"""Says who stands still behind which transaction, until when, and what to do next: the answer of `why` as a text. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from exporter.commands.lines import next_line
+from exporter.commands.standstill import NAMES_MAX, PROGRAM, Answer, Hold
+from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
+from exporter.evaluation.stuck import stuck_in_words
+from exporter.evaluation.stuck_transaction import StuckTransaction
+from exporter.evaluation.verdicts import TransactionRow, Verdict
+
+
+def in_words(answer: Answer) -> str:
+    """A paragraph for each transaction, or a sentence that says that there is none; first whether all are young."""
+    paragraphs = [_paragraph(answer, hold) for hold in answer.holds]
+    if answer.holds and not answer.is_held:
+        paragraphs.insert(0, _all_young(answer))
+    paragraphs += [_stuck_paragraph(answer, each) for each in answer.stuck]
+    if not paragraphs:
+        paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
+    paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
+    return "\n\n".join(paragraphs)
+
+
+def _nothing(answer: Answer) -> str:
+    if answer.unknown:
+        return f"No open transaction that could be examined holds {answer.subject}; whether one does is not known."
+    among = f"any of its {answer.partitions:,} partitions" if answer.partitions != 1 else "its partition"
+    if answer.has_begun:
+        begun = "stands at a transaction that has just begun, which is normal"
+        return f"{_capitalized(answer.subject)} {begun}; no other open transaction holds it."
+    if answer.lag is not None:
+        has_own = answer.lag and answer.partitions
+        own = f"; its lag of {humanize_count(answer.lag, 'offset')} is its own" if has_own else ""
+        return f"No open transaction holds {answer.subject}{f' on {among}' if answer.partitions else ''}{own}."
+    if answer.subject.startswith(("transactional id", "producer id")):
+        return f"No transaction of {answer.subject} is open on any partition that was read."
+    return f"No open transaction holds {answer.subject}{f' on {among}' if answer.subject.startswith('topic') else ''}."
+
+
+def _paragraph(answer: Answer, hold: Hold) -> str:
+    row = hold.row
+    named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
+    opened = f"open from offset {row.start_offset} on for {_age(row)}"
+    whose = f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer,"
+    who = f"{_who(answer, hold)} behind a transaction of {whose} {opened}"
+    if answer.is_young(row):
+        return f"{who}.{_YOUNG if answer.is_held else ''}"
+    since = "" if row.age_by_last_write_ms is not None else f"{START_IN_WORDS[row.start_source]}; "
+    is_stuck = answer.is_stuck(row)
+    lines = [
+        f"{who} ({since}verdict {row.verdict.label}). {row.reason}",
+        " ".join(filter(None, (_waiting(hold), _on_disk(row), "" if is_stuck else _until(row)))),
+        *(() if is_stuck else (_effect(row), _next(row, answer.connection))),
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> str:
+    """The finding, and the plan of each marker that is still missing here, or else the runbook that has what ends it."""
+    open_ = [hold.row for hold in answer.holds if hold.row.producer_id == stuck.producer_id]
+    next_ = [_next(row, answer.connection, verdict=Verdict.STUCK_COMPLETING) for row in open_]
+    return "\n".join([stuck_in_words(stuck), *(next_ or [f"{_CANNOT_START}."])])
+
+
+_CANNOT_START: Final = (
+    "The operators of Kafka have the next steps in the runbook KafkaTransactionProducerCannotStart, which the exporter has "
+    "at /runbooks/"
+)
+_YOUNG: Final = " It is young, which is normal."
+
+
+def _all_young(answer: Answer) -> str:
+    count, where = len(answer.holds), " in what could be read" if answer.unknown else ""
+    which, one = ("the transaction is", "it") if count == 1 else (f"all {count} transactions are", "one")
+    return f"Nothing unusual{where}: {which} young. If {one} is still open in a minute, run this again."
+
+
+def _age(row: TransactionRow) -> str:
+    """A command has just seen it first, where its start is not visible."""
+    if row.age_by_last_write_ms is not None:
+        return f"at least {humanize_duration(row.age_by_last_write_ms)}, by its last write"
+    return humanize_duration(row.duration_ms)
+
+
+def _who(answer: Answer, hold: Hold) -> str:
+    row = hold.row
+    here = f"{row.topic}-{row.partition}"
+    subject = _capitalized(answer.subject)
+    if hold.position is not None:
+        return f"{subject} stands at offset {hold.position.committed} of {here},"
+    if answer.lag is not None:
+        return f"{subject} has an offset pending on {here}, which no consumer of it can read,"
+    if answer.subject.startswith(("transactional id", "producer id")):
+        return f"On {here} everybody who reads committed records waits"
+    return f"Readers of committed records stand at offset {row.start_offset} of {here},"
+
+
+def _capitalized(subject: str) -> str:
+    return f"{subject[0].upper()}{subject[1:]}"
+
+
+def _waiting(hold: Hold) -> str:
+    row = hold.row
+    if hold.position is not None:
+        return f"{humanize_count(hold.position.lag, 'offset')} {_verb(hold.position.lag, 'waits', 'wait')} for it."
+    lag = row.last_stable_offset_lag
+    offsets = "" if lag is None else f"{humanize_count(lag, 'offset')} {_verb(lag, 'is', 'are')} held back."
+    groups = [group.group for group in row.groups]
+    if groups:
+        offsets += f" Groups behind it: {humanize_names(groups, shown_max=NAMES_MAX)}."
+    else:
+        offsets += " No group is seen behind it; readers that commit no offsets cannot be seen."
+    return offsets.strip()
+
+
+def _verb(count: int, of_one: str, of_more: str) -> str:
+    return of_one if count == 1 else of_more
+
+
+def _on_disk(row: TransactionRow) -> str:
+    if not row.held_bytes:
+        return ""
+    return f"About {humanize_bytes(row.held_bytes)} of its log can be neither compacted nor tiered until it ends."
+
+
+def _until(row: TransactionRow) -> str:
+    if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT:
+        return until_in_words(row)
+    return _UNTIL[row.verdict]
+
+
+_UNTIL: Final[Mapping[Verdict, str]] = {
+    **dict.fromkeys(
+        (verdict for verdict in Verdict if verdict.is_hanging), "No coordinator will end it: waiting does not help."
+    ),
+    Verdict.REPLICA_DIVERGED: "No coordinator will end it, and a replica has its marker: do not abort it.",
+    Verdict.STUCK_COMPLETING: "Its outcome is decided, and the marker does not come.",
+    Verdict.OVERDUE_AT_COORDINATOR: "Its coordinator should have aborted it, and may still do so.",
+    Verdict.INCONCLUSIVE: "Whether it will end is not known: send this to the operators of Kafka, who complete the proof "
+    "by the runbook KafkaTransactionInconclusive, which the exporter has at /runbooks/.",
+    Verdict.COMPLETING: "Its outcome is decided, and its coordinator is writing the marker. If it is so after a minute, it "
+    "is stuck.",
+    Verdict.PREPARED_TWO_PHASE_COMMIT: "No time-out ends it: the transaction manager of its application decides.",
+}
+
+
+def _effect(row: TransactionRow) -> str:
+    """Says what they will read next."""
+    if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
+        return ""
+    effect = "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
+    if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT:
+        return effect
+    return (
+        f"{effect} A restart of its application with the same id ends it; terminate it only if that does not come back."
+    )
+
+
+def _next(row: TransactionRow, connection: tuple[str, ...], *, verdict: Verdict | None = None) -> str:
+    """A command that prints a plan or a list, and who may carry the plan out: often not the one who asks."""
+    verdict = verdict or row.verdict
+    place = ["--topic", row.topic, "--partition", str(row.partition)]
+    who = ""
+    if verdict.is_hanging:
+        who = _OPERATORS
+        words = ["abort", *place, "--start-offset", str(row.start_offset), "--dry-run"]
+    elif verdict is Verdict.STUCK_COMPLETING:
+        who = _OPERATORS
+        words = ["complete", *place, "--start-offset", str(row.start_offset), "--dry-run"]
+    elif row.transactional_id is not None and verdict in _CAN_BE_TERMINATED:
+        who = f"the owner of this id or {_OPERATORS}"
+        words = ["force-terminate", "--transactional-id", row.transactional_id, "--dry-run"]
+    else:
+        who = _OPERATORS if verdict is Verdict.INCONCLUSIVE else ""
+        words = ["find-hanging", *place, "--all"]
+    if who == _OPERATORS and "--command-config" in connection:  # the login of whoever asks is not theirs
+        at = connection.index("--command-config")
+        connection = connection[:at] + connection[at + 2 :]
+    return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
+
+
+_OPERATORS: Final = "the operators of Kafka"
+_CAN_BE_TERMINATED: Final = frozenset({Verdict.OPEN_WITHIN_TIMEOUT, Verdict.OVERDUE_AT_COORDINATOR})
