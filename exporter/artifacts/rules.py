@@ -23,8 +23,6 @@ ALERTS: Final = Path(__file__).parent / "alerts.yaml"
 RUNBOOK_BASE: Final = f"{PROJECT}/blob/main/alerts/runbooks"
 
 DOWN: Final = "ExporterDown"
-WITHOUT_POD: Final = frozenset({DOWN, "HangingClusterWide"})
-"""Reasons of alerts whose first command does not run in the pod: the pod may be gone, or the command writes a file."""
 
 Rule = dict[str, Any]
 Group = dict[str, Any]
@@ -163,7 +161,7 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
         changed.update(choices.durations.get(key_of(rule), {}))
         changed["labels"] = {**choices.labels, **rule["labels"]}
         changed["annotations"]["runbook_url"] = f"{_runbooks(rule, choices)}/{page_of(rule)}.md"
-        if choices.function and reason_of(rule) not in WITHOUT_POD:
+        if choices.function:
             line = changed["annotations"].get("variables")
             changed["annotations"]["variables"] = "; ".join(filter(None, (choices.function, line)))
         if choices.grafana_url:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from alerts.document import PROGRAM
-from exporter.artifacts.rules import WITHOUT_POD
+from exporter.artifacts.rules import DOWN
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
 from tests import forked
 from tests.alerts.monitoring import Alert
@@ -24,6 +24,8 @@ from tests.helm.chart import NAMESPACE, RELEASE
 from tests.runbooks.pages import FIRST_BLOCK, FOLDER, Command, pages
 
 PATIENCE_S: Final = 60
+WITHOUT_POD: Final = frozenset({DOWN, "HangingClusterWide"})
+"""Reasons of alerts whose first command does not run in the pod: the pod may be gone, or the command writes a file."""
 IN_POD: Final = ["exec", "-i", "-n", NAMESPACE, f"deploy/{RELEASE}-{PROGRAM}", "--", PROGRAM]
 """The arguments of kubectl before those of the program; without a terminal."""
 READ_ONLY: Final = "/proc"
@@ -81,11 +83,11 @@ def lines_for(alert: Alert, fence: int | None) -> list[str]:
     ]
 
 
-def fences_for(alert: Alert, *, has_command: bool) -> Sequence[int | None]:
+def fences_for(alert: Alert, *, has_command: bool, is_pod: bool) -> Sequence[int | None]:
     """The ways of which an operator takes one: where the alert has the command, and needs no own login, none."""
     if not has_command:
         return (ON_HOST, OWN_LOGIN, IN_CONTAINER)
-    return (OWN_LOGIN, IN_CONTAINER) if alert["labels"]["reason"] in WITHOUT_POD else (None,)
+    return (OWN_LOGIN, IN_CONTAINER) if is_pod and alert["labels"]["reason"] in WITHOUT_POD else (None,)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,6 @@ from exporter.artifacts.rules import (
     DOWN,
     RECORDING,
     RUNBOOK_BASE,
-    WITHOUT_POD,
     Choices,
     UnknownChoiceError,
     load,
@@ -207,7 +206,7 @@ def test_the_command_prints_a_file_that_prometheus_loads(tmp_path: Path, capsys:
 
 
 def test_rules_for_a_host_have_its_files_and_its_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """But for the alert that the exporter is down: its commands need another login, and its page is not there."""
+    """The alert that the exporter is down has the files, too; its page is not at the exporter."""
     config = tmp_path / "the config.yaml"
     config.write_text("publish.external_url: https://ktx.example.org/\nscan.interval: wrong, which does not matter\n")
     assert main(["rules", f"--config.file={config}", f"--clusters={tmp_path}/clusters.yaml"]) == 0
@@ -220,7 +219,7 @@ def test_rules_for_a_host_have_its_files_and_its_address(tmp_path: Path, capsys:
     files = f"{CONFIG_FILE}='{config}' {CLUSTERS_FILE}={tmp_path}/clusters.yaml"
     down = alerts[DOWN]
     for name, shown in alerts.items():
-        assert (f"; export {files}" in shown.get("variables", "")) == (name not in WITHOUT_POD)
+        assert f"; export {files}" in shown["variables"], name
         assert shown["runbook_url"].startswith("https://ktx.example.org/runbooks/") == (shown is not down)
     assert down["runbook_url"].startswith(RUNBOOK_BASE)
 

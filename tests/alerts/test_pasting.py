@@ -174,7 +174,7 @@ def test_the_first_command_runs_as_it_is_pasted(
     """No variable is unset, the values of the alert arrive as they are shown, and the program accepts its arguments."""
     for job, alert in delivered[where][name].items():
         assert alert is not None, f"{name} was not delivered: tests/alerts/timelines, {job}"
-        for fence in fences_for(alert, has_command=where != HOST):
+        for fence in fences_for(alert, has_command=where != HOST, is_pod=where in VALUES):
             pasted = shells[where].paste(lines_for(alert, fence))
 
             assert pasted.errors == "", pasted
@@ -315,7 +315,7 @@ def test_every_first_command_reads_what_it_must(delivered: Delivered, installed:
         if alert is not None
     }
     for alert in alerts.values():
-        fence, *_ = fences_for(alert, has_command=installed.where != HOST)
+        fence, *_ = fences_for(alert, has_command=installed.where != HOST, is_pod=installed.where in VALUES)
         pasted = installed.shell.paste(lines_for(alert, fence))
 
         if alert["labels"]["reason"] == "Hanging":  # the plan: nothing hangs on this broker

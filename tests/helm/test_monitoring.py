@@ -17,6 +17,7 @@ from exporter.artifacts.rules import DOWN, RUNBOOK_BASE, Choices, key_of, page_o
 from exporter.artifacts.rules import rule_groups as groups_of
 from exporter.web.routes import _PATHS
 from helm.made import ROOT
+from tests.alerts.pasting import WITHOUT_POD
 from tests.helm.chart import NAMESPACE, RELEASE, Refused, render, render_values
 from tests.helm.manifests import of_kind, only
 
@@ -32,8 +33,12 @@ DASHBOARDS: Final = {path.stem: path.read_text() for path in (ROOT / "grafana").
 
 
 def rule_groups(choices: Choices | None = None) -> list[dict[str, Any]]:
-    """The project's rules, with the command in the chart's pod."""
-    return groups_of(replace(choices or Choices(), function=IN_POD))
+    """The project's rules, with the command in the chart's pod where it can run there."""
+    groups = groups_of(replace(choices or Choices(), function=IN_POD))
+    for rule in rules_of(groups):
+        if "alert" in rule and reason_of(rule) in WITHOUT_POD:
+            del rule["annotations"]["variables"]
+    return groups
 
 
 def groups(values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
