@@ -45,8 +45,8 @@ def _run(port: int, kafka_port: int | None) -> None:
                 incident = where_the_incident_is(on.url, "orders", 1)
             if last is not None and _hangs(last) and not _hangs(cycle):
                 say(
-                    f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} reads on; the incident with its "
-                    f"time line: {incident}\n"
+                    f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} is no longer behind one; the "
+                    f"incident with its time line: {incident}\n"
                 )
             last = cycle
             status.show(

@@ -210,9 +210,13 @@ def find_transaction(
     return None
 
 
-def dry_run(context: Context, against: str | None) -> int:
-    """Prints whether the command would write or refuse, and the command that writes."""
-    say(f"dry run: nothing is written{'' if against is None else f'; it would be refused: {against}'}")
+def dry_run(context: Context, against: str | None, needs: str = "") -> int:
+    """Prints whether the command would write or refuse, and the command that writes.
+
+    `needs` is a right of which brokers do not say whether this login has it.
+    """
+    needed = f", which needs {needs}: whether this login has that is not visible" if needs else ""
+    say(f"dry run: nothing is written{needed if against is None else f'; it would be refused: {against}'}")
     if against is None:
         say_how_to_write(context)
     return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED

@@ -27,8 +27,10 @@ NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
 def complain(sentence: str, status: ExitStatus = ExitStatus.COULD_NOT_RUN) -> ExitStatus:
     """Prints one line on standard error, with the program's name and without control characters.
 
-    Returns `status`, for a command that ends with it.
+    It comes after what was printed on standard output, also where both are one file. Returns `status`, for a command that
+    ends with it.
     """
+    sys.stdout.flush()
     print(fit_terminal(f"{PROGRAM}: {printable(sentence)}", stream=sys.stderr), file=sys.stderr, flush=True)
     return status
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_MARKDOWN = re.compile(r"[\\`*_\[\]<>|#]")
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|#]|(?<![^\W_])_|_(?![^\W_])")
+"""Characters that format; an underscore within a word does not (CommonMark), and most names have some."""
 _QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 """Texts as repr() quotes them. An apostrophe after a letter begins none."""
 _UNITS_BYTES = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))

@@ -37,7 +37,7 @@ def test_as_markdown_it_is_a_post_mortem_to_fill_in(folder: Path, capsys: pytest
     assert run(context_of(folder, ["incident", ID]), SETTINGS) == ExitStatus.ANSWERED
     printed = capsys.readouterr().out
     assert printed.startswith(f"# Incident {ID}\n\nOpen: 1 suspect transaction on 1 partition")
-    assert r"| orders-0 | 100 | 7 / 3 | unknown | hanging\_no\_transactional\_id | open |" in printed
+    assert r"| orders-0 | 100 | 7 / 3 | unknown | hanging_no_transactional_id | open |" in printed
     pointer = "(to fill in: the command above names it for a cause that it finds)"
     assert printed.index("`kafka-transaction-exporter explain --incident") < printed.index(pointer)
     headings = [line for line in printed.splitlines() if line.startswith("## ")]

@@ -42,6 +42,14 @@ def test_the_folder_leads_to_the_list() -> None:
         assert urljoin(f"/proxy{path}", RENDERED[path].moved_to) == "/proxy/runbooks/README.md"
 
 
+def test_a_runbook_is_found_by_its_name_alone() -> None:
+    """As alerts, messages and people name it."""
+    for name in runbooks():
+        assert (
+            urljoin(f"/proxy/runbooks/{name}", RENDERED[f"/runbooks/{name}"].moved_to) == f"/proxy/runbooks/{name}.md"
+        )
+
+
 def test_a_page_has_every_line_as_it_is_pasted() -> None:
     """Only the addresses of links, comments and fences are gone; each command can be copied without its indent."""
     for path, page in PAGES.items():

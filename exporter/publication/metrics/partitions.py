@@ -86,8 +86,8 @@ def _series(evaluation: Evaluation, rows: Rows, column: npt.NDArray[np.integer],
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_partition_max_active_transaction_duration_seconds",
-        help="Longest duration of any transaction open on the partition, 0 when none is open; "
-        "no series where the partition could not be read.",
+        help="Longest duration of any transaction open on the partition, 0 when none is open, or its "
+        "start is unknown and this cycle saw it first; no series where the partition could not be read.",
         labels=PARTITION,
         of=SHOWN,
         values=partition_durations,

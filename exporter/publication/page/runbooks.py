@@ -33,8 +33,9 @@ _COMMENT: Final = re.compile(r"^<!-- .*? -->\n", re.MULTILINE)
 def render_runbooks(runbooks: Mapping[str, str]) -> Mapping[str, Page]:
     """Path -> page; the folder's own path leads to the list of all runbooks."""
     pages = {f"{RUNBOOKS}/{name}.md": _page(name, text, runbooks) for name, text in runbooks.items()}
+    short = {f"{RUNBOOKS}/{name}": f"{name}.md" for name in runbooks}
     moved = {RUNBOOKS: f".{RUNBOOKS}/{_COMMON}.md", f"{RUNBOOKS}/": f"{_COMMON}.md"} if _COMMON in runbooks else {}
-    return pages | {path: Page(head=b"", moved_to=to) for path, to in moved.items()}
+    return pages | {path: Page(head=b"", moved_to=to) for path, to in (short | moved).items()}
 
 
 def _page(name: str, text: str, runbooks: Mapping[str, str]) -> Page:
