@@ -39,6 +39,8 @@ FULL: Final = "everything"
 KNOWN, UNKNOWN_ID, LIVE = "known", "unknown", "live"
 GROUP: Final = "readers"
 PATIENCE_S: Final = 60
+LIVE_MS: Final = 900_000
+"""Time-out of the live transaction, the longest that a broker allows by default: a measurement may take minutes."""
 
 GRANTS: Final[Mapping[str, tuple[ResourceType, str, AclOperation]]] = {
     "DESCRIBE on topics": (ResourceType.TOPIC, "*", AclOperation.DESCRIBE),
@@ -81,7 +83,7 @@ def guarded(version: str) -> Iterator[GuardedCluster]:
         plant_hang(cluster.bootstrap, KNOWN, 0, "known-id")
         plant_hang_without_id(cluster.bootstrap, UNKNOWN_ID, 0)
         _commit_offset(cluster)
-        with OpenTransaction(cluster.bootstrap, "live-id", [(LIVE, 0)]):
+        with OpenTransaction(cluster.bootstrap, "live-id", [(LIVE, 0)], timeout_ms=LIVE_MS):
             yield cluster
 
 
