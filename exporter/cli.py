@@ -69,14 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         loaded = load()
     except ConfigurationError as error:
-        return _refused(error)
+        return _refused(error, COMMANDS[options.command].without_settings)
     _configure_logging(loaded.settings)
     files = tuple(Path(path) for path in _source_files(options, os.environ) if path is not None)
     return _run(replace(context, configured=Configuration(loaded=loaded, load=load, files=files)), loaded.settings)
 
 
-def _refused(error: ConfigurationError) -> int:
-    for problem in error.problems:
+def _refused(error: ConfigurationError, hint: str = "") -> int:
+    for problem in filter(None, (*error.problems, hint)):
         print(fit_terminal(f"{PROGRAM}: {problem}", stream=sys.stderr), file=sys.stderr)
     return ExitStatus.WRONG_USAGE if isinstance(error, WrongUsageError) else ExitStatus.COULD_NOT_RUN
 

@@ -21,7 +21,6 @@ from examples.demo.stage import what_stays
 from hangbench.kafka.ports import free_ports
 from hangbench.waiting import until
 
-PORT = 9814
 PATIENCE_S = 30
 COMMAND = [sys.executable, "-m", "examples.demo"]
 PIPELINE = [sys.executable, "-m", "examples.demo.pipeline"]
@@ -275,14 +274,14 @@ def test_the_pipeline_demo_removes_no_file_of_others(tmp_path: Path) -> None:
 
 def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:
     """Before anything is booted, a taken port is reported in one line."""
-    with socket.create_server(("127.0.0.1", PORT)):
-        run = subprocess.run(
-            COMMAND, cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=False
-        )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        variables = environment(tmp_path, DEMO_PORT=str(port))
+        run = subprocess.run(COMMAND, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60, check=False)
 
     assert run.returncode == 1
     assert run.stderr == (
-        f"demo: port {PORT} cannot be used (Address already in use): choose others with DEMO_PORT and DEMO_KAFKA_PORT\n"
+        f"demo: port {port} cannot be used (Address already in use): choose others with DEMO_PORT and DEMO_KAFKA_PORT\n"
     )
 
 

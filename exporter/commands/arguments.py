@@ -151,8 +151,13 @@ class Command:
     usage: str = "[options]"
     examples: tuple[str, ...] = ()
     statuses: str = ANSWERED
+    without_settings: str = ""
+    """A sentence after what is wrong with the settings."""
 
 
+_OF_SERVE: Final = (
+    "this command reads what `serve` keeps on this machine: give it the settings of `serve`, as --config.file FILE"
+)
 _COMMANDS: Final = {
     "serve": Command(
         "serve",
@@ -292,6 +297,7 @@ _COMMANDS: Final = {
         options.add_incident,
         usage="[ID] [options]",
         examples=("incident", "incident 20270115T080000123Z --format markdown"),
+        without_settings=_OF_SERVE,
     ),
     "capsule": Command(
         "capsule",
@@ -300,6 +306,7 @@ _COMMANDS: Final = {
         offline_options.add_capsule,
         usage="ID [options]",
         examples=("capsule 20270115T080000123Z --output capsule.zip",),
+        without_settings=_OF_SERVE,
     ),
     "get": Command(
         "get",

@@ -110,8 +110,10 @@ def load(
         fleet = (
             "" if file is None or cluster is not None else "; with the common file of a fleet also use --clusters FILE"
         )
+        place = _place(written, "kafka.bootstrap.servers")
+        fault = "empty" if place else "not set"
         problems.append(
-            f"kafka.bootstrap.servers is not set: name a broker{where} --bootstrap-server localhost:9092{fleet}"
+            f"{place}kafka.bootstrap.servers is {fault}: name a broker{where} --bootstrap-server localhost:9092{fleet}"
         )
     if not problems:
         parsed = complete_values(parsed)

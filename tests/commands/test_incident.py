@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from exporter.cli import main
+from exporter.commands.context import CONFIG_FILE
 from exporter.commands.incident import run
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import choose_cluster, load_fleet
@@ -60,6 +62,17 @@ def test_an_unknown_id_gets_the_nearest_one(folder: Path, capsys: pytest.Capture
 def test_where_no_daemon_has_run_it_says_where_to_run_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(context_of(tmp_path, ["incident"]), SETTINGS) == ExitStatus.COULD_NOT_RUN
     assert "run this where `serve` runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["incident"], ["capsule", ID]])
+def test_without_settings_it_asks_for_those_of_the_daemon(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It sends no request: the name of a broker alone would be the wrong advice."""
+    monkeypatch.delenv(CONFIG_FILE, raising=False)
+
+    assert main(words) == ExitStatus.COULD_NOT_RUN
+    assert "give it the settings of `serve`, as --config.file FILE" in capsys.readouterr().err
 
 
 def test_a_state_that_only_another_user_may_read_is_one_sentence(

@@ -75,6 +75,8 @@ def test_a_file_without_brokers_may_be_that_of_a_fleet() -> None:
     with pytest.raises(ConfigurationError) as of_fleet:
         load_fleet(("clusters.yaml", "clusters: {a: {kafka.client.id: x}}"), file=("config.yaml", "scan.interval: 30s"))
 
+    (empty,) = problems_of("scan.interval: 30s\nkafka.bootstrap.servers:", flags={})
+    assert empty == f"config.yaml:2: {of_a_file.replace('is not set', 'is empty')}"
     assert of_a_file.endswith("localhost:9092; with the common file of a fleet also use --clusters FILE")
     for other in (of_nothing, *of_fleet.value.problems):
         assert other.startswith("kafka.bootstrap.servers is not set: ")
