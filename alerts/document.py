@@ -48,10 +48,11 @@ Paste before the commands, in this order:
 
 1. The line `variables` of the alert, if it has one, or that of the status page or of the incident. If it defines the
    command, as in the Helm chart's rules, or names a settings file, it is enough for commands that only read.
-2. For commands that write, for Kafka's own tools, and where line 1 is not enough, one of these
-   ([which one](README.md#before-the-first-command)). The first reads on the exporter's host with the exporter's login (as
-   root while its unit runs, if systemd holds the password). The second has your login, the third has it in a container;
-   both need `client.properties`, with `bootstrap.servers`, in this folder.
+2. For commands that write, for Kafka's own tools, and where that line is not enough, one of these
+   ([which one](README.md#before-the-first-command)). The *host line* reads on the exporter's host with the exporter's
+   login (as root while its unit runs, if systemd holds the password). The *login line* has your login, the *container
+   line* has it in a container; both need `client.properties` in this folder, with `bootstrap.servers`, which is all of it
+   on a cluster without logins.
 
 ```text
 export KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE=/etc/kafka-transaction-exporter/config.yaml

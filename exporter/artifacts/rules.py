@@ -22,7 +22,8 @@ ALERTS: Final = Path(__file__).parent / "alerts.yaml"
 """Links to the files of `alerts/`."""
 RUNBOOK_BASE: Final = f"{PROJECT}/blob/main/alerts/runbooks"
 
-DOWN: Final = "ExporterDown"
+WITHOUT_EXPORTER: Final = frozenset({"ExporterDown", "Watchdog"})
+"""Reasons of alerts whose runbooks are needed when the exporter has ended: they are not linked there."""
 
 Rule = dict[str, Any]
 Group = dict[str, Any]
@@ -46,7 +47,7 @@ class Choices:
     runbook_base: str = ""
     """Address of the runbooks, a page for each reason. Empty: at the exporter or the project."""
     exporter_url: str = ""
-    """Address of the status page, which has the runbooks of all alerts but that of its own end; empty: unknown."""
+    """Address of the status page, which has the runbooks of all alerts but those about its own end; empty: unknown."""
     grafana_url: str = ""
     """Grafana's address of the dashboards, for the annotation dashboard_url; empty: none."""
     function: str = ""
@@ -170,7 +171,8 @@ def _chosen_rule(rule: Rule, choices: Choices) -> Rule:
 
 
 def _runbooks(rule: Rule, choices: Choices) -> str:
-    served = f"{choices.exporter_url.rstrip('/')}/runbooks" if choices.exporter_url and reason_of(rule) != DOWN else ""
+    is_served = choices.exporter_url and reason_of(rule) not in WITHOUT_EXPORTER
+    served = f"{choices.exporter_url.rstrip('/')}/runbooks" if is_served else ""
     return choices.runbook_base.rstrip("/") or served or RUNBOOK_BASE
 
 

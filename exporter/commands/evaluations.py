@@ -65,6 +65,12 @@ def _document(result: ClusterResult[Evaluation], rows_of: RowsOf) -> dict[str, A
     return document(result.value, rows_of(result.value), cluster_name=name or result.cluster.settings.cluster_name)
 
 
+def has_output(results: Results, output: str) -> bool:
+    """False where no cluster was read: an empty table would look like a result; JSON and metrics of a fleet say why."""
+    is_fleet = results[0].cluster.name is not None
+    return any(result.value is not None for result in results) or (is_fleet and output in {"json", "prometheus"})
+
+
 def status_of_evaluations(results: Results, output: str) -> ExitStatus:
     """Prints what is missing, a line each with the name of the cluster; and what is stuck where `output` cannot say it."""
     found = [(cluster_prefix(result.cluster), result.value) for result in results if result.value is not None]

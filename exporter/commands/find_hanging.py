@@ -12,7 +12,7 @@ from pathlib import Path
 from exporter.commands.arguments import PROGRAM
 from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
-from exporter.commands.evaluations import MINUTE_MS, Results, render_evaluations, status_of_evaluations
+from exporter.commands.evaluations import MINUTE_MS, Results, has_output, render_evaluations, status_of_evaluations
 from exporter.commands.examine import Examiner, completing, for_output, policy
 from exporter.commands.lines import connection_of, next_line
 from exporter.commands.names import suggestion
@@ -103,7 +103,7 @@ def _find(context: Context, settings: Settings) -> int:
 
     results = on_each(settings, look)
     found = [result.value for result in results if result.value is not None]
-    if is_fleet or found:
+    if has_output(results, output_format(options.format)):
         print(_printed(context, results))
     unwaited = (
         0 if is_fleet else sum(len({each.producer_id for each in completing(evaluation)}) for evaluation in found)

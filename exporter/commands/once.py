@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from exporter.commands.clusters import on_each
 from exporter.commands.context import Context
-from exporter.commands.evaluations import Results, render_evaluations, status_of_evaluations
+from exporter.commands.evaluations import Results, has_output, render_evaluations, status_of_evaluations
 from exporter.commands.examine import Examiner, for_output
 from exporter.commands.lines import fit_terminal
 from exporter.commands.one_cycle import publication_of
@@ -28,7 +28,7 @@ def run(context: Context, settings: Settings) -> int:
         return for_output(evaluation, collector, context.options.format)
 
     results = on_each(settings, look)
-    if settings.clusters or results[0].value is not None:
+    if has_output(results, context.options.format):
         print(_printed(results, context.options.format, paint_for(context)))
     return status_of_evaluations(results, context.options.format)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from exporter.config.loading import ConfigurationError, SettingSource
+from exporter.config.loading import ConfigurationError, SettingSource, nearest
 from exporter.config.sasl import MECHANISMS
 
 NAMES = {
@@ -191,7 +191,8 @@ def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
     if key in types or key.startswith("ssl."):
         return _tls(key, value, types)
     if key not in NAMES:
-        raise ValueError("is not supported by this program: remove it if the cluster does not need it")
+        near = nearest(key, NAMES) or ": remove it if the cluster does not need it"
+        raise ValueError(f"is not supported by this program{near}")
     return {NAMES[key]: value}
 
 
@@ -221,7 +222,8 @@ def _tls(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
         file = _INLINE_PEM[key]
         raise ValueError(f"is PEM in place (KIP-651): put it into a file and name that in {file}, with its type PEM")
     if key not in NAMES:
-        raise ValueError("is not supported by this program: remove it if the cluster does not need it")
+        near = nearest(key, NAMES) or ": remove it if the cluster does not need it"
+        raise ValueError(f"is not supported by this program{near}")
     return {NAMES[key]: value or "none"} if key == "ssl.endpoint.identification.algorithm" else {NAMES[key]: value}
 
 

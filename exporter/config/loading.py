@@ -138,8 +138,9 @@ def load_publish(
     A running exporter keeps its previous settings while its file has errors, and can still be asked. Raises
     ConfigurationError for a file that is not YAML, and for these settings.
     """
-    problems: list[str] = []
-    written = {**_from_yaml(file, []), **_values_by_setting({}, environment, flags, problems=[])}
+    of_all: list[str] = []
+    written = {**_from_yaml(file, of_all), **_values_by_setting({}, environment, flags, problems=[])}
+    problems = [problem for problem in of_all if ": publish." in problem]
     own = {name: source for name, source in written.items() if name.startswith("publish.")}
     parsed: Values = _parse(_resolve_references(own, ReferenceSources(environment, read), problems), problems)
     if problems:
@@ -227,13 +228,14 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
             continue
         name = names.get(variable)
         if name is None:
-            problems.append(f"{variable}: unknown setting{_nearest(variable, names)}")
+            problems.append(f"{variable}: unknown setting{nearest(variable, names)}")
         else:
             found[ALIASES.get(name, name)] = SettingSource(value, variable)
     return found
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns the end of a sentence about an unknown name; empty where none is similar."""
     candidates = [candidate for candidate in known if candidate not in _COMPANIONS]
     close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY_MIN)
     return f"; did you mean {close[0]}?" if close and _is_similar(close[0], name) else ""
@@ -284,6 +286,8 @@ _NO_VALUE = re.compile(r"(?:[^']|'<[a-z ]+>')*")
 def _without_values(error: Exception) -> str:
     """The library's sentence up to the first value, which may be a password: `!Summer` is a tag, `*Summer` an alias."""
     said = str(getattr(error, "problem", None) or error) or type(error).__name__
+    if said.startswith(r"found character '\t'"):
+        return "a tab: indent with spaces"
     shown = _NO_VALUE.match(said)
     assert shown is not None, "it matches the empty text"
     is_cut = shown.end() < len(said)
@@ -367,7 +371,7 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, SettingSource]
             problems.append(f"{place}: {name} must be {SAME_AS_OURS[name]}: no other value is supported")
         return
     if known not in BY_NAME:
-        problems.append(f"{place}: {name}: unknown setting{_nearest(name, BY_NAME)}")
+        problems.append(f"{place}: {name}: unknown setting{nearest(name, BY_NAME)}")
         return
     if isinstance(node, yaml.MappingNode):
         problems.append(f"{place}: {name} is a mapping: it must be a single value, in quotes if it begins with {{")

@@ -48,6 +48,8 @@ class Reloader:
         """`sources` are the files that `load` begins with; `current` has those that they refer to."""
         self._load = load
         self._current = current
+        self._running = _written_by_cluster(current)
+        """The settings that each cluster was started with; some stay in use until a restart."""
         self._sources = sources
         self._wall_clock = wall_clock
         self._refused: tuple[Path, ...] = ()
@@ -73,8 +75,10 @@ class Reloader:
                     "settings not reloaded, the previous ones stay in use: %s", problem, extra={"subject": "settings"}
                 )
             return None
-        for name in _restart_needed_by_cluster(self._current, loaded):
+        for name in _restart_needed_by_cluster(self._running, loaded):
             log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
+        written = _written_by_cluster(loaded)
+        self._running = {cluster: self._running.get(cluster, own) for cluster, own in written.items()}
         self._refused = ()
         before = self._applied  # a file may also have changed while the settings were invalid
         self._current = loaded
@@ -94,18 +98,21 @@ class Reloader:
         return int(self._wall_clock() * 1000)
 
 
-def _restart_needed_by_cluster(old: SettingsWithSources, new: SettingsWithSources) -> Iterable[str]:
-    """Returns the changed settings that need a restart, for each cluster of a fleet that was there before."""
-    if not new.settings.clusters:
-        return restart_needed(old.written, new.written)
-    before = {cluster.name: cluster.written for cluster in old.settings.clusters}
+def _written_by_cluster(loaded: SettingsWithSources) -> Mapping[str | None, Mapping[str, SettingSource]]:
+    """The settings that are written for each cluster of a fleet, or for the only one, which has no name."""
+    clusters = loaded.settings.clusters
+    return {cluster.name: cluster.written for cluster in clusters} if clusters else {None: loaded.written}
+
+
+def _restart_needed_by_cluster(
+    running: Mapping[str | None, Mapping[str, SettingSource]], new: SettingsWithSources
+) -> Iterable[str]:
+    """Returns the changed settings that need a restart, for each cluster of a fleet that runs."""
     changed = {
-        cluster.name: restart_needed(before.get(cluster.name, cluster.written), cluster.written)
-        for cluster in new.settings.clusters
+        cluster: restart_needed(running.get(cluster, own), own) for cluster, own in _written_by_cluster(new).items()
     }
-    of_all = [
-        name for name in changed[new.settings.clusters[0].name] if all(name in names for names in changed.values())
-    ]
+    first, *_ = changed.values()
+    of_all = [name for name in first if all(name in names for names in changed.values())]
     return [
         *of_all,
         *(f"{cluster}: {name}" for cluster, names in changed.items() for name in names if name not in of_all),

@@ -16,7 +16,6 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from alerts.document import PROGRAM
-from exporter.artifacts.rules import DOWN
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
 from tests import forked
 from tests.alerts.monitoring import Alert
@@ -24,7 +23,7 @@ from tests.helm.chart import NAMESPACE, RELEASE
 from tests.runbooks.pages import FIRST_BLOCK, FOLDER, Command, pages
 
 PATIENCE_S: Final = 60
-WITHOUT_POD: Final = frozenset({DOWN, "HangingClusterWide"})
+WITHOUT_POD: Final = frozenset({"ExporterDown", "HangingClusterWide"})
 """Reasons of alerts whose first command does not run in the pod: the pod may be gone, or the command writes a file."""
 IN_POD: Final = ["exec", "-i", "-n", NAMESPACE, f"deploy/{RELEASE}-{PROGRAM}", "--", PROGRAM]
 """The arguments of kubectl before those of the program; without a terminal."""

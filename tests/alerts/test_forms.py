@@ -14,9 +14,9 @@ from alerts.mixin_source import MIXIN
 from exporter.artifacts import DASHBOARDS
 from exporter.artifacts.rules import (
     ALERTS,
-    DOWN,
     RECORDING,
     RUNBOOK_BASE,
+    WITHOUT_EXPORTER,
     Choices,
     UnknownChoiceError,
     load,
@@ -28,6 +28,7 @@ from exporter.artifacts.rules import (
 )
 from exporter.cli import main
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
+from exporter.commands.status import ExitStatus
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -206,7 +207,7 @@ def test_the_command_prints_a_file_that_prometheus_loads(tmp_path: Path, capsys:
 
 
 def test_rules_for_a_host_have_its_files_and_its_address(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The alert that the exporter is down has the files, too; its page is not at the exporter."""
+    """Alerts that are needed when the exporter has ended have the files, too; their pages are not at the exporter."""
     config = tmp_path / "the config.yaml"
     config.write_text("publish.external_url: https://ktx.example.org/\nscan.interval: wrong, which does not matter\n")
     assert main(["rules", f"--config.file={config}", f"--clusters={tmp_path}/clusters.yaml"]) == 0
@@ -217,11 +218,22 @@ def test_rules_for_a_host_have_its_files_and_its_address(tmp_path: Path, capsys:
         if "alert" in rule
     }
     files = f"{CONFIG_FILE}='{config}' {CLUSTERS_FILE}={tmp_path}/clusters.yaml"
-    down = alerts[DOWN]
     for name, shown in alerts.items():
         assert f"; export {files}" in shown["variables"], name
-        assert shown["runbook_url"].startswith("https://ktx.example.org/runbooks/") == (shown is not down)
-    assert down["runbook_url"].startswith(RUNBOOK_BASE)
+        base = RUNBOOK_BASE if name in WITHOUT_EXPORTER else "https://ktx.example.org/runbooks/"
+        assert shown["runbook_url"].startswith(base)
+
+
+def test_rules_refuse_a_mistake_in_what_they_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt address would be found when a page leads elsewhere."""
+    config = tmp_path / "config.yaml"
+    config.write_text("publish.external_ur: https://ktx.example.org/\nscan.interval: wrong, which does not matter\n")
+
+    assert main(["rules", f"--config.file={config}"]) == ExitStatus.COULD_NOT_RUN
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "config.yaml:1: publish.external_ur: unknown setting; did you mean publish.external_url?" in printed.err
+    assert "scan.interval" not in printed.err
 
 
 def test_rules_say_that_no_alert_names_the_file_of_the_environment(

@@ -226,8 +226,9 @@ def test_a_file_as_its_vendor_hands_it_out_is_understood(vendor: str) -> None:
         ),
         (
             "\nsasl.login.callback.handler.class=x",
-            "client.properties:2: sasl.login.callback.handler.class is not supported by this program",
+            "client.properties:2: sasl.login.callback.handler.class is not supported by this program: remove it if",
         ),
+        ("security.protcol=SSL", "security.protcol is not supported by this program; did you mean security.protocol?"),
         ("sasl.jaas.config=com.sun.Krb5LoginModule required;", "must name PlainLoginModule or ScramLoginModule"),
         (
             "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=a;",

@@ -147,6 +147,7 @@ kafka:
                 "kafka.security.protocol is not SASL_PLAINTEXT or SASL_SSL"
             ),
         ),
+        ("scan:\n\tinterval: 30s", "config.yaml:4: not valid YAML: a tab: indent with spaces"),
         (
             "kafka.ssl.ca.location: /ca.pem",
             "config.yaml:3: kafka.ssl.ca.location would be ignored: kafka.security.protocol is not SSL or SASL_SSL",

@@ -200,6 +200,19 @@ def test_of_a_fleet_each_cluster_s_settings_that_need_a_restart_are_named(
     assert [record.getMessage() for record in caplog.records] == [
         "b: transaction_log.enabled changed: restart to apply it",
         "transaction_log.lookback changed: restart to apply it",
+        "b: transaction_log.enabled changed: restart to apply it",
+    ]
+
+
+def test_a_setting_that_is_put_back_needs_no_restart(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    """The exporter runs with what it has been started with, not with the file before."""
+    files.write("20s", "publish.listen_address: ':1'\n")
+    files.reloader.now()
+    files.write("20s")
+    files.reloader.now()
+
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "publish.listen_address changed: restart to apply it"
     ]
 
 

@@ -164,6 +164,9 @@ def test_commands_read_all_clusters_or_the_named_one(
         named = ended(tmp_path, "list", f"--clusters={clusters}", "--cluster=east", "--format=json")
         once = ended(tmp_path, "once", f"--clusters={clusters}", quickly, "--format=prometheus")
         table = ended(tmp_path, "once", f"--clusters={clusters}", "--cluster=east")
+    unread = [
+        ended(tmp_path, word, f"--clusters={clusters}", "--cluster=dead", quickly) for word in ("once", "find-hanging")
+    ]
     doctor = ended(tmp_path, "doctor", f"--clusters={clusters}", quickly, "--format=json")
     described = ended(
         tmp_path,
@@ -180,6 +183,7 @@ def test_commands_read_all_clusters_or_the_named_one(
     assert by_name["west"]["coverage"]["complete"]
     assert "127.0.0.1:1 cannot be connected to" in by_name["dead"]["failure"]
     assert "dead: no broker responded" in found.stderr
+    assert [(one.returncode, one.stdout) for one in unread] == [(1, "")] * 2  # "No suspect" would be believed
     assert ("east", "fleet-app") in {(row["cluster"], row["transactional_id"]) for row in json.loads(named.stdout)}
     assert f'kafka_partition_open_transactions{{cluster="east",topic="{topic}",partition="0"}} 1' in once.stdout
     assert 'kafka_transaction_exporter_last_cycle_success{cluster="dead"} 0' in once.stdout

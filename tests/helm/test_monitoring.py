@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from alerts.document import PROGRAM
-from exporter.artifacts.rules import DOWN, RUNBOOK_BASE, Choices, key_of, page_of, reason_of, rules_of
+from exporter.artifacts.rules import RUNBOOK_BASE, WITHOUT_EXPORTER, Choices, key_of, page_of, reason_of, rules_of
 from exporter.artifacts.rules import rule_groups as groups_of
 from exporter.web.routes import _PATHS
 from helm.made import ROOT
@@ -143,7 +143,7 @@ def test_alerts_link_to_the_runbooks_of_the_exporter_where_its_address_is_known(
     served, ours = "http://ktx.example.org/runbooks", RUNBOOK_BASE
     found = links({**address, **rules})
     assert {reason: url.rpartition("/")[0] for reason, url in found.items()} == {
-        reason: ours if reason == DOWN else served for reason in REASONS
+        reason: ours if reason in WITHOUT_EXPORTER else served for reason in REASONS
     }
     assert {url.rpartition("/")[0] for url in links({**address, **own}).values()} == {"https://wiki"}
     assert {url.rpartition("/")[0] for url in links(rules).values()} == {ours}
