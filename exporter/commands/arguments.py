@@ -31,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=f"{SHORT} help COMMAND shows its options.\n{WHERE_MORE_IS}",
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    add_connection(parser)
+    _add_help_settings(add_connection(parser))
     parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
     for name, command in _COMMANDS.items():
         added = parsers.add_parser(
@@ -106,6 +106,10 @@ def add_settings(parser: argparse.ArgumentParser, group: argparse._ArgumentGroup
                 default=argparse.SUPPRESS,
                 help=argparse.SUPPRESS,
             )
+    _add_help_settings(group)
+
+
+def _add_help_settings(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--help-settings",
         action=HelpSettings,

@@ -79,8 +79,9 @@ def test_every_command_is_in_one_group_of_the_help(capsys: pytest.CaptureFixture
     assert [f"{group.value}:\n" in out for group in Group] == [True] * len(Group)
 
 
-def test_settings_are_shown_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = printed(capsys, "once", "--help-settings")
+@pytest.mark.parametrize("words", [(), ("once",)], ids=["alone", "of a command"])
+def test_settings_are_shown_apart(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = printed(capsys, *words, "--help-settings")
 
     shown = {word for word in out.split() if word.startswith("--")}
     assert status == 0
