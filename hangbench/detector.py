@@ -120,6 +120,8 @@ class Detector(ABC):
 
     keeps_looking = False
     """True for one that remembers what it saw, as a daemon does, and is asked several times."""
+    extra_rounds = 0
+    """How many more looks it needs than `Question.rounds`."""
     moments: Mapping[When, Request] = ONE_PASS
 
     def __init__(self, name: str) -> None:

@@ -54,7 +54,7 @@ class Play:
         question = self.question(asked, **how)
         for detector in self.detectors if detectors is None else detectors:
             with detector.watching(question) as look:
-                for number in range(question.rounds if detector.keeps_looking else 1):
+                for number in range(question.rounds + detector.extra_rounds if detector.keeps_looking else 1):
                     if number:
                         time.sleep(question.pause_s)
                     response = look()

@@ -36,6 +36,7 @@ class ExporterDetector(Detector):
         super().__init__(EXPORTER)
         self._may_read, self._capsules = may_read, capsules
         self.moments = READS_TWICE if may_read else WITHOUT_READ
+        self.extra_rounds = 0 if may_read else 1  # offsets prove what an earlier cycle has seen
 
     @contextmanager
     def watching(self, question: Question) -> Iterator[Look]:
