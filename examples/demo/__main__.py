@@ -77,7 +77,7 @@ def _now_try(bootstrap: str, url: str, folder: str, start_offset: int, port: int
     for command in (f"why --group {GROUP}", "find-hanging", f"abort {place} --dry-run", f"abort {place}"):
         yield f"    ktx {command}"
     yield (
-        "This Kafka has no logins: leave out the line for a login in a runbook. Kafka's own tools, kafka-*.sh, are not in "
+        "This Kafka has no logins: leave out the login line of a runbook. Kafka's own tools, kafka-*.sh, are not in "
         "the demo."
     )
     yield "The alerts, as rules for a Prometheus that scrapes this exporter:"

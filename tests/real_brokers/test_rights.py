@@ -121,7 +121,7 @@ def test_a_right_that_brokers_do_not_list_is_not_denied_in_the_plan(
 
 
 def test_a_fence_is_refused_by_the_broker_alone(guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path) -> None:
-    """No request that only reads shows the right to it, and a dry run sends no other: the plan says nothing of it."""
+    """No request that only reads shows the right to it, and a dry run sends no other: the plan names the right."""
     topic, name = guarded.topics.create(fresh_name("topic")), fresh_name("ongoing")
     OpenTransaction(guarded.bootstrap, name, [(topic, 0)]).__enter__()
     before = described(guarded.bootstrap, name)
@@ -133,7 +133,8 @@ def test_a_fence_is_refused_by_the_broker_alone(guarded: GuardedCluster, fresh_n
     after = described(guarded.bootstrap, name)
     done = as_user(guarded, WRITER, tmp_path, *terminate, "--yes")
 
-    assert (dry.returncode, dry.stdout.splitlines()[-2]) == (0, "dry run: nothing is written")
+    right = "the command needs WRITE on the transactional id, and whether this login has that is not visible"
+    assert (dry.returncode, dry.stdout.splitlines()[-2]) == (0, f"dry run: nothing is written; {right}")
     assert refused.returncode == 5
     assert f"not authorized to fence '{name}': this login needs WRITE on the transactional id" in refused.stderr
     assert after == before
