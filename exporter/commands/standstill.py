@@ -85,7 +85,9 @@ class Answer:
         return bool(self.stuck) or not all(self.is_young(hold.row) for hold in self.holds)
 
     def is_stuck(self, row: TransactionRow) -> bool:
-        return any(each.producer_id == row.producer_id for each in self.stuck)
+        """True if its own marker is the one that does not come: an older epoch of the same producer may hang as well."""
+        is_decided = row.verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING}
+        return is_decided and any(each.producer_id == row.producer_id for each in self.stuck)
 
     def is_young(self, row: TransactionRow) -> bool:
         is_live = row.verdict in {Verdict.OPEN_WITHIN_TIMEOUT, Verdict.COMPLETING} and not self.is_stuck(row)

@@ -63,7 +63,8 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
 
 def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> str:
     """The finding, and the plan of each marker that is still missing here, or else the runbook that has what ends it."""
-    open_ = [hold.row for hold in answer.holds if hold.row.producer_id == stuck.producer_id]
+    rows = [hold.row for hold in answer.holds if answer.is_stuck(hold.row)]
+    open_ = [row for row in rows if row.producer_id == stuck.producer_id]
     next_ = [_next(row, answer.connection, verdict=Verdict.STUCK_COMPLETING) for row in open_]
     return "\n".join([stuck_in_words(stuck), *(next_ or [f"{_CANNOT_START}."])])
 

@@ -220,6 +220,15 @@ def test_a_transaction_whose_marker_is_refused_is_neither_young_nor_being_writte
     assert text.count("Next") == 1
 
 
+def test_a_hang_of_the_same_producer_keeps_its_own_plan() -> None:
+    """An older epoch can hang while a newer transaction of the producer is stuck: `complete` would refuse it."""
+    answer = replace(about_topic(hang(), "orders", 0), stuck=(replace(stuck(marker()), producer_id=4000),))
+    of_hang, of_stuck = in_words(answer).split("\n\n")
+
+    assert of_hang.endswith("abort --topic orders --partition 0 --start-offset 100 --dry-run")
+    assert "complete --topic" not in of_stuck
+
+
 def test_a_producer_that_cannot_start_has_a_next_step() -> None:
     text = completing_stuck(MarkerFinding.CONTRADICTED, is_open=False)
 
