@@ -46,7 +46,7 @@ def _run(port: int, kafka_port: int | None) -> None:
             if last is not None and _hangs(last) and not _hangs(cycle):
                 say(
                     f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} is no longer behind one; the "
-                    f"incident with its time line: {incident}\n"
+                    f"incident with its time line, until Ctrl-C ends the demo: {incident}\n"
                 )
             last = cycle
             status.show(
@@ -71,7 +71,8 @@ def _now_try(bootstrap: str, url: str, folder: str, start_offset: int, port: int
     )
     yield (
         f"    export PATH={Path(sys.executable).parent}:$PATH {defined} "
-        f"BOOTSTRAP={bootstrap} TOPIC=orders PARTITION=1 START_OFFSET={start_offset} TRANSACTIONAL_ID={ABANDONED}"
+        f"BOOTSTRAP={bootstrap} TOPIC=orders PARTITION=1 START_OFFSET={start_offset} TRANSACTIONAL_ID={ABANDONED} "
+        f"GROUP={GROUP}"
     )
     yield "then (nobody owns this record: on your cluster ask its owner before an abort):"
     for command in (f"why --group {GROUP}", "find-hanging", f"abort {place} --dry-run", f"abort {place}"):

@@ -168,7 +168,8 @@ def _plant(bootstrap: str) -> PlantedTransaction:
     say(
         f"\n>>> planted: a record of {ABANDONED!r} on orders-1 at offset {planted.start_offset}, as a client writes it "
         "that has not added the partition to a transaction: its coordinator does not know of it, so no marker will ever "
-        f"come; the group {GROUP} reads committed records only, and stops there\n"
+        "come. A broker takes it before Kafka 3.6, or, as here, with transaction.partition.verification.enable=false. "
+        f"The group {GROUP} reads committed records only, and stops there\n"
     )
     return planted
 

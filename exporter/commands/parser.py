@@ -64,7 +64,9 @@ class OptionParser(argparse.ArgumentParser):
             if _SECRET_FLAGS.intersection(names):
                 hint = "; secrets have no flag: name a file or a variable"
             else:
-                settings = (flag_name(setting.name) for setting in SETTINGS if not setting.is_secret)
+                # A setting has a section: another word is meant for an option of the command.
+                named = SETTINGS if "." in names[0] else ()
+                settings = (flag_name(setting.name) for setting in named if not setting.is_secret)
                 hint = suggestion(names[0], [*re.findall(r"--[\w.-]+", of.format_help()), *settings])
             of.error(f"unrecognized arguments: {' '.join(names)}{hint}")
         return options

@@ -36,7 +36,7 @@ def _nothing(answer: Answer) -> str:
         return f"{_capitalized(answer.subject)} {begun}; no other open transaction holds it."
     if answer.lag is not None:
         has_own = answer.lag and answer.partitions
-        own = f"; its lag of {humanize_count(answer.lag, 'offset')} is its own" if has_own else ""
+        own = f"; its lag of {humanize_count(answer.lag, 'offset')} has another cause" if has_own else ""
         return f"No open transaction holds {answer.subject}{f' on {among}' if answer.partitions else ''}{own}."
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"No transaction of {answer.subject} is open on any partition that was read."
@@ -127,7 +127,8 @@ def _verb(count: int, of_one: str, of_more: str) -> str:
 def _on_disk(row: TransactionRow) -> str:
     if not row.held_bytes:
         return ""
-    return f"About {humanize_bytes(row.held_bytes)} of its log can be neither compacted nor tiered until it ends."
+    held = f"About {humanize_bytes(row.held_bytes)} of the partition's log"
+    return f"{held} can be neither compacted nor tiered until it ends."
 
 
 def _until(row: TransactionRow) -> str:
@@ -155,12 +156,20 @@ def _effect(row: TransactionRow) -> str:
     """Says what they will read next."""
     if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
         return ""
+    if row.verdict.is_hanging:
+        return _HANGS
     effect = "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
     if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT:
         return effect
     return (
         f"{effect} A restart of its application with the same id ends it; terminate it only if that does not come back."
     )
+
+
+_HANGS: Final = (
+    "After an abort its own records are skipped, and those behind it are read. Do not restart its application to end it: "
+    "the producer's next commit on this partition would make these records visible."
+)
 
 
 def _next(row: TransactionRow, connection: tuple[str, ...], *, verdict: Verdict | None = None) -> str:

@@ -171,7 +171,9 @@ def _read(
         return answer
     if answer == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND.name:
         raise KafkaRequestError(
-            answer, f"coordinator {coordinator} does not know transactional id {transactional_id!r}"
+            answer,
+            f"coordinator {coordinator} does not know transactional id {transactional_id!r}: it is misspelt, or has "
+            "expired; the command list shows those that exist",
         )
     if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
         raise KafkaRequestError(answer, f"transactional id {transactional_id!r} is not visible: grant DESCRIBE on it")

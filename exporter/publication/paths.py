@@ -43,7 +43,8 @@ def url_of(external_url: str | None, cluster: str | None, incident: str) -> str 
 def query_of(topic: str, partition: int | str, start_offset: int | str | None = None) -> str:
     """Returns the query with which the list of incidents leads to that of a partition, or of its open transaction."""
     fields = {"topic": topic, "partition": partition, "start_offset": start_offset}
-    return f"?{urllib.parse.urlencode({name: value for name, value in fields.items() if value is not None})}"
+    given = {name: value for name, value in fields.items() if value is not None}
+    return f"?{urllib.parse.urlencode(given, errors='replace')}"
 
 
 def queries_in(query: str) -> Iterator[str]:

@@ -95,7 +95,7 @@ def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: G
     answer = about_group(live(), "readers", {ORDERS_0: position})
 
     assert answer.holds == (), sentence
-    own = f"; its lag of {position.lag} offsets is its own" if position.lag else ""
+    own = f"; its lag of {position.lag} offsets has another cause" if position.lag else ""
     assert in_words(answer) == f"No open transaction holds group readers on its partition{own}."
 
 
@@ -172,6 +172,7 @@ def test_a_hang_has_its_own_way_out() -> None:
         "Readers of committed records stand at offset 100 of orders-0, behind a transaction of producer 4000 "
     )
     assert "No coordinator will end it: waiting does not help." in text
+    assert "Do not restart its application to end it" in text  # its next commit adopts the records
     assert text.endswith(
         "Next, for the operators of Kafka: kafka-transaction-exporter abort "
         "--topic orders --partition 0 --start-offset 100 --dry-run"
@@ -243,7 +244,10 @@ def test_bytes_on_disk_are_said_where_they_are_known() -> None:
     held = HeldBytes(bytes=1_200_000_000, bytes_per_second=None, log_dir_full_ms=None)
     text = in_words(about_topic(replace(live(), held={ORDERS_0: held}), "orders", 0))
 
-    assert "About 1.2 GB of its log can be neither compacted nor tiered until it ends. The last write of its" in text
+    assert (
+        "About 1.2 GB of the partition's log can be neither compacted nor tiered until it ends. The last write of its"
+        in text
+    )
     assert "compacted" not in in_words(about_topic(live(), "orders", 0))
 
 

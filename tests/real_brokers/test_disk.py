@@ -124,7 +124,7 @@ def test_the_estimate_is_within_a_segment_of_the_files(
     (printed,) = json.loads(found.stdout)["transactions"]
     assert 0 < printed["held_bytes"] <= files + SEGMENT_BYTES
     assert json.loads(found.stdout)["coverage"]["log_dir_failures"] == []
-    assert "of its log can be neither compacted nor tiered until it ends." in why.stdout
+    assert "of the partition's log can be neither compacted nor tiered until it ends." in why.stdout
 
 
 def until_small(cluster: KafkaCluster, topic: str) -> Callable[[int], bool]:

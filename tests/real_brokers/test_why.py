@@ -47,7 +47,8 @@ def test_a_group_behind_a_live_transaction(
     assert status.returncode == 3
     assert "unless its producer ends it before" in of_group["text"]
     assert (
-        after["text"] == f"No open transaction holds group {group} on its partition; its lag of 11 offsets is its own."
+        after["text"]
+        == f"No open transaction holds group {group} on its partition; its lag of 11 offsets has another cause."
     )
     assert of_id["text"].startswith(
         f"No transaction of transactional id '{owner}' is open on any partition that was read. "
@@ -73,7 +74,7 @@ def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(
     assert "waiting does not help" in yes["text"]
     assert (
         no["text"]
-        == f"No open transaction holds group {slow} on any of its 2 partitions; its lag of 11 offsets is its own."
+        == f"No open transaction holds group {slow} on any of its 2 partitions; its lag of 11 offsets has another cause."
     )
 
 

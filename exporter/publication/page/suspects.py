@@ -22,6 +22,7 @@ from exporter.publication.page.advice import (
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.sections import breakable, table
 from exporter.publication.page.summary import SUSPECT_MEANS, Severity
+from exporter.publication.paths import INCIDENTS, below, query_of
 from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
@@ -80,14 +81,16 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
         ("coordinator", _coordinator(row)),
     )
     step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url)
-    tag = f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span>'
+    place = query_of(row.topic, row.partition, row.start_offset)
+    incident = f'<a href="{_e(below(publication.cluster) + INCIDENTS + place)}">incident</a>'
+    tag = f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span> {incident}'
     return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
 
 
 def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None, otherwise: str = "") -> str:
     """The next command, perhaps another one as HTML, and the line before the commands of the runbook."""
     line = f'<code class="command variables">{_e(variables(row, bootstrap))}</code>'
-    before = "paste first, before the runbook's line for a login and its commands:"
+    before = "for the runbook's commands paste first, before its login line:"
     return f'{next_step(row, bootstrap, runbooks)}{otherwise}<p class="quiet">{before} {line}</p>'
 
 
