@@ -145,7 +145,12 @@ def _flags(options: argparse.Namespace) -> dict[str, str]:
 
 def _load_publish(options: argparse.Namespace, environment: Mapping[str, str]) -> PublishSettings:
     config_file, _, _ = _source_files(options, environment)
-    return load_publish(file=_with_text(config_file), environment=environment, flags=_flags(options))
+    return load_publish(
+        file=_with_text(config_file),
+        environment=environment,
+        flags=_flags(options),
+        refuses_unknown=options.command != "get",  # which asks an exporter that runs with its previous settings
+    )
 
 
 def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> SettingsWithSources:

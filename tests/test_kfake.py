@@ -104,8 +104,8 @@ def test_why_names_the_transaction_and_advises_nothing(bootstrap: str, tmp_path:
     done = run(bootstrap, tmp_path, "why", "--transactional-id", LIVE[1])
 
     assert f"transactional id '{LIVE[1]}'" in done.stdout
-    assert "verdict open_within_timeout" in done.stdout
     assert "hang" not in done.stdout
+    assert "Next" not in done.stdout
     assert "Nothing unusual: " in done.stdout
 
 

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
+from exporter.commands.standstill import about_topic, names_of
+from exporter.commands.standstill_in_words import in_words
 from exporter.evaluation.evaluate import all_rows
-from exporter.evaluation.verdicts import Verdict
-from exporter.snapshot import ProofLevel, Provable
+from exporter.evaluation.verdicts import Evaluation, Verdict
+from exporter.publication.page.summary import Severity, summarize
+from exporter.snapshot import STATE_TOPIC, ProofLevel, Provable
+from exporter.status import ClusterStatus, ProofStatus
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.loopback import HOST
 from tests.kafka.scene import ALIVE, HANGING, scene
-from tests.platforms import PLATFORMS, Platform, played, scattered
+from tests.platforms import PLATFORMS, Platform, Played, Scattered, played, scattered
 from tests.real_brokers.exporting import called
 
 SEEDS = 40
@@ -83,4 +87,37 @@ def test_nothing_false_is_said_of_scattered_transactions(platform: Platform) -> 
                 assert key in there.live, (seed, row)
         if found.diagnosis.level is ProofLevel.FULL and found.diagnosis.provable is Provable.ALL:
             assert found.hangs_proved() == len(there.hanging), seed
+        assert _false_on_page(there, found) == "", seed
+        assert _false_of_why(there, found.evaluation) == [], seed
         assert (found.diagnosis.level is ProofLevel.WATCH_ONLY) <= (found.hangs_proved() == 0), seed
+
+
+def _false_on_page(there: Scattered, found: Played) -> str:
+    """The headline, where it is green beside a hang, or red without one."""
+    status = ClusterStatus(
+        interval_ms=30_000,
+        stale_after_cycles=3,
+        cycles=2,
+        snapshot_taken_at_ms=found.evaluation.snapshot.taken_at_ms,
+        proof=ProofStatus(
+            provable=found.diagnosis.provable,
+            level=found.diagnosis.level,
+            sentence=found.diagnosis.sentence,
+            checked_at_ms=found.evaluation.snapshot.taken_at_ms,
+        ),
+    )
+    summary = summarize(found.evaluation, status)
+    is_green, is_red = summary.level is Severity.GOOD, summary.level is Severity.BAD
+    return summary.title if (is_green and there.hanging) or (is_red and not there.hanging) else ""
+
+
+def _false_of_why(there: Scattered, evaluation: Evaluation) -> list[str]:
+    """Partitions of which `why` says that nothing holds them although something is open, or the reverse."""
+    open_on = {key[:2] for key in there.hanging | there.live}
+    false = []
+    for topic, partition in names_of(evaluation):
+        answer = about_topic(evaluation, topic, partition)
+        says_none = not (answer.holds or answer.unknown)
+        if topic != STATE_TOPIC and says_none == ((topic, partition) in open_on):
+            false.append(f"{topic}-{partition}: {in_words(answer)}")
+    return false

@@ -41,11 +41,12 @@ def run(context: Context, settings: Settings) -> int:
         return complain(against, ExitStatus.WRONG_USAGE)
     if options.plan_file is not None and Path(options.plan_file).exists():
         return complain(f"{options.plan_file} exists already and is not overwritten: remove it or name another file")
-    if settings.clusters and (options.watch is not None or options.plan_file is not None):
+    if settings.clusters and options.watch is not None:
         return complain(
-            "--watch and --plan-file are about one cluster: choose it by its own settings, without --clusters",
-            ExitStatus.WRONG_USAGE,
+            "--watch is about one cluster: choose it by its own settings, without --clusters", ExitStatus.WRONG_USAGE
         )
+    if len(settings.clusters) > 1 and options.plan_file is not None:
+        return complain("--plan-file is about one cluster: choose it by --cluster NAME", ExitStatus.WRONG_USAGE)
     if options.watch is not None:
         return with_collector(settings, lambda collector: _watch(context, settings, collector))
     return _find(context, settings)

@@ -132,15 +132,16 @@ def load_publish(
     environment: Mapping[str, str],
     flags: Mapping[str, str],
     read: ReadText = read_text,
+    refuses_unknown: bool = False,
 ) -> PublishSettings:
     """The settings of the web server as `load` has them, whatever is wrong with the others.
 
     A running exporter keeps its previous settings while its file has errors, and can still be asked. Raises
-    ConfigurationError for a file that is not YAML, and for these settings.
+    ConfigurationError for a file that is not YAML, and for these settings; with `refuses_unknown` for unknown ones too.
     """
     of_all: list[str] = []
     written = {**_from_yaml(file, of_all), **_values_by_setting({}, environment, flags, problems=[])}
-    problems = [problem for problem in of_all if ": publish." in problem]
+    problems = [problem for problem in of_all if refuses_unknown and ": publish." in problem]
     own = {name: source for name, source in written.items() if name.startswith("publish.")}
     parsed: Values = _parse(_resolve_references(own, ReferenceSources(environment, read), problems), problems)
     if problems:

@@ -20,7 +20,7 @@ from hangbench.kafka.cluster import KafkaCluster, Properties
 from hangbench.waiting import until
 from tests.brokers.jars import tiered_storage_jars
 from tests.marks import starts
-from tests.real_brokers.exporting import called
+from tests.real_brokers.exporting import AT_ONCE, called
 from tests.watching import Watch, rows_on
 
 SEGMENT_BYTES: Final = 1 << 20
@@ -105,7 +105,7 @@ def test_the_estimate_is_within_a_segment_of_the_files(
         (row,) = rows_on(evaluation, topic).values()
         held, files = evaluation.held[topic, 0], log_bytes(cluster, topic, row.start_offset)
         found = called(tmp_path, "find-hanging", "--bootstrap-server", cluster.bootstrap, "--all", "--format", "json")
-        why = called(tmp_path, "why", "--bootstrap-server", cluster.bootstrap, "--topic", topic)
+        why = called(tmp_path, "why", "--bootstrap-server", cluster.bootstrap, "--topic", topic, **AT_ONCE)
     until(lambda: log_bytes(cluster, topic), until_small(cluster, topic))
 
     print(f"held {held.bytes}, files {files}, difference {held.bytes - files}")
