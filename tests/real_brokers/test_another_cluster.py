@@ -70,7 +70,8 @@ def assert_nothing_is_lost(exporter: Exporter, folder: Path, kept: bytes, senten
     # Before the other cluster responds, the page says that no broker does.
     page = until(lambda: exporter.get("/")[1], lambda body: sentence in body, status=lambda: exporter.log)
     assert "No suspect" not in page
-    assert exporter.log.count(sentence) == 1
+    of_cycles = [line for line in exporter.log.splitlines() if "could not be explained" not in line]
+    assert "\n".join(of_cycles).count(sentence) == 1  # an explanation that is under way may fail by it as well
     assert (folder / "state.incidents.json").read_bytes() == kept
     assert len(json.loads((folder / "state.json").read_text())["transactions"]) == 1
 
