@@ -143,7 +143,7 @@ def test_the_demo_shows_the_hang_and_leaves_nothing_behind(ended_by: signal.Sign
     )
     assert len(results) >= 3, text
     assert all(one != other for one, other in itertools.pairwise(results)), text
-    assert "TRANSACTIONAL_ID=abandoned-app\n" in text
+    assert "TRANSACTIONAL_ID=abandoned-app GROUP=order-emails\n" in text
     assert rules is not None
     assert f"runbook_url: http://127.0.0.1:{port}/runbooks/KafkaTransactionHanging.md" in rules.stdout, rules
     assert "ended: broker, workload and exporter are gone. What stays: " in printed[-1]
