@@ -8,51 +8,43 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
+from collections.abc import Callable
 
-from benchmarks.listed import publication, settings_at
+from benchmarks.listed import settings_at
 from benchmarks.replaying import replaying
+from benchmarks.turns import Watcher, in_turn
 from exporter.capsules.recording import RecordingReader
 from exporter.cycle import EmbeddedReader, EvaluationInput
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Policy
-from exporter.publication.exposition import Renderer
-from exporter.publication.page.page import render_page
-from exporter.publication.publication import PublishOptions
+from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.transaction_log.journal import NO_JOURNAL
 
 ROUNDS = 300
 WARM_UP_ROUNDS = 6
 
 
-class Watcher:
-    """A reader with its memory, and the processor time of its cycles in ms."""
+def _cycles_of(reader: EmbeddedReader) -> Callable[[], Evaluation]:
+    """Returns a function that runs the next cycle, with what earlier ones left in memory."""
+    memory = Memory()
 
-    def __init__(self, reader: EmbeddedReader) -> None:
-        self.reader = reader
-        self.renderer, self.memory = Renderer(), Memory()
-        self.cpu_ms: list[float] = []
+    def cycle() -> Evaluation:
+        nonlocal memory
+        evaluation = reader.cycle(EvaluationInput(memory=memory, policy=Policy()), lambda _: NO_JOURNAL)
+        memory = evaluation.memory
+        return evaluation
 
-    def cycle(self) -> None:
-        began = time.process_time()
-        evaluation = self.reader.cycle(EvaluationInput(memory=self.memory, policy=Policy()), lambda _: NO_JOURNAL)
-        self.memory = evaluation.memory
-        published = publication(evaluation, PublishOptions())
-        self.renderer.render(published)
-        render_page(published)
-        self.cpu_ms.append((time.process_time() - began) * 1000)
+    return cycle
 
 
 def main(topics: int = 100, producers: int = 0, open_transactions: int = 0) -> None:
     """Prints the processor time that nine of ten cycles take at least, and what recording adds: others use the machine."""
     with replaying(topics, 100, producers, open_transactions) as address:
         settings = settings_at(address)
-        watchers = [Watcher(kind.opened(settings.kafka, settings.scan)) for kind in (EmbeddedReader, RecordingReader)]
-        for number in range(WARM_UP_ROUNDS + ROUNDS):
-            for watcher in watchers if number % 2 else reversed(watchers):
-                watcher.cycle()
-        for watcher in watchers:
-            watcher.reader.close()
+        readers = [kind.opened(settings.kafka, settings.scan) for kind in (EmbeddedReader, RecordingReader)]
+        watchers = [Watcher(_cycles_of(reader)) for reader in readers]
+        in_turn(watchers, WARM_UP_ROUNDS + ROUNDS)
+        for reader in readers:
+            reader.close()
     plain, recording = (statistics.quantiles(watcher.cpu_ms[WARM_UP_ROUNDS:], n=10)[0] for watcher in watchers)
     print(f"{plain:.2f} ms without, {recording:.2f} ms with it: {(recording - plain) / plain:+.1%}")
 

@@ -40,7 +40,7 @@ def _nothing(answer: Answer) -> str:
         return f"No open transaction holds {answer.subject}{f' on {among}' if answer.partitions else ''}{own}."
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"No transaction of {answer.subject} is open on any partition that was read."
-    return f"No open transaction holds {answer.subject}{f' on {among}' if answer.subject.startswith('topic') else ''}."
+    return f"No open transaction holds {answer.subject}{f' on {among}' if answer.subject.startswith('topic ') else ''}."
 
 
 def _paragraph(answer: Answer, hold: Hold) -> str:
@@ -66,12 +66,12 @@ def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> str:
     rows = [hold.row for hold in answer.holds if answer.is_stuck(hold.row)]
     open_ = [row for row in rows if row.producer_id == stuck.producer_id]
     next_ = [_next(row, answer.connection, verdict=Verdict.STUCK_COMPLETING) for row in open_]
-    return "\n".join([stuck_in_words(stuck), *(next_ or [f"{_CANNOT_START}."])])
+    return "\n".join([stuck_in_words(stuck), *(next_ or [_CANNOT_START])])
 
 
 _CANNOT_START: Final = (
     "The operators of Kafka have the next steps in the runbook KafkaTransactionProducerCannotStart, which the exporter has "
-    "at /runbooks/"
+    "at /runbooks/."
 )
 _YOUNG: Final = " It is young, which is normal."
 

@@ -190,10 +190,15 @@ def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
         return _login(value)
     if key in types or key.startswith("ssl."):
         return _tls(key, value, types)
+    return {_setting_of(key): value}
+
+
+def _setting_of(key: str) -> str:
+    """Returns the name of the setting. Raises ValueError with the end of a sentence."""
     if key not in NAMES:
         near = nearest(key, NAMES) or ": remove it if the cluster does not need it"
         raise ValueError(f"is not supported by this program{near}")
-    return {NAMES[key]: value}
+    return NAMES[key]
 
 
 def _is_left_out(key: str, value: str) -> bool:
@@ -221,10 +226,7 @@ def _tls(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
     if key in _INLINE_PEM:
         file = _INLINE_PEM[key]
         raise ValueError(f"is PEM in place (KIP-651): put it into a file and name that in {file}, with its type PEM")
-    if key not in NAMES:
-        near = nearest(key, NAMES) or ": remove it if the cluster does not need it"
-        raise ValueError(f"is not supported by this program{near}")
-    return {NAMES[key]: value or "none"} if key == "ssl.endpoint.identification.algorithm" else {NAMES[key]: value}
+    return {_setting_of(key): value or "none" if key == "ssl.endpoint.identification.algorithm" else value}
 
 
 def _store(key: str, value: str, *, is_pem: bool) -> dict[str, str]:

@@ -23,6 +23,8 @@ _BYTES_MAX = 16 * MEGABYTE
 """Limit for a file of the settings; a larger one cannot be read."""
 
 Digests = Mapping[Path, bytes | None]
+WrittenByCluster = Mapping[str | None, Mapping[str, SettingSource]]
+"""Cluster of a fleet, None for the only one -> its settings that are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Reloader:
     ) -> None:
         """`sources` are the files that `load` begins with; `current` has those that they refer to."""
         self._load = load
-        self._current = current
+        self._files = current.files
         self._running = _written_by_cluster(current)
         """The settings that each cluster was started with; some stay in use until a restart."""
         self._sources = sources
@@ -75,13 +77,13 @@ class Reloader:
                     "settings not reloaded, the previous ones stay in use: %s", problem, extra={"subject": "settings"}
                 )
             return None
-        for name in _restart_needed_by_cluster(self._running, loaded):
-            log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
         written = _written_by_cluster(loaded)
         self._running = {cluster: self._running.get(cluster, own) for cluster, own in written.items()}
+        for name in _restart_needed_by_cluster(self._running, written):
+            log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
         self._refused = ()
         before = self._applied  # a file may also have changed while the settings were invalid
-        self._current = loaded
+        self._files = loaded.files
         self._digests = self._applied = self._digest_all(read)
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
         log.info("settings reloaded", extra={"subject": "settings"})
@@ -91,26 +93,21 @@ class Reloader:
     def _digest_all(self, known: Digests = MappingProxyType({})) -> Digests:
         """Computes the digests of all files; `known` ones are not read again."""
         # Contents are compared: Kubernetes swaps a symbolic link, and a copy may keep an old time.
-        files = (*self._sources, *self._current.files, *self._refused)
+        files = (*self._sources, *self._files, *self._refused)
         return {path: known[path] if path in known else _digest(path) for path in files}
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)
 
 
-def _written_by_cluster(loaded: SettingsWithSources) -> Mapping[str | None, Mapping[str, SettingSource]]:
-    """The settings that are written for each cluster of a fleet, or for the only one, which has no name."""
+def _written_by_cluster(loaded: SettingsWithSources) -> WrittenByCluster:
     clusters = loaded.settings.clusters
     return {cluster.name: cluster.written for cluster in clusters} if clusters else {None: loaded.written}
 
 
-def _restart_needed_by_cluster(
-    running: Mapping[str | None, Mapping[str, SettingSource]], new: SettingsWithSources
-) -> Iterable[str]:
-    """Returns the changed settings that need a restart, for each cluster of a fleet that runs."""
-    changed = {
-        cluster: restart_needed(running.get(cluster, own), own) for cluster, own in _written_by_cluster(new).items()
-    }
+def _restart_needed_by_cluster(running: WrittenByCluster, new: WrittenByCluster) -> Iterable[str]:
+    """Returns the changed settings that need a restart, for each cluster of a fleet, or for the only one."""
+    changed = {cluster: restart_needed(running[cluster], own) for cluster, own in new.items()}
     first, *_ = changed.values()
     of_all = [name for name in first if all(name in names for names in changed.values())]
     return [

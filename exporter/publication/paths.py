@@ -30,9 +30,14 @@ def status_from_incidents(cluster: str | None) -> str:
     return "./" if cluster is None else f"../{urllib.parse.quote(cluster, safe='')}"
 
 
+def incidents_of(cluster: str | None) -> str:
+    """Returns the path of the list of incidents, for a link."""
+    return f"{below(cluster)}{INCIDENTS}"
+
+
 def path_of(incident: str, cluster: str | None = None) -> str:
     """Returns the path of an incident's page."""
-    return f"{below(cluster)}{INCIDENTS}/{incident}"
+    return f"{incidents_of(cluster)}/{incident}"
 
 
 def url_of(external_url: str | None, cluster: str | None, incident: str) -> str | None:

@@ -43,7 +43,7 @@ def test_the_folder_leads_to_the_list() -> None:
 
 
 def test_a_runbook_is_found_by_its_name_alone() -> None:
-    """As alerts, messages and people name it."""
+    """Alerts, messages and people name a runbook without the end of its file."""
     for name in runbooks():
         assert (
             urljoin(f"/proxy/runbooks/{name}", RENDERED[f"/runbooks/{name}"].moved_to) == f"/proxy/runbooks/{name}.md"

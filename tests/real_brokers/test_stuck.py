@@ -126,7 +126,7 @@ def test_the_commands_say_it_too(stuck: Stuck, tmp_path: Path) -> None:
 
 
 def test_a_refused_marker_of_a_partition_that_is_still_open_is_said_of_the_topic(stuck: Stuck, tmp_path: Path) -> None:
-    """As of the id: a cycle over one topic compares no markers, so that the command looks at all of them."""
+    """A cycle over one topic compares no markers: the command reads everything, and says the same as of the id."""
     topic = stuck.cluster.topics.create("payments", partitions=1)
     client = Client.begin(stuck.cluster.bootstrap, "refused-1")
     client.make_its_marker_unwelcome(topic, 0)

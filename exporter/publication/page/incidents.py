@@ -17,7 +17,16 @@ from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot,
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import all_at_once, what_to_paste
-from exporter.publication.paths import ANY_PLACE, INCIDENTS, below, path_of, query_of, status_from_incidents, url_of
+from exporter.publication.paths import (
+    ANY_PLACE,
+    INCIDENTS,
+    below,
+    incidents_of,
+    path_of,
+    query_of,
+    status_from_incidents,
+    url_of,
+)
 
 _NAMES_SHOWN_MAX: Final = 5
 
@@ -128,7 +137,7 @@ def render_list(found: Sequence[tuple[str | None, Incidents]], interval_ms: int)
 
 
 def _links(cluster: str | None) -> tuple[tuple[str, str], ...]:
-    return ((below(cluster) or "/", "status"), (f"{below(cluster)}{INCIDENTS}", "incidents"))
+    return ((below(cluster) or "/", "status"), (incidents_of(cluster), "incidents"))
 
 
 def _row(incident: Incident, cluster: str | None) -> str:

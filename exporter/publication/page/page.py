@@ -19,7 +19,7 @@ from exporter.publication.page.style import style_sheet
 from exporter.publication.page.summary import Severity, Summary, summarize
 from exporter.publication.page.suspects import others_section, suspects_section
 from exporter.publication.page.timeouts import timeouts_section
-from exporter.publication.paths import INCIDENTS, REPORT, RUNBOOKS, below
+from exporter.publication.paths import REPORT, RUNBOOKS, incidents_of
 from exporter.publication.publication import Publication
 
 _REFRESH_SECONDS_MIN = 10
@@ -85,8 +85,8 @@ def _head(publication: Publication) -> str:
     title = cluster_id if name is None else name
     of = "" if name is None else f' <span class="quiet">{_e(cluster_id)}</span>'
     heading = f'Kafka transactions of cluster <code id="cluster">{_e(title)}</code>{of}'
-    path = f"{below(publication.cluster)}{INCIDENTS}"
-    links = [*(() if publication.cluster is None else (("/", "all clusters"),)), (path, "incidents")]
+    incidents = (incidents_of(publication.cluster), "incidents")
+    links = [*(() if publication.cluster is None else (("/", "all clusters"),)), incidents]
     links += [] if publication.options.report is None else [(REPORT, "report")]
     return head(f"Kafka transactions: {title}", heading, publication.status.interval_ms, tuple(links))
 

@@ -22,7 +22,7 @@ from exporter.publication.page.advice import (
 from exporter.publication.page.humanize import humanize_group, humanize_instant
 from exporter.publication.page.sections import breakable, table
 from exporter.publication.page.summary import SUSPECT_MEANS, Severity
-from exporter.publication.paths import INCIDENTS, below, query_of
+from exporter.publication.paths import incidents_of, query_of
 from exporter.publication.publication import Publication
 
 SUSPECTS_SHOWN_MAX = 200
@@ -81,8 +81,8 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
         ("coordinator", _coordinator(row)),
     )
     step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url)
-    place = query_of(row.topic, row.partition, row.start_offset)
-    incident = f'<a href="{_e(below(publication.cluster) + INCIDENTS + place)}">incident</a>'
+    place = incidents_of(publication.cluster) + query_of(row.topic, row.partition, row.start_offset)
+    incident = f'<a href="{_e(place)}">incident</a>'
     tag = f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span> {incident}'
     return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
 
