@@ -38,7 +38,7 @@ marked *restart* take effect at the next start.
 
 A relative name of a file begins at the working folder.
 
-Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`, or a number of seconds.
+Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`; sizes as `500MB`, `2GB`.
 """
 
 _SECTIONS = {

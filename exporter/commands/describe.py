@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 
+from exporter.commands.arguments import PROGRAM
 from exporter.commands.context import Context
-from exporter.commands.lines import fit_terminal
+from exporter.commands.lines import connection_of, fit_terminal, next_line
 from exporter.commands.report import with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
@@ -40,7 +42,11 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     row = described(transaction, int(time.time() * 1000))
     flat = {**row, "partitions": ",".join(row["partitions"])}
-    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=lambda: fit_terminal(in_words(row))))
+    words = in_words(row)
+    if not transaction.is_active:  # an older transaction of its producer may be open on a partition, and hang there
+        why = ["why", "--transactional-id", options.transactional_id, *connection_of(options)]
+        words += f"\n{next_line(f'{PROGRAM} {shlex.join(why)}')}"
+    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=lambda: fit_terminal(words)))
     return ExitStatus.ANSWERED
 
 

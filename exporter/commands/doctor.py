@@ -85,7 +85,7 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             diagnosis = unreachable(str(error), (*local, *prometheus_findings(options.prometheus, None)))
             status = ExitStatus.COULD_NOT_RUN
         else:
-            local += () if protection is None else tuple(of_protection(protection))
+            local += () if protection is None else tuple(of_protection(protection, settings.kafka.connection_of_tools))
             local += tuple(of_patterns(settings.scan, snapshot.partitions.topics))
             local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
             diagnosis = diagnose(snapshot, read, principal=principal, local=local)

@@ -54,7 +54,7 @@ def _explain(context: Context, settings: Settings, collector: Collector, suspect
         if suspects
         else [_open_at(settings, collector, options.topic, options.partition, options.start_offset)]
     )
-    explanations = [_explained(options, collector, one) for one in wanted]
+    explanations = [_explained(options, collector, one, settings.kafka.connection_of_tools) for one in wanted]
     if options.format == "json":
         documents = [document(one) for one in explanations]
         print(as_json(documents if suspects else documents[0]))
@@ -103,11 +103,13 @@ def _headers(collector: Collector, wanted: TransactionToExplain) -> tuple[str, .
     return None if record.unread else record.headers
 
 
-def _explained(options: argparse.Namespace, collector: Collector, wanted: TransactionToExplain) -> Explanation:
+def _explained(
+    options: argparse.Namespace, collector: Collector, wanted: TransactionToExplain, connection: str
+) -> Explanation:
     """Raises BrokerFault and ClusterUnavailableError."""
     limit = options.max_megabytes * MEGABYTE
     budget = LogBudget(bytes_left=limit)
     facts = collector.query(lambda client: read_facts(client, wanted, budget), deadline_s=options.max_seconds)
     if options.show_records:
         facts = replace(facts, headers=_headers(collector, wanted))
-    return explain(facts, bytes_read=limit - budget.bytes_left, bytes_limit=limit)
+    return explain(facts, bytes_read=limit - budget.bytes_left, bytes_limit=limit, connection=connection)

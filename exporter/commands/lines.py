@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import textwrap
+from collections.abc import Sequence
 from typing import Final, TextIO
 
 WIDTH_MIN: Final = 40
@@ -41,6 +42,15 @@ def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
         "--cluster": "cluster",
     }
     return tuple(word for flag, name in names.items() if given.get(name) for word in (flag, str(given[name])))
+
+
+def with_another_login(connection: Sequence[str]) -> tuple[str, ...]:
+    """The options of `connection_of` for another user, whose login is in a file with the name that the documents use."""
+    before = ("", *connection)
+    return tuple(
+        "client.properties" if flag == "--command-config" else word
+        for flag, word in zip(before, connection, strict=False)
+    )
 
 
 def fit(text: str, width: int | None, hang: int | None = None) -> str:

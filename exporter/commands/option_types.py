@@ -46,6 +46,13 @@ web_address = argument(values.page_url)
 """A URL of http or https, without user and password: other users see the command line."""
 
 
+def name_text(text: str) -> str:
+    """A name as it is written. A variable of the shell that is not set leaves an empty one."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: is the variable set that names it?")
+    return text
+
+
 def percentage(text: str) -> float:
     """Parses a percentage that leaves something on both sides."""
     try:

@@ -10,6 +10,7 @@ from exporter.commands.option_types import (
     UNKNOWN,
     duration,
     interval,
+    name_text,
     number,
     pattern,
     states,
@@ -107,7 +108,9 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     which = parser.add_argument_group("one open transaction, or the transactions of an incident")
     add_scope(which, required=False)
     add_start_offset(which)
-    which.add_argument("--incident", metavar="ID", help="an incident that `serve` on this machine has followed")
+    which.add_argument(
+        "--incident", type=name_text, metavar="ID", help="an incident that `serve` on this machine has followed"
+    )
     add_format(parser, "text", "markdown", "json")
     parser.add_argument(
         "--max-megabytes",
@@ -137,6 +140,12 @@ def add_timeouts(parser: argparse.ArgumentParser) -> None:
         default=DAY_MS,
         metavar="DURATION",
         help="how far back, such as 30m or 7d. Default: 1d",
+    )
+    parser.add_argument(
+        "--transactional-id",
+        type=name_text,
+        metavar="ID",
+        help="only transactions of this transactional id",
     )
     add_format(parser)
 
@@ -199,9 +208,9 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
 
 def add_why(parser: argparse.ArgumentParser) -> None:
     who = parser.add_mutually_exclusive_group(required=True)
-    who.add_argument("--group", metavar="GROUP", help="a consumer group that stands still")
-    who.add_argument("--topic", metavar="TOPIC", help="a topic whose records cannot be seen")
-    who.add_argument("--transactional-id", metavar="ID", help="a producer's id")
+    who.add_argument("--group", type=name_text, metavar="GROUP", help="a consumer group that stands still")
+    who.add_argument("--topic", type=name_text, metavar="TOPIC", help="a topic whose records cannot be seen")
+    who.add_argument("--transactional-id", type=name_text, metavar="ID", help="a producer's id")
     who.add_argument("--producer-id", type=number(0, INT64_MAX), metavar="ID", help="a producer's number")
     parser.add_argument("--partition", type=number(0, INT32_MAX), metavar="NUMBER", help="only this one of the topic")
     parser.add_argument(
@@ -291,7 +300,7 @@ def add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def add_describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--transactional-id", required=True, metavar="ID", help="the whole id")
+    parser.add_argument("--transactional-id", type=name_text, required=True, metavar="ID", help="the whole id")
     add_format(parser)
 
 
@@ -343,6 +352,7 @@ def add_force_terminate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--transactional-id",
         "--transactionalId",
+        type=name_text,
         dest="transactional_id",
         required=True,
         metavar="ID",
@@ -352,7 +362,7 @@ def add_force_terminate(parser: argparse.ArgumentParser) -> None:
 
 
 def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
-    parser.add_argument("--topic", required=required, metavar="TOPIC", help="its name")
+    parser.add_argument("--topic", type=name_text, required=required, metavar="TOPIC", help="its name")
     parser.add_argument(
         "--partition", type=number(0, INT32_MAX), required=required, metavar="NUMBER", help="its number"
     )

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Final
 
-from exporter.commands.lines import next_line
+from exporter.commands.lines import next_line, with_another_login
 from exporter.commands.standstill import NAMES_MAX, PROGRAM, Answer, Hold
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
@@ -189,9 +189,8 @@ def _next(row: TransactionRow, connection: tuple[str, ...], *, verdict: Verdict 
     else:
         who = _OPERATORS if verdict is Verdict.INCONCLUSIVE else ""
         words = ["find-hanging", *place, "--all"]
-    if who == _OPERATORS and "--command-config" in connection:  # the login of whoever asks is not theirs
-        at = connection.index("--command-config")
-        connection = connection[:at] + connection[at + 2 :]
+    if who == _OPERATORS:  # the login of whoever asks is not theirs
+        connection = with_another_login(connection)
     return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
 
 

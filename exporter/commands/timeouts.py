@@ -52,11 +52,13 @@ def run(context: Context, settings: Settings) -> int:
             found = _read(settings, since_ms - BEGINNINGS_MS, until=time.monotonic() + SECONDS_MAX)
     except LogUnreadableError as error:
         return complain(f"__transaction_state cannot be read: {error}")
-    ended = (transaction for transaction in found.ended if transaction.at_ms >= since_ms)
-    recent = sorted(ended, key=lambda transaction: -transaction.at_ms)
+    name = options.transactional_id
+    wanted = (one for one in found.ended if one.at_ms >= since_ms and name in {None, one.transactional_id})
+    recent = sorted(wanted, key=lambda transaction: -transaction.at_ms)
     rows = [row(transaction) for transaction in recent]
     output, words = output_format(options.format), in_words(rows)
-    nothing = f"No transaction was ended by its coordinator in the last {humanize_duration(options.since)}."
+    whose = "" if name is None else f" of transactional id {name!r}"
+    nothing = f"No transaction{whose} was ended by its coordinator in the last {humanize_duration(options.since)}."
     headings = HEADINGS if output == "tsv" else dict.fromkeys(KEYS, "")
     print(in_format(output, headings, rows, for_tsv=words, for_people=lambda: table(words, nothing)))
     return ExitStatus.INCOMPLETE if complain_of_gaps(found.gaps) else ExitStatus.ANSWERED

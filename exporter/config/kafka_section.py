@@ -6,6 +6,7 @@ A property that would be ignored silently is not declared, so it is refused.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -164,6 +165,12 @@ class KafkaSettings:
     def bootstrap(self) -> str:
         """The servers as Kafka's clients write them: IPv6 in brackets, separated by commas."""
         return ",".join(values.host_and_port(host, port) for host, port in self.bootstrap_servers)
+
+    @property
+    def connection_of_tools(self) -> str:
+        """Options of Kafka's own tools that name the cluster, for a shell; a login is in the user's own file."""
+        server = f"--bootstrap-server {shlex.quote(self.bootstrap)}"
+        return server if self.security_protocol == "PLAINTEXT" else f"{server} --command-config client.properties"
 
 
 def impossible_in_kafka(value: Values) -> Iterator[tuple[str, str]]:

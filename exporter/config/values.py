@@ -28,10 +28,11 @@ class SettingType:
     """JSON schema of the value in YAML."""
 
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1000}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB|GB|TB)?")
-_UNIT_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, None: 1}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)|0")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB|GB|TB)")
+_UNIT_BYTES = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_NUMBER = re.compile(r"[1-9]\d{,17}")
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.%]+)\]|(?P<host>[^\[\]:,\s]+)):(?P<port>\d{1,5})")
 _LISTEN_ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.%\w]+)\]|(?P<host>[^\[\]:,\s]*)):(?P<port>\d{1,5})")
 PORT_MAX = 65535
@@ -39,11 +40,20 @@ _MOST = 2**62
 
 
 def duration_ms(value: Any) -> int:
-    """`30s`, `5m`, `500ms`, `1h`, `2d`, or a number of seconds; in whole milliseconds."""
-    match = _DURATION.fullmatch(str(value).strip())
-    if match is None or isinstance(value, bool):
-        raise ValueError("must be a duration such as 500ms, 30s, 5m or 1h")
-    return _whole(float(match[1]) * _UNIT_MS[match[2]])
+    """`30s`, `5m`, `500ms`, `1h`, `2d`; in whole milliseconds.
+
+    A number without a unit is refused, except 0: `history.retention_age: 30` would keep 30 s of a history.
+    """
+    written = _without_spaces(value)
+    match = _DURATION.fullmatch(written)
+    if match is None:
+        unit = f": {written} has no unit, write {written}s, {written}m, {written}h or {written}d"
+        raise ValueError(f"must be a duration such as 500ms, 30s, 5m or 1h{unit if _NUMBER.fullmatch(written) else ''}")
+    return _whole(float(match[1]) * _UNIT_MS[match[2]]) if match[2] else 0
+
+
+def _without_spaces(value: Any) -> str:
+    return "" if isinstance(value, bool) else str(value).strip()
 
 
 def _whole(number: float) -> int:
@@ -61,11 +71,13 @@ def positive_duration_ms(value: Any) -> int:
 
 
 def size_bytes(value: Any) -> int:
-    """`500MB`, `1GB`, `1.5TB`, or a number of bytes; more than 0. Powers of ten."""
-    match = _SIZE.fullmatch(str(value).strip())
-    size = 0 if match is None or isinstance(value, bool) else _whole(float(match[1]) * _UNIT_BYTES[match[2]])
+    """`500MB`, `1GB`, `1.5TB`; more than 0. Powers of ten. A number without a unit is refused, as for a duration."""
+    written = _without_spaces(value)
+    match = _SIZE.fullmatch(written)
+    size = 0 if match is None else _whole(float(match[1]) * _UNIT_BYTES[match[2]])
     if size <= 0:
-        raise ValueError("must be a size such as 500MB or 2GB")
+        unit = f": {written} has no unit, write {written}B, {written}MB or {written}GB"
+        raise ValueError(f"must be a size such as 500MB or 2GB{unit if _NUMBER.fullmatch(written) else ''}")
     return size
 
 
@@ -221,10 +233,10 @@ _GROUP_SCHEMA = {
     "required": ["name", "match"],
     "properties": {"name": {"type": "string", "pattern": f"^{_GROUP_NAME.pattern}$"}, "match": {"type": "string"}},
 }
-_DURATION_SCHEMA = {"type": ["string", "number"], "pattern": f"^{_DURATION.pattern}$"}
+_DURATION_SCHEMA = {"type": ["string", "number"], "pattern": f"^({_DURATION.pattern})$", "minimum": 0, "maximum": 0}
 DURATION = SettingType(duration_ms, _DURATION_SCHEMA)
 POSITIVE_DURATION = SettingType(positive_duration_ms, _DURATION_SCHEMA)
-SIZE = SettingType(size_bytes, {"type": ["string", "number"], "pattern": f"^{_SIZE.pattern}$"})
+SIZE = SettingType(size_bytes, {"type": "string", "pattern": f"^{_SIZE.pattern}$"})
 TEXT = SettingType(text, {"type": ["string", "number"]})
 PLACE = SettingType(place, {"type": ["string", "number"]})
 NAME = SettingType(name, {"type": ["string", "number"]})

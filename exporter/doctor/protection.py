@@ -13,8 +13,11 @@ _CHECK = "protection"
 _GRANT = Grant(operation="DescribeConfigs", resource=Resource.TOPIC, names=(STATE_TOPIC,))
 
 
-def of_protection(protection: Protection) -> Iterable[Finding]:
-    """Yields findings of level `limited` at most: hangs can be proved even if nothing prevents them."""
+def of_protection(protection: Protection, connection: str) -> Iterable[Finding]:
+    """Yields findings of level `limited` at most: hangs can be proved even if nothing prevents them.
+
+    `connection` has the options of Kafka's own tools that name the cluster.
+    """
     for check in CHECKS.values():
         measure = check(protection)
         yield Finding(
@@ -24,7 +27,7 @@ def of_protection(protection: Protection) -> Iterable[Finding]:
             consequence="the cluster is exposed to transactions that hang"
             if measure.state is ProtectionState.EXPOSED
             else "",
-            advice=measure.advice if measure.state is ProtectionState.EXPOSED else "",
+            advice=measure.advice_on(connection) if measure.state is ProtectionState.EXPOSED else "",
         )
     for sentence in protection.unread:
         is_of_topic = protection.is_state_topic_refused and STATE_TOPIC in sentence

@@ -15,8 +15,6 @@ IN_SYNC_MIN = 2
 TRANSACTION_VERSION = 2
 NOT_READ = "not read"
 _NAMED_MAX = 3
-_TOOL = "--bootstrap-server $BOOTSTRAP --command-config client.properties"
-"""Options of Kafka's own tools, as in the runbooks."""
 
 
 class ProtectionState(Enum):
@@ -38,6 +36,13 @@ class Measure:
     """Present setting, as a phrase."""
     advice: str
     """Action to take, and why it helps."""
+    command: str = ""
+    """Command of Kafka's own tools that does it, without the options that name the cluster."""
+
+    def advice_on(self, connection: str) -> str:
+        """The advice with the command, whose options `connection` name the cluster."""
+        tool, _, options = self.command.partition(" ")
+        return f"{self.advice}: {tool} {connection} {options}" if tool else self.advice
 
 
 def _state(*, is_good: bool | None) -> ProtectionState:
@@ -53,8 +58,8 @@ def _transaction_version(protection: Protection) -> Measure:
         state=_state(is_good=level >= TRANSACTION_VERSION if is_read else None),
         found=f"finalized at {level}" if is_read else NOT_READ,
         advice="with version 2 (Kafka 4.0, KIP-890) every transaction has an epoch of its own, so a partition refuses a "
-        "late record; clients need the protocol too (Java 4.0, others as their notes say): "
-        f"kafka-features.sh {_TOOL} upgrade --feature transaction.version=2",
+        "late record; clients need the protocol too (Java 4.0, others as their notes say)",
+        command="kafka-features.sh upgrade --feature transaction.version=2",
     )
 
 
@@ -65,8 +70,8 @@ def _verification(protection: Protection) -> Measure:
         state=_of_brokers(protection, name, lambda value: value == "true"),
         found=_values(protection, name),
         advice="with it (Kafka 3.6, KIP-890) a leader asks the coordinator before the first record of a transaction, and "
-        "refuses one that belongs to none; no restart is needed: "
-        f"kafka-configs.sh {_TOOL} --alter --entity-type brokers --entity-default --add-config {name}=true",
+        "refuses one that belongs to none; no restart is needed",
+        command=f"kafka-configs.sh --alter --entity-type brokers --entity-default --add-config {name}=true",
     )
 
 

@@ -37,13 +37,14 @@ class Explanation:
         return tuple(dict.fromkeys(gap for gap in gaps if gap))
 
 
-def explain(facts: Facts, *, bytes_read: int, bytes_limit: int) -> Explanation:
+def explain(facts: Facts, *, bytes_read: int, bytes_limit: int, connection: str) -> Explanation:
+    """Finds the cause and what prevents the next one; `connection` names the cluster to Kafka's own tools."""
     conclusion = cause_of(facts)
     return Explanation(
         facts=facts,
         conclusion=conclusion,
         moments=timeline(facts),
-        measures=prevention(facts.protection, conclusion.cause),
+        measures=prevention(facts.protection, conclusion.cause, connection),
         bytes_read=bytes_read,
         bytes_limit=bytes_limit,
     )

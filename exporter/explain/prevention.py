@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.protection import CHECKS, NOT_READ, Measure, number_of
@@ -10,12 +11,16 @@ from exporter.explain.causes import Cause
 from exporter.snapshot.origin import Protection
 
 
-def prevention(protection: Protection, cause: Cause | None) -> tuple[Measure, ...]:
-    """Returns the measures against the cause; the general ones if it is unknown, and none if nothing hangs."""
+def prevention(protection: Protection, cause: Cause | None, connection: str) -> tuple[Measure, ...]:
+    """Returns the measures against the cause; the general ones if it is unknown, and none if nothing hangs.
+
+    Their advice has its commands in full: `connection` has the options of Kafka's own tools that name the cluster.
+    """
     if cause is None:
         return ()
     checks = {**CHECKS, _EXPIRATION: _expiration}
-    return tuple(one if isinstance(one, Measure) else checks[one](protection) for one in _MEASURES[cause])
+    measures = (one if isinstance(one, Measure) else checks[one](protection) for one in _MEASURES[cause])
+    return tuple(replace(one, advice=one.advice_on(connection)) for one in measures)
 
 
 def _expiration(protection: Protection) -> Measure:

@@ -323,7 +323,7 @@ def test_every_verdict_says_how_it_ends(verdict: Verdict) -> None:
 
 
 def test_the_next_command_finds_the_cluster_as_this_one_did() -> None:
-    """It is pasted where this one was, so it has the same options."""
+    """It is pasted where this one was, so it has the same options; operators have a login of their own."""
     words = [
         "why",
         "--group",
@@ -337,7 +337,9 @@ def test_the_next_command_finds_the_cluster_as_this_one_did() -> None:
     ]
     answer = replace(about_topic(hang(), "orders", 0), connection=connection_of(build_parser().parse_args(words)))
 
-    assert in_words(answer).endswith("--start-offset 100 --dry-run --clusters c.yaml --cluster north")
+    assert in_words(answer).endswith(
+        "--start-offset 100 --dry-run --command-config client.properties --clusters c.yaml --cluster north"
+    )
 
     own = replace(about_topic(live(), "orders", 0), connection=answer.connection)
     assert "--command-config 'my client.properties' --clusters c.yaml" in in_words(own)

@@ -206,10 +206,10 @@ def test_an_empty_file_is_as_good_as_none() -> None:
 
 @pytest.mark.parametrize(
     ("written", "size"),
-    [("500MB", 500_000_000), ("1.5kB", 1500), ("2GB", 2 * 10**9), ("7", 7), ("10B", 10), ("1TB", 10**12)],
+    [("500MB", 500_000_000), ("1.5kB", 1500), ("2GB", 2 * 10**9), ("7B", 7), ("10B", 10), ("1TB", 10**12)],
 )
 def test_sizes_are_taken_with_their_units(written: str, size: int) -> None:
-    """In powers of ten, as disks are sold; a number alone is bytes."""
+    """In powers of ten, as disks are sold."""
     assert load_yaml(SERVERS + f"history.retention_size: {written}").history.retention_bytes == size
 
 
@@ -233,11 +233,21 @@ def test_a_password_of_digits_stays_as_it_is_written(written: str) -> None:
     assert (sasl.username, sasl.password) == (written, written)
 
 
-@pytest.mark.parametrize("setting", ["scan.interval: ", "history.retention_size: "])
-def test_a_number_beyond_any_clock_or_disk_is_refused(setting: str) -> None:
+@pytest.mark.parametrize(
+    ("setting", "units"),
+    [("scan.interval", "write 30s, 30m, 30h or 30d"), ("history.retention_size", "write 30B, 30MB or 30GB")],
+)
+def test_a_number_without_a_unit_is_refused(setting: str, units: str) -> None:
+    """A retention of 30 was meant as days or gigabytes, and kept 30 s or bytes of a history."""
+    (found,) = problems_of(SERVERS + f"{setting}: 30")
+    assert found.endswith(f": 30 has no unit, {units}")
+
+
+@pytest.mark.parametrize(("setting", "unit"), [("scan.interval", "d"), ("history.retention_size", "TB")])
+def test_a_number_beyond_any_clock_or_disk_is_refused(setting: str, unit: str) -> None:
     """Of however many digits."""
     for digits in (30, 400):
-        (found,) = problems_of(SERVERS + setting + "9" * digits)
+        (found,) = problems_of(SERVERS + f"{setting}: " + "9" * digits + unit)
         assert found.endswith("is too large")
 
 

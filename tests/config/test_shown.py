@@ -19,7 +19,7 @@ from exporter.config.settings import SETTINGS
 ROOT = Path(__file__).parents[2]
 GOOD = [
     "kafka: {bootstrap.servers: 'a:1'}",
-    "kafka: {bootstrap: {servers: [a:1, b:2]}}\nscan: {interval: 10, deadline: 5s}",
+    "kafka: {bootstrap: {servers: [a:1, b:2]}}\nscan: {interval: 10s, deadline: 5s}\nverdicts: {stuck_after: 0}",
     (
         "kafka.bootstrap.servers: a:1\nkafka: {sasl: {mechanisms: scram-sha-512, username: u, password: p},\n"
         "  security: {protocol: sasl_plaintext}}"

@@ -20,7 +20,7 @@ def test_settings_of_the_transaction_log_that_are_refused_get_a_line() -> None:
     """Only they: the grant for settings of brokers belongs to the finding `broker settings`."""
     model = scene()
     model.max_timeout_ms = None
-    findings = tuple(of_protection(of(model)))
+    findings = tuple(of_protection(of(model), ""))
     lines = acl_lines(findings, principal="User:e", bootstrap="a:1")
 
     assert [line.partition("--allow-principal ")[2] for line in lines] == [
@@ -31,4 +31,4 @@ def test_settings_of_the_transaction_log_that_are_refused_get_a_line() -> None:
 
 def test_another_error_gets_none() -> None:
     """The fake broker refuses the topic's settings as an invalid request."""
-    assert acl_lines(tuple(of_protection(of(scene()))), principal="User:e", bootstrap="a:1") == ()
+    assert acl_lines(tuple(of_protection(of(scene()), "")), principal="User:e", bootstrap="a:1") == ()

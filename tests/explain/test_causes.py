@@ -226,7 +226,7 @@ def test_what_could_be_another_cause_is_unknown(name: str) -> None:
 def test_an_unknown_cause_is_said_once() -> None:
     """Then the reasons, and the causes that are left; on the page of the incident in one line."""
     facts, _ = LOOKALIKES["an unknown producer"]
-    explanation = explain(facts(), bytes_read=0, bytes_limit=0)
+    explanation = explain(facts(), bytes_read=0, bytes_limit=0, connection="")
     conclusion = explanation.conclusion
     possible = ", ".join(cause.value for cause in conclusion.possible)
 
@@ -293,11 +293,13 @@ def test_only_what_is_not_in_place_has_advice() -> None:
         features={"transaction.version": 2},
         broker_configs={1: {"transaction.partition.verification.enable": "false"}},
     )
-    explanation = explain(replace(facts, protection=protection), bytes_read=0, bytes_limit=1)
+    tools = "--bootstrap-server a:1"
+    explanation = explain(replace(facts, protection=protection), bytes_read=0, bytes_limit=1, connection=tools)
     as_text, as_markdown = "\n".join(text(explanation)), markdown(explanation)
 
     assert "exposed  transaction.partition.verification.enable: false\n           with it " in as_text
     for shown in (as_text, as_markdown):
+        assert "kafka-configs.sh --bootstrap-server a:1 --alter " in shown
         assert "--add-config transaction.partition.verification.enable=true" in shown
         assert "finalized at 2" in shown
         assert "upgrade --feature transaction.version=2" not in shown

@@ -50,36 +50,32 @@ def test_a_runbook_is_found_by_its_name_alone() -> None:
         )
 
 
-def test_a_page_has_every_line_as_it_is_pasted() -> None:
-    """Only the addresses of links, comments and fences are gone; each command can be copied without its indent."""
+def test_a_page_has_every_word_and_each_command_as_it_is_pasted() -> None:
+    """Only the addresses of links and comments are gone; a command has neither a fence nor the indent of its list."""
     for path, page in PAGES.items():
-        shown = re.search(r'<pre id="runbook">(.*)</pre>', page, re.DOTALL)
+        shown = re.search(r'<article id="runbook">(.*)</article>', page, re.DOTALL)
         assert shown is not None
-        in_lines = shown[1].replace("</code>", "</code>\n")
-        text = unescape(re.sub(r"</?(?:a|span|code)\b[^>]*>", "", in_lines))
         source = re.sub(r"<!--.*?-->\n", "", (FOLDER / Path(path).name).read_text())
-        written, commands = without_fences(source)
-        copied = re.findall(r'<code class="command">(.*?)</code>', shown[1], re.DOTALL)
-        assert [unescape(command) for command in copied] == commands
-        assert text == re.sub(r"\[([^\]\n]+)\]\([^)\s]+\)", r"\1", written)
+        copied = re.findall(r'<pre><code class="command">(.*?)</code></pre>', shown[1], re.DOTALL)
+        assert [unescape(command) for command in copied] == commands_of(source)
+        text = unescape(re.sub(r"</?[a-z][^>]*>", "", shown[1]))
+        title, written = re.sub(r"\[([^\]]+)\]\([^)\s]+\)", r"\1", source).split("\n", 1)
+        assert title == f"# {Path(path).stem}" or path.endswith("README.md")
+        assert words_of(text) == words_of(re.sub(r"^ *```(?:sh|text)?$|^ *\d\. ", "", written, flags=re.MULTILINE)), (
+            path
+        )
 
 
-def without_fences(markdown: str) -> tuple[str, list[str]]:
-    """The text with the lines of fences only, and these."""
-    lines: list[str] = []
-    commands: list[list[str]] = []
-    indent: int | None = None
-    for line in markdown.split("\n"):
-        if line.lstrip().startswith("```"):
-            if indent is None:
-                commands.append([])
-            indent = len(line) - len(line.lstrip()) if indent is None else None
-        elif indent is None:
-            lines.append(line)
-        else:
-            lines.append(line[indent:])
-            commands[-1].append(line[indent:])
-    return "\n".join(lines), ["\n".join(command) for command in commands]
+def words_of(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def commands_of(markdown: str) -> list[str]:
+    """The lines between fences, without the indent of the fence."""
+    found = []
+    for indent, lines in re.findall(r"^( *)```(?:sh|text)\n(.*?)\n *```$", markdown, re.MULTILINE | re.DOTALL):
+        found.append("\n".join(line.removeprefix(indent) for line in lines.split("\n")))
+    return found
 
 
 def test_links_lead_to_pages_and_their_headings() -> None:

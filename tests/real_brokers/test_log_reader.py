@@ -98,6 +98,10 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
     assert printed["named-late"]["outcome"] == "timeout"
     assert printed["named-late"]["duration_ms"] >= TIMEOUT_MS == printed["named-late"]["timeout_ms"]
     assert (printed["named-fenced"]["outcome"], printed["named-fenced"]["partitions"]) == ("fenced", ["t-1"])
+    one = ended(
+        tmp_path, "timeouts", "--bootstrap-server", cluster.bootstrap, "--transactional-id=named-late", "--format=json"
+    )
+    assert [row["transactional_id"] for row in json.loads(one.stdout)] == ["named-late"]
     for name in ("named-late", "named-fenced"):
         assert f"transaction of '{name}'" in log
         assert name in page[page.index('id="timeouts"') :]

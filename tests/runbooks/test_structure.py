@@ -252,7 +252,7 @@ def test_page_runbook_and_on_call_paste_in_one_order() -> None:
     assert (
         "1. The line `variables` of the alert, if it has one, or that of the status page or of the incident." in first
     )
-    assert "The *login line* has your login" in second
+    assert "*Login line*: your login." in second
     assert (
         "Paste its line `export` first, then the runbook's line for a login if you need one, then its commands."
         in on_call

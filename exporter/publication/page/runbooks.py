@@ -1,4 +1,4 @@
-"""Makes a page of each runbook, its Markdown as it stands with links, and a list of all on the page README.
+"""Makes a page of each runbook from its Markdown, and a list of all on the page README.
 
 The exporter serves its own, so that no page depends on a server of somebody else.
 """
@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape as _e
 from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from exporter.artifacts import PROJECT
 from exporter.publication.page.page import Page, as_bytes, foot, head
@@ -17,16 +20,11 @@ from exporter.publication.paths import INCIDENTS, RUNBOOKS
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 """A page reloads itself; this one does not change."""
-_LINK: Final = re.compile(r"\[([^\]\n]+)\]\((?:(\w+)\.md)?(#[\w-]+)?\)")
-_LINK_TO_OTHERS: Final = re.compile(r"\[([^\]\n]+)\]\(([./\w-]+\.md(?:#[\w-]+)?)\)")
-"""Link to a page of the project that the exporter does not serve."""
 _SOURCE: Final = "alerts/runbooks"
 """Folder of the runbooks in the project: a link between pages is relative to it."""
 _COMMON: Final = "README"
 _ALERTS: Final = re.compile(r"^Alert .+$", re.MULTILINE)
 """Line of a runbook that names its alerts with their severities, and the reason."""
-_HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_FENCE: Final = re.compile(r"^( *)```(?:sh|text)\n(.*?)\n *```\n", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"^<!-- .*? -->\n", re.MULTILINE)
 
 
@@ -41,13 +39,25 @@ def render_runbooks(runbooks: Mapping[str, str]) -> Mapping[str, Page]:
 def _page(name: str, text: str, runbooks: Mapping[str, str]) -> Page:
     title = "Runbooks" if name == _COMMON else name
     links = (("/", "status"), (INCIDENTS, "incidents"))
-    body = _HEADING.sub(_with_anchor, _e(_COMMENT.sub("", text), quote=False))
-    body = _FENCE.sub(_as_command, body)
-    body = _LINK_TO_OTHERS.sub(_as_link_to_project, _LINK.sub(_as_link, body))
+    body = f'<article id="runbook">{_html(_COMMENT.sub("", text))}</article>'
     return Page(
         head=as_bytes([head(title, _e(title), _DAY_MS, links)]),
-        rest=as_bytes([*(_list(runbooks) if name == _COMMON else ()), f'<pre id="runbook">{body}</pre>', foot()]),
+        rest=as_bytes([*(_list(runbooks) if name == _COMMON else ()), body, foot()]),
     )
+
+
+def _html(text: str) -> str:
+    """The text as HTML, without its title, which the page has already. HTML in it stays text."""
+    tokens = _MARKDOWN.parse(text)
+    for number, token in enumerate(tokens):
+        if token.type == "heading_open":
+            token.attrSet("id", _anchor(tokens[number + 1].content))
+        for inner in token.children or ():
+            if inner.type == "link_open":
+                _lead_to_page(inner)
+    if tokens and tokens[0].tag == "h1":
+        del tokens[: [token.type for token in tokens].index("heading_close") + 1]
+    return str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
 
 
 def _list(runbooks: Mapping[str, str]) -> Iterator[str]:
@@ -61,28 +71,27 @@ def _list(runbooks: Mapping[str, str]) -> Iterator[str]:
     yield "</ul>"
 
 
-def _as_link(link: re.Match[str]) -> str:
-    """A link to another runbook, or to a heading of this one."""
-    words, runbook, anchor = link.groups(default="")
-    return f'<a href="{f"{RUNBOOKS}/{runbook}.md" if runbook else ""}{anchor}">{words}</a>'
+def _lead_to_page(link: Token) -> None:
+    """Gives a link to another runbook its path, and one to a page that the exporter does not serve its full address."""
+    path, mark, anchor = str(link.attrGet("href")).partition("#")
+    if not path.endswith(".md"):
+        return
+    if "/" not in path:
+        link.attrSet("href", f"{RUNBOOKS}/{path}{mark}{anchor}")
+        return
+    link.attrSet("href", f"{PROJECT}/blob/main/{posixpath.normpath(f'{_SOURCE}/{path}')}{mark}{anchor}")
+    link.attrSet("rel", "noreferrer")
 
 
-def _as_link_to_project(link: re.Match[str]) -> str:
-    """Returns a link with the full address, which works wherever the exporter runs."""
-    words, target = link.groups()
-    return f'<a href="{PROJECT}/blob/main/{posixpath.normpath(f"{_SOURCE}/{target}")}" rel="noreferrer">{words}</a>'
+def _anchor(heading: str) -> str:
+    """The id that a link to this heading has: that of forges and of the documentation's site."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-def _as_command(fence: re.Match[str]) -> str:
-    """The lines between the fences, which a button of the page's script copies, without the indent of a list.
-
-    The element is a block, so that no newline follows it.
-    """
-    lines = [line.removeprefix(fence[1]) for line in fence[2].splitlines()]
-    return f'<code class="command">{chr(10).join(lines)}</code>'
+def _as_command(_: object, tokens: Sequence[Token], number: int, *__: object) -> str:
+    """The lines of a fence, which a button of the page's script copies."""
+    return f'<pre><code class="command">{_e(tokens[number].content.rstrip(), quote=False)}</code></pre>\n'
 
 
-def _with_anchor(heading: re.Match[str]) -> str:
-    """The line with the id that a link to this heading has: that of forges and of the documentation's site."""
-    anchor = re.sub(r"[^\w -]", "", heading[1].lower()).replace(" ", "-")
-    return f'<span id="{anchor}">{heading[0]}</span>'
+_MARKDOWN: Final = MarkdownIt("js-default", {"linkify": False, "typographer": False})
+_MARKDOWN.add_render_rule("fence", _as_command)

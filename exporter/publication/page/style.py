@@ -52,6 +52,7 @@ ol.events{list-style:none;margin:0;padding:0}ol.events li{padding:.3rem 0;border
 time{color:var(--quiet);white-space:nowrap;margin-right:.8rem}
 code,td.number{font-family:ui-monospace,"DejaVu Sans Mono",monospace;font-size:.92em}
 code,td,pre{overflow-wrap:anywhere}pre{white-space:pre-wrap;max-width:100ch}td.word{overflow-wrap:normal}
+#runbook>*{max-width:100ch}#runbook pre{margin:.3rem 0}#runbook td:first-child{overflow-wrap:normal}
 .quiet{color:var(--quiet)}
 .banner{margin:.9rem 0;padding:.75rem 1rem;border-left:.5rem solid;border-radius:.25rem}
 .banner strong{display:block;font-size:1.3rem;line-height:1.3}
