@@ -141,12 +141,7 @@ def add_timeouts(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help="how far back, such as 30m or 7d. Default: 1d",
     )
-    parser.add_argument(
-        "--transactional-id",
-        type=name_text,
-        metavar="ID",
-        help="only transactions of this transactional id",
-    )
+    add_transactional_id(parser, help_="only transactions of this id")
     add_format(parser)
 
 
@@ -300,7 +295,7 @@ def add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def add_describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--transactional-id", type=name_text, required=True, metavar="ID", help="the whole id")
+    add_transactional_id(parser, required=True)
     add_format(parser)
 
 
@@ -349,15 +344,7 @@ def add_complete(parser: argparse.ArgumentParser) -> None:
 
 
 def add_force_terminate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--transactional-id",
-        "--transactionalId",
-        type=name_text,
-        dest="transactional_id",
-        required=True,
-        metavar="ID",
-        help="the whole id",
-    )
+    add_transactional_id(parser, "--transactionalId", required=True)
     add_consent(parser)
 
 
@@ -366,6 +353,13 @@ def add_scope(parser: argparse._ActionsContainer, *, required: bool) -> None:
     parser.add_argument(
         "--partition", type=number(0, INT32_MAX), required=required, metavar="NUMBER", help="its number"
     )
+
+
+def add_transactional_id(
+    parser: argparse.ArgumentParser, *aliases: str, required: bool = False, help_: str = "the whole id"
+) -> None:
+    names = "--transactional-id", *aliases
+    parser.add_argument(*names, type=name_text, dest="transactional_id", required=required, metavar="ID", help=help_)
 
 
 def add_start_offset(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
