@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import itertools
 import json
 import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hangbench.detectors import DETECTORS, DetectorUnavailable, detectors_of
+from hangbench.detectors import DETECTORS, PARTY_DETECTORS, DetectorUnavailable, detectors_of, party_detectors_of
 from hangbench.kafka.maven import SUPPORTED, BrokersUnavailable, kafka_jars
+from hangbench.parties.play import results as party_results
+from hangbench.parties.scenes import SITUATIONS as PARTY_SITUATIONS
+from hangbench.parties.words import OF_PARTIES
 from hangbench.report import markdown, page, score_card
 from hangbench.run import NOT_JUDGED, Result, last_line, results
 from hangbench.situations.stages import STAGES, Stage
@@ -22,6 +26,7 @@ from hangbench.situations.words import Situation
 FORMAT = 1
 SUCCESS, FAILED, WRONG_USAGE, FAULT, NOT_ALL_JUDGED = range(5)
 RESULTS = Path("build/hangbench.json")
+PARTY_RESULTS = Path("build/hangbench-parties.json")
 PROGRAM = "python -m hangbench"
 """It runs from a clone too, where no command is installed."""
 
@@ -51,10 +56,31 @@ def _run(options: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"hangbench: {error}", file=sys.stderr)
         return WRONG_USAGE
+    versions = _versions(options)
+    return _scored(options, versions, results(versions, stages, detectors, _say))
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _parties(options: argparse.Namespace) -> int:
+    situations = [each for each in PARTY_SITUATIONS if not options.only or each.name in options.only]
+    try:
+        detectors = party_detectors_of(options.detector or tuple(PARTY_DETECTORS))
+    except ValueError as error:
+        print(f"hangbench: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    versions = _versions(options)
+    played = (party_results(version, detectors, situations, _say) for version in versions)
+    return _scored(options, versions, itertools.chain.from_iterable(played))
+
+
+def _scored(options: argparse.Namespace, versions: Sequence[str], played: Iterable[Result]) -> int:
+    """Writes the results while they come, and prints the score card."""
     began = time.monotonic()
     found: list[Result] = []
-    versions = _versions(options)
-    for result in results(versions, stages, detectors, lambda line: print(line, file=sys.stderr, flush=True)):
+    for result in played:
         found.append(result)
         _write(options.output, found, versions)
     for version in versions:
@@ -123,6 +149,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _list(_: argparse.Namespace) -> int:
     rows = [(s.name, s.stage, s.versions, s.issue, s.sentence) for stage in STAGES for s in stage.situations]
+    rows += [(s.name, OF_PARTIES, ", ".join(s.versions or ()), "", s.sentence) for s in PARTY_SITUATIONS]
     _print_table([("SITUATION", "STAGE", "KAFKA", "ISSUE", "WHAT IS PLANTED"), *rows])
     return SUCCESS
 
@@ -130,6 +157,11 @@ def _list(_: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     wanted = " ".join(options.situation).replace("_", " ")
     found = [(stage, s) for stage in STAGES for s in stage.situations if s.name == wanted]
+    of_parties = [each for each in PARTY_SITUATIONS if each.name == wanted]
+    if of_parties:
+        (party,) = of_parties
+        print(f"{party.name}\n\n{party.sentence}\n\n{inspect.getsource(party.make)}", end="")
+        return SUCCESS
     if not found:
         print(f"hangbench: no situation is called {wanted!r}: {PROGRAM} list has them", file=sys.stderr)
         return WRONG_USAGE
@@ -175,6 +207,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--output", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
     run.set_defaults(command=_run)
+    parties = commands.add_parser(
+        "parties", help="the same for situations in which somebody stands still, or nobody does"
+    )
+    parties.add_argument(
+        "--detector",
+        action="append",
+        metavar="NAME",
+        help=f"one of {', '.join(PARTY_DETECTORS)}, or NAME=COMMAND; repeatable. Default: all of these",
+    )
+    parties.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help=of_kafka)
+    parties.add_argument(
+        "--only",
+        nargs="+",
+        metavar="SITUATION",
+        choices=[each.name for each in PARTY_SITUATIONS],
+        help="only these, by their names",
+    )
+    parties.add_argument("--output", type=Path, default=PARTY_RESULTS, metavar="FILE", help="default: %(default)s")
+    parties.set_defaults(command=_parties)
     report = commands.add_parser("report", help="print the score card of results, as Markdown or HTML")
     report.add_argument("results", type=Path, nargs="?", default=RESULTS, help="of run. Default: %(default)s")
     report.add_argument("--html", action="store_true", help="as a page instead of Markdown")

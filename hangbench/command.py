@@ -26,7 +26,14 @@ SENTENCE_MAX: Final = 300
 
 
 class AnswerError(Exception):
-    """The answer is not what the README states; the sentence says where."""
+    """There is no answer that can be judged; the sentence says why."""
+
+
+class UnreadableAnswerError(AnswerError):
+    """It is not what the README states."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"its answer cannot be read: {fault}")
 
 
 class CommandDetector(Detector):
@@ -39,37 +46,47 @@ class CommandDetector(Detector):
 
     @contextmanager
     def watching(self, question: Question) -> Iterator[Look]:
-        with tempfile.TemporaryDirectory(prefix="hangbench-") as folder:
-            config = Path(folder, "client.properties")
-            config.write_text(_properties(question), encoding="utf-8")
-            environment = {**os.environ, **environment_of(question), "HANGBENCH_CONFIG": str(config)}
+        with environment_for(question) as environment:
             yield lambda: self._run(question, environment)
 
     def _run(self, question: Question, environment: Mapping[str, str]) -> Response:
         began = time.monotonic()
         try:
-            run = subprocess.run(
-                self._command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=question.patience_s + EXTRA_PATIENCE_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as expired:
-            return Response(death=f"no answer within {expired.timeout:g} s", seconds=time.monotonic() - began)
-        except OSError as error:
-            return Response(death=f"it cannot be started: {error}", seconds=time.monotonic() - began)
-        seconds = time.monotonic() - began
-        if run.returncode != 0:
-            return Response(death=_last_sentence(run.stderr) or f"exit status {run.returncode}", seconds=seconds)
-        try:
-            rows, is_complete = parsed(run.stdout)
+            rows, is_complete = parsed(printed_by(self._command, environment, question))
         except AnswerError as error:
-            return Response(death=f"its answer cannot be read: {error}", seconds=seconds)
-        return Response(rows=rows, is_complete=is_complete, seconds=seconds)
+            return Response(death=str(error), seconds=time.monotonic() - began)
+        return Response(rows=rows, is_complete=is_complete, seconds=time.monotonic() - began)
+
+
+@contextmanager
+def environment_for(question: Question) -> Iterator[dict[str, str]]:
+    """The whole environment of a command, within which its file of properties exists."""
+    with tempfile.TemporaryDirectory(prefix="hangbench-") as folder:
+        config = Path(folder, "client.properties")
+        config.write_text(_properties(question), encoding="utf-8")
+        yield {**os.environ, **environment_of(question), "HANGBENCH_CONFIG": str(config)}
+
+
+def printed_by(command: Sequence[str], environment: Mapping[str, str], question: Question) -> str:
+    """Runs the command; returns what it prints. Raises AnswerError."""
+    try:
+        run = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=question.patience_s + EXTRA_PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as expired:
+        raise AnswerError(f"no answer within {expired.timeout:g} s") from expired
+    except OSError as error:
+        raise AnswerError(f"it cannot be started: {error}") from error
+    if run.returncode != 0:
+        raise AnswerError(_last_sentence(run.stderr) or f"exit status {run.returncode}")
+    return run.stdout
 
 
 def environment_of(question: Question) -> dict[str, str]:
@@ -92,32 +109,40 @@ def environment_of(question: Question) -> dict[str, str]:
 
 def parsed(printed: str) -> tuple[dict[Row, Says], bool]:
     """(what it says of each transaction, whether it has seen everything). Raises AnswerError."""
+    transactions, is_complete = list_in(printed, "transactions")
+    return dict(_row(number, each) for number, each in enumerate(transactions)), is_complete
+
+
+def list_in(printed: str, name: str) -> tuple[list[Any], bool]:
+    """(the list of this name in an answer, whether the detector has seen everything). Raises AnswerError."""
     try:
         answer = json.loads(printed)
     except (ValueError, RecursionError) as error:
-        raise AnswerError(f"it is no JSON: {error}") from error
+        raise UnreadableAnswerError(f"it is no JSON: {error}") from error
     if not isinstance(answer, dict) or answer.get("hangbench") != FORMAT:
-        raise AnswerError(f'it is not an object with "hangbench": {FORMAT}')
-    transactions, is_complete = answer.get("transactions"), answer.get("complete", True)
-    if not isinstance(transactions, list) or not isinstance(is_complete, bool):
-        raise AnswerError('"transactions" must be a list, and "complete" true or false')
-    return dict(_row(number, each) for number, each in enumerate(transactions)), is_complete
+        raise UnreadableAnswerError(f'it is not an object with "hangbench": {FORMAT}')
+    rows, is_complete = answer.get(name), answer.get("complete", True)
+    if not isinstance(rows, list) or not isinstance(is_complete, bool):
+        raise UnreadableAnswerError(f'"{name}" must be a list, and "complete" true or false')
+    return rows, is_complete
 
 
 def _row(number: int, said: Any) -> tuple[Row, Says]:
     where = f"transactions[{number}]"
     if not isinstance(said, dict):
-        raise AnswerError(f"{where} is not an object")
+        raise UnreadableAnswerError(f"{where} is not an object")
     topic, partition, producer_id = said.get("topic"), said.get("partition"), said.get("producer_id")
-    if not (isinstance(topic, str) and _is_number(partition) and (producer_id is None or _is_number(producer_id))):
-        raise AnswerError(f"{where} needs a topic (text), a partition (number) and a producer_id (number, or null)")
+    if not (isinstance(topic, str) and is_number(partition) and (producer_id is None or is_number(producer_id))):
+        needs = "a topic (text), a partition (number) and a producer_id (number, or null)"
+        raise UnreadableAnswerError(f"{where} needs {needs}")
     try:
         return (topic, partition, producer_id), Says(said.get("says"))
     except ValueError as error:
-        raise AnswerError(f"{where}.says must be one of {', '.join(each.value for each in Says)}") from error
+        words = ", ".join(each.value for each in Says)
+        raise UnreadableAnswerError(f"{where}.says must be one of {words}") from error
 
 
-def _is_number(value: object) -> TypeGuard[int]:
+def is_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -7,13 +7,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from hangbench.command import CommandDetector
 from hangbench.detector import READS_TWICE, Detector
 from hangbench.kafka.maven import cache_folder
+from hangbench.parties.detector import PartyDetector
 
 ADAPTERS: Final = Path(__file__).with_name("adapters")
 GO: Final = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false -mod=readonly"}
@@ -87,20 +88,46 @@ def detector_of(chosen: str) -> Detector:
     """A name of the list, or `NAME=COMMAND`. Raises DetectorUnavailable, and ValueError for another name."""
     if chosen in DETECTORS:
         return DETECTORS[chosen]()
+    return CommandDetector(*_named_command(chosen, DETECTORS))
+
+
+def _named_command(chosen: str, known: Iterable[str]) -> tuple[str, list[str]]:
+    """Raises DetectorUnavailable and ValueError."""
     name, is_command, command = chosen.partition("=")
     if not name or not is_command or not command.strip():
-        raise ValueError(f"{chosen} is none of {', '.join(DETECTORS)}, and not NAME=COMMAND")
+        raise ValueError(f"{chosen} is none of {', '.join(known)}, and not NAME=COMMAND")
     words = shlex.split(command)
     if shutil.which(words[0]) is None:
         raise DetectorUnavailable(f"detector {name}: there is no program {words[0]}")
-    return CommandDetector(name, words)
+    return name, words
 
 
 def detectors_of(chosen: Sequence[str]) -> list[Detector]:
     """In this order. Raises what `detector_of` raises, and ValueError for a name that is given twice."""
     detectors = [detector_of(one) for one in chosen]
-    names = [detector.name for detector in detectors]
+    _refuse_twice([detector.name for detector in detectors])
+    return detectors
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"each detector needs a name of its own: {', '.join(twice)} is there twice")
+
+
+PARTY_DETECTORS: Final[Mapping[str, str]] = {"at-the-end": "at_the_end", "ktx": "ktx_why"}
+"""Detectors of parties by name -> their adapters."""
+
+
+def party_detectors_of(chosen: Sequence[str]) -> list[PartyDetector]:
+    """The same for those that are asked about parties."""
+    detectors = []
+    for each in chosen:
+        if each in PARTY_DETECTORS:
+            if each == "ktx":
+                ktx()
+            detectors.append(PartyDetector(each, _python(PARTY_DETECTORS[each])))
+            continue
+        detectors.append(PartyDetector(*_named_command(each, PARTY_DETECTORS)))
+    _refuse_twice([detector.name for detector in detectors])
     return detectors

@@ -6,6 +6,7 @@ import html
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from hangbench.parties.words import OF_PARTIES
 from hangbench.run import JUDGEMENTS, NOT_JUDGED, Result
 from hangbench.situations.stages import STAGES
 
@@ -14,6 +15,12 @@ SENTENCE = (
     "look. *right*: all that can be known is said, and nothing else. *weak*: nothing false, and less than can be known. "
     "*missed*: not a word of a transaction that needs a person. *false*: a transaction is called hanging that is not. "
     f"*crashed*: an error instead of an answer. *{NOT_JUDGED}*: the truth could not be confirmed; it counts for nobody."
+)
+SENTENCE_OF_PARTIES = (
+    "Each situation was made on real brokers of this version, and who stands still was compared with them. *right*: every "
+    "party in every phase, and nobody else. *weak*: another transaction is named, or none. *missed*: a party stands still. "
+    "*false*: it does not, or not because of a transaction. *crashed*: an error instead of an answer. "
+    f"*{NOT_JUDGED}*: the truth could not be confirmed; it counts for nobody."
 )
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 """(heading, rows)."""
@@ -64,9 +71,13 @@ def detectors_of(results: Iterable[Result]) -> list[str]:
     return list(dict.fromkeys(each.detector for each in results))
 
 
+def _sentence(results: Sequence[Result]) -> str:
+    return SENTENCE_OF_PARTIES if any(each.stage == OF_PARTIES for each in results) else SENTENCE
+
+
 def markdown(results: Sequence[Result]) -> str:
     """The whole score card, a chapter for each version."""
-    parts = ["# Score card of HangBench", SENTENCE]
+    parts = ["# Score card of HangBench", _sentence(results)]
     for level, title, table in _chapters(results):
         parts += [f"{'#' * level} {title}", *([markdown_table(*table).rstrip()] if table else [])]
     return "\n\n".join(parts) + "\n"
@@ -77,7 +88,7 @@ def page(results: Sequence[Result]) -> str:
     parts = []
     for level, title, table in _chapters(results):
         parts += [f"<h{level}>{html.escape(title)}</h{level}>", *([_html_table(table)] if table else [])]
-    sentence = html.escape(SENTENCE.replace("*", ""))
+    sentence = html.escape(_sentence(results).replace("*", ""))
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>Score card of HangBench</title><style>{STYLE}</style><h1>Score card of HangBench</h1>"
@@ -93,7 +104,7 @@ STYLE = (
 
 
 def _chapters(results: Sequence[Result]) -> Iterable[tuple[int, str, Table | None]]:
-    titles = {stage.name: stage.title for stage in STAGES}
+    titles = {stage.name: stage.title for stage in STAGES} | {OF_PARTIES: "Who stands still"}
     for version in dict.fromkeys(each.kafka for each in results):
         yield 2, f"Apache Kafka {version}", score_card(results, version)
         for stage in dict.fromkeys(each.stage for each in results if each.kafka == version):

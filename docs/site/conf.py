@@ -51,6 +51,7 @@ NAVIGATION: Final = {
         "examples/workload/README",
         "hangbench/README",
         "hangbench/SCORES",
+        "hangbench/PARTIES",
         "docs/security",
     ],
     "Reference": [

@@ -25,6 +25,12 @@ def answer(rows: Iterable[Said], *, complete: bool = True) -> None:
     print(json.dumps({"hangbench": 1, "complete": complete, "transactions": transactions}))
 
 
+def print_held(places: Iterable[tuple[str, int, str | None]], *, complete: bool = True) -> None:
+    """(topic, partition, transactional id of what holds the party) of each place where it stands still."""
+    held = [{"topic": topic, "partition": partition, "behind": behind} for topic, partition, behind in places]
+    print(json.dumps({"hangbench": 1, "complete": complete, "held": held}))
+
+
 def give_up(sentence: str) -> NoReturn:
     print(sentence, file=sys.stderr)
     sys.exit(1)

@@ -61,6 +61,16 @@ class Wire:
         version = min(version_broker, request_class.max_version, version_cap)
         return self._exchange(request_class(version=version, **fields), response_class)
 
+    def ask_in_bytes(self, api_key: int, version: int, body: bytes) -> bytes:
+        """Sends a request of a flexible version that kafka-python does not know; returns the response with its header."""
+        self._correlation_id += 1
+        client_id = CLIENT_ID.encode()
+        header = struct.pack(
+            f">hhih{len(client_id)}sx", api_key, version, self._correlation_id, len(client_id), client_id
+        )
+        self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        return self._receive(*struct.unpack(">i", self._receive(4)))
+
     def timeout(self, seconds: float) -> None:
         """How long to wait for any part of an answer from now on."""
         self._socket.settimeout(seconds)

@@ -274,25 +274,43 @@ def run_and_die(bootstrap: str, transactional_id: str, topic: str) -> None:
 
 
 class Transactions:
-    """One transaction after another of librdkafka's producer, with a record on each partition."""
+    """One transaction after another of librdkafka's producer, with records on each partition."""
 
-    def __init__(self, bootstrap: str, transactional_id: str, topic_partitions: Iterable[tuple[str, int]]) -> None:
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "linger.ms": 0, "log_level": 0}
-        )
-        self._producer.init_transactions(TIMEOUT_S)
+    def __init__(
+        self,
+        bootstrap: str,
+        transactional_id: str,
+        topic_partitions: Iterable[tuple[str, int]] = (),
+        *,
+        timeout_ms: int = 60_000,
+    ) -> None:
+        """Initializes the id, which aborts what another producer has left open, and fences it."""
+        names = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
+        self.producer = Producer({**names, "transaction.timeout.ms": timeout_ms, "linger.ms": 0, "log_level": 0})
+        self.producer.init_transactions(TIMEOUT_S)
         self._topic_partitions = tuple(topic_partitions)
 
-    def run(self, *, commit: bool) -> None:
-        """One whole transaction."""
-        self._producer.begin_transaction()
-        for topic, partition in self._topic_partitions:
-            self._producer.produce(topic, b"record", partition=partition)
-        assert self._producer.flush(TIMEOUT_S) == 0
+    def begin(self, records: int = 1) -> None:
+        """Opens a transaction; its records are in the log on return."""
+        self.producer.begin_transaction()
+        self.write(records)
+
+    def write(self, records: int = 1) -> None:
+        """Writes more records to each partition; they are in the log on return."""
+        for topic, partition in self._topic_partitions * records:
+            self.producer.produce(topic, b"record", partition=partition)
+        assert self.producer.flush(TIMEOUT_S) == 0
+
+    def end(self, *, commit: bool) -> None:
         if commit:
-            self._producer.commit_transaction(TIMEOUT_S)
+            self.producer.commit_transaction(TIMEOUT_S)
         else:
-            self._producer.abort_transaction(TIMEOUT_S)
+            self.producer.abort_transaction(TIMEOUT_S)
+
+    def run(self, *, commit: bool, records: int = 1) -> None:
+        """One whole transaction."""
+        self.begin(records)
+        self.end(commit=commit)
 
 
 def run_transaction(

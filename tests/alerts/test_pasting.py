@@ -24,12 +24,12 @@ from exporter.commands.arguments import build_parser
 from exporter.commands.rules import function_of
 from exporter.commands.status import ExitStatus
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.groups import commit
 from hangbench.kafka.ports import free_ports
 from hangbench.waiting import until
 from tests.alerts.monitoring import Alert, Receiver, monitoring, quick_durations
 from tests.alerts.pasting import IN_POD, ON_HOST, Pasted, Shell, fences_for, first_command, lines_for, variables_in
 from tests.alerts.replay import hurried, replaying, replays
-from tests.brokers.groups import commit
 from tests.helm.chart import render_values
 from tests.helm.manifests import Manifest, only
 from tests.helm.pod_files import PROGRAM, Outside, lay_out, moved, running

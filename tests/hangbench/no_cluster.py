@@ -12,5 +12,9 @@ class NoCluster(KafkaCluster):
         self.version = "4.3.1"
 
     @property
+    def bootstrap(self) -> str:
+        return "127.0.0.1:9"
+
+    @property
     def tool_java(self) -> list[str]:
         return ["java", "-cp", "/jars of/*"]

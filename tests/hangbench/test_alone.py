@@ -13,8 +13,10 @@ import pytest
 
 from hangbench.command import environment_of
 from hangbench.detector import Question, Says
-from hangbench.detectors import DETECTORS, detector_of
+from hangbench.detectors import DETECTORS, PARTY_DETECTORS, detector_of
 from hangbench.judge import Judgement
+from hangbench.parties.detector import ABOUT_PARTIES
+from hangbench.parties.scenes import SITUATIONS as PARTY_SITUATIONS
 from hangbench.situations.stages import STAGES
 from tests.hangbench.no_cluster import NoCluster
 
@@ -84,17 +86,18 @@ def test_it_can_be_installed_and_run_alone(tmp_path: Path) -> None:
 def test_the_readme_names_every_word_of_question_and_answer() -> None:
     """What a detector finds in its environment, what it may say, what is said of it, and those that come with it."""
     question = Question(bootstrap="127.0.0.1:9", cluster=NoCluster(), situations=())
-    variables = {*environment_of(question), "HANGBENCH_CONFIG"}
+    variables = {*environment_of(question), "HANGBENCH_CONFIG", *ABOUT_PARTIES}
 
     assert set(re.findall(r"`(HANGBENCH_\w+)`", README)) == variables
     assert all(f"`{says.value}`" in README for says in Says)
     assert all(f"\n| {judgement.value} |" in README for judgement in Judgement)
-    assert re.findall(r"\n\| `([\w-]+)` \| ", README)[-len(DETECTORS) :] == list(DETECTORS)
+    assert re.findall(r"\n\| `([a-z-]+)` \| ", README) == [*DETECTORS, *PARTY_DETECTORS]
 
 
 def test_names_of_situations_are_their_own() -> None:
     """`show` takes a name, and topics are named by it."""
     names = [situation.name for stage in STAGES for situation in stage.situations]
+    names += [situation.name for situation in PARTY_SITUATIONS]
 
     assert len(set(names)) == len(names)
 

@@ -20,12 +20,12 @@ import pytest
 
 from examples.workload.producers import OpenTransaction, run_transaction
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.groups import commit
 from hangbench.kafka.planting import plant_hang, write_marker
 from hangbench.kafka.ports import free_ports
 from hangbench.situations.steps import prepared_client
 from hangbench.waiting import until
 from tests import forked
-from tests.brokers.groups import commit
 from tests.brokers.messages import committed_records
 from tests.commands.json_schema import problems
 from tests.conftest import FreshName, MakeTopic, SessionCluster, versions

@@ -12,10 +12,11 @@ from exporter.evaluation.verdicts import Evaluation, OwnerState, Policy, Transac
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.groups import commit, read_to_the_end
 from hangbench.kafka.planting import plant_hang, write_marker
+from hangbench.situations.ground import until_closed
 from hangbench.situations.steps import Client
 from hangbench.waiting import until
-from tests.brokers.groups import commit, read_to_the_end
 from tests.conftest import FreshName, MakeCluster, MakeTopic, versions
 from tests.real_brokers.exporting import ask_why, called, serving
 from tests.watching import Watch, rows_on
@@ -58,6 +59,7 @@ def test_a_reader_of_committed_records_is_blocked_and_others_are_not(
     topic = make_topic(broker)
     committed, uncommitted, slow = fresh_name("committed"), fresh_name("uncommitted"), fresh_name("slow")
     run_transaction(broker.bootstrap, fresh_name("before"), [(topic, 0)], records=3)
+    until_closed(broker.bootstrap, topic, 0)  # its client hears of the end before the partition has the marker
     hang = plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
     run_transaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)], records=8)
     read_to_the_end(broker, committed, topic, "read_committed")

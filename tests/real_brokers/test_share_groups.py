@@ -11,9 +11,9 @@ import pytest
 from examples.workload.producers import run_transaction
 from exporter.evaluation.verdicts import BlockedGroup, Evaluation
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.groups import joined_with_the_new_protocol, share_consumer, streams_group
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, write_marker
 from hangbench.waiting import until
-from tests.brokers.groups import joined_with_the_new_protocol, share_consumer, streams_group
 from tests.conftest import FreshName, MakeTopic
 from tests.marks import starts
 from tests.real_brokers.exporting import ask_why, called

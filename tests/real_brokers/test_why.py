@@ -8,9 +8,9 @@ from confluent_kafka import Consumer
 
 from examples.workload.producers import OpenTransaction, run_transaction
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.groups import commit, read_to_the_end
 from hangbench.kafka.planting import plant_hang
 from hangbench.waiting import until
-from tests.brokers.groups import commit, read_to_the_end
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import AT_ONCE, ask_why, called
 

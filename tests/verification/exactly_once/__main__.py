@@ -8,6 +8,7 @@ must say the same. Ends with one line, and status 1 otherwise.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import re
 import subprocess
@@ -25,6 +26,7 @@ from deltalake import DeltaTable
 
 from exporter.audit.verdicts import ACCUSATIONS, SETTLED_MS, AuditVerdict
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.maven import BrokersUnavailable
 from hangbench.kafka.process import JavaProcess
 from tests.verification.background import Background
 
@@ -98,8 +100,9 @@ class Kills(Background):
         broker.kill()
         self.pause(self._chance.uniform(0, 3))
         broker.launch()
-        self._cluster.wait_until_serving()
         self.brokers += 1
+        with contextlib.suppress(BrokersUnavailable):  # on a busy machine: the next kill waits too
+            self._cluster.wait_until_serving()
 
     @contextmanager
     def none(self) -> Iterator[None]:
@@ -179,7 +182,7 @@ def play(arguments: argparse.Namespace) -> int:
         often, once = Auditor(cluster.bootstrap, folder / "often"), Auditor(cluster.bootstrap, folder / "once")
         began = time.monotonic()
         audit_at = began + arguments.audit_every
-        while clients.ended() < arguments.transactions:
+        while clients.ended() < arguments.transactions and time.monotonic() < began + 60 * arguments.minutes:
             time.sleep(1)
             if time.monotonic() > audit_at:
                 often.run()
@@ -256,6 +259,7 @@ def main() -> int:
     """Returns 1 if somebody was accused, or if both audits differ."""
     parser = argparse.ArgumentParser(prog="python -m tests.verification.exactly_once", description=__doc__)
     parser.add_argument("--transactions", type=int, default=500_000)
+    parser.add_argument("--minutes", type=float, default=600.0, help="the longest time before the last audits")
     parser.add_argument("--kafka", default="4.3.1")
     parser.add_argument("--transaction-version", type=int, default=2, choices=(0, 2))
     parser.add_argument("--nodes", type=int, default=3, choices=(1, 3))

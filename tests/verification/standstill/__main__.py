@@ -10,9 +10,9 @@ import datetime as dt
 import sys
 import time
 
+from hangbench.parties.scenes import SITUATIONS, VERSIONS
 from tests.verification.endings import status_without_writing
 from tests.verification.standstill.play import play
-from tests.verification.standstill.scenes import SITUATIONS, VERSIONS
 from tests.verification.standstill.table import DOCUMENT, document
 
 

@@ -18,7 +18,7 @@ from examples.workload.producers import OpenTransaction
 from exporter.config.loading import load
 from exporter.evaluation.verdicts import Policy
 from hangbench.kafka.cluster import KafkaCluster
-from tests.verification.standstill.play import PROPERTIES
+from hangbench.parties.play import PROPERTIES
 from tests.watching import Watch
 
 PARTITIONS: Final = 100

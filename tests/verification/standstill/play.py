@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from exporter.baseline import Baseline, UsualDuration
 from exporter.config.loading import load
@@ -22,15 +21,14 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.kafka.collect.collector import Collector
-from hangbench.kafka.cluster import KafkaCluster, Properties
-from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
-from hangbench.situations.steps import partition_of
-from hangbench.waiting import until
+from hangbench.kafka.cluster import KafkaCluster
+from hangbench.parties.ground import Probe
+from hangbench.parties.play import PROPERTIES, confirm, make_offsets_topic
+from hangbench.parties.scene import Scene
+from hangbench.parties.words import Cause, Situation, Standstill, Standstills
 from tests.real_brokers.exporting import called
 from tests.verification.standstill import view
-from tests.verification.standstill.ground import Probe
-from tests.verification.standstill.scene import Scene
-from tests.verification.standstill.words import Cause, Situation, Standstill, Standstills
+from tests.verification.standstill.differences import DIFFERENCES
 
 SHORT: Final = Policy(blocked_after_ms=1000, owner_silent_after_ms=2000, stuck_after_ms=2000)
 """The bench's settings: with the defaults of 30 s and a minute it would take as long."""
@@ -46,15 +44,6 @@ PAUSE_S: Final = 0.3
 WHY_S: Final = 2.0
 """The time for commands between two cycles."""
 PLANTERS: Final = 4
-PROPERTIES: Final[Properties] = {
-    **HANGS_CAN_BE_PLANTED,
-    "transaction.max.timeout.ms": 7_200_000,
-    "transaction.two.phase.commit.enable": "true",  # unknown, and ignored, before 4.1
-    "unstable.api.versions.enable": "true",
-    "share.coordinator.state.topic.min.isr": 1,
-    "share.coordinator.state.topic.num.partitions": 3,
-    "share.coordinator.state.topic.replication.factor": 1,
-}
 
 
 @dataclass(slots=True)
@@ -132,28 +121,15 @@ class Act:
             except StopIteration:
                 self.is_over = True
                 return
-            self._compare_with_brokers()
+            confirm(scene, self._probe)
             self.result.truth.append(scene.truth)
             self._begun_s, self._cycles, self.is_made = time.monotonic(), 0, True
-
-    def _compare_with_brokers(self) -> None:
-        scene = self.scene
-        for standstill in scene.truth:
-            has_position = scene.groups.get(standstill.party, False)
-            problem = self._probe.contradiction(standstill, has_position=has_position)
-            assert problem is None, f"the truth is another one: {problem}"
-        named = {standstill.where for standstill in scene.truth}
-        for group, has_position in scene.groups.items():
-            for place in scene.places if has_position else ():
-                position = None if (group, place) in named else self._probe.position(group, place)
-                is_held = position is not None and not scene.is_moving and self._probe.is_held(place, position)
-                assert not is_held, f"the truth is another one: {group} stands still on {place} at {position}"
 
     @property
     def expected(self) -> Standstills:
         """The exporter's view that is waited for: the truth, or what is known to be said instead."""
-        difference = self.scene.difference
-        return self.scene.truth if difference is None else difference.exporter
+        difference = DIFFERENCES.get(self.scene.situation.name)
+        return self.scene.truth if difference is None else difference.of_exporter(self.scene.truth)
 
     def before_cycle(self) -> None:
         """Takes the step that the scene wants before each cycle."""
@@ -198,8 +174,7 @@ class Act:
 
     def _ask(self) -> None:
         scene, result = self.scene, self.result
-        right = frozenset(standstill.for_why for standstill in scene.truth)
-        expected = right if scene.difference is None else scene.difference.why
+        expected = frozenset(standstill.for_one_look for standstill in scene.truth)
         found: set[Standstill] = set()
         for group in scene.groups:
             found |= view.of_why(group, self._why("--group", group))
@@ -213,12 +188,10 @@ class Act:
             result.wrong += [f"why --transactional-id {owner} does not show {place}" for place in unseen]
         result.wrong += [f"why misses {_in_words(each)}" for each in expected - found]
         result.wrong += [f"why adds {_in_words(each)}" for each in found - expected]
-        if scene.difference is not None:
-            result.because = scene.difference.because
-            words = [
-                *_compared("the exporter", scene.truth, scene.difference.exporter),
-                *_compared("`why`", right, scene.difference.why),
-            ]
+        difference = DIFFERENCES.get(scene.situation.name)
+        if difference is not None:
+            result.because = difference.because
+            words = _compared("the exporter", scene.truth, difference.of_exporter(scene.truth))
             own = scene.name()
             result.differs += [each.replace(f" on {own}-", " on partition ").replace(f"{own}-", "") for each in words]
 
@@ -276,33 +249,14 @@ def play(version: str, situations: Iterable[Situation]) -> Mapping[str, Result]:
         acts = [Act(Scene(situation, cluster, plain), probe, folder) for situation in chosen]
         for act in acts:
             stack.enter_context(act.scene.stack)
-        _make_offsets_topic(acts)
+        if acts:
+            make_offsets_topic(acts[0].scene)
         exporter = stack.enter_context(Exporter(cluster.bootstrap))
         for is_alone in (False, True):
             together = [act for act in acts if act.scene.situation.alone == is_alone]
             with ThreadPoolExecutor(PLANTERS) as pool:
                 _watch(exporter, together, pool)
     return {act.result.situation.name: act.result for act in acts}
-
-
-def _make_offsets_topic(acts: Sequence[Act]) -> None:
-    """Has the broker make `__consumer_offsets`, and waits until each of its partitions takes a commit."""
-    if not acts:
-        return
-    scene = acts[0].scene
-    place = scene.cluster.topics.create("first"), 0
-    homes = {partition_of(scene.name(f"first-{number}")): f"first-{number}" for number in range(100)}
-
-    def is_committed(group: str) -> bool:
-        try:
-            scene.position(place, 0, what=group)
-        except KafkaException:
-            return False
-        return True
-
-    for group in homes.values():
-        until(partial(is_committed, group))
-    scene.groups.clear()
 
 
 def _watch(exporter: Exporter, acts: Sequence[Act], pool: ThreadPoolExecutor) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from hangbench.parties.scenes import GROUPS, VERSIONS
+from hangbench.parties.words import Situation, Standstills
 from hangbench.report import markdown_table
 from tests.verification.standstill.play import LIMIT_S, Result
-from tests.verification.standstill.scenes import GROUPS, VERSIONS
-from tests.verification.standstill.words import Situation, Standstills
 
 DOCUMENT: Final = Path(__file__).with_name("README.md")
 BEGINNING: Final = "<!-- From here on made by `python -m tests.verification.standstill`. -->\n"

@@ -10,14 +10,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from hangbench.parties.scene import Scene
+from hangbench.parties.scenes import SITUATIONS
+from hangbench.parties.scenes.nobody import NOBODY_HELD
+from hangbench.parties.words import Cause, Situation, Standstill
 from tests.verification.standstill import play
 from tests.verification.standstill.play import CYCLES, Act
-from tests.verification.standstill.scene import Scene
-from tests.verification.standstill.scenes import SITUATIONS
-from tests.verification.standstill.scenes.nobody import NOBODY_HELD
 from tests.verification.standstill.table import DOCUMENT
 from tests.verification.standstill.view import of_why
-from tests.verification.standstill.words import Cause, Situation, Standstill
 
 PLACE = ("orders", 0)
 HELD = Standstill("readers", PLACE, Cause.OWNER_SILENT, "owner")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from hangbench.parties.scenes import SITUATIONS, VERSIONS
+from hangbench.parties.words import Situation
 from tests.verification.standstill.play import Result, play
-from tests.verification.standstill.scenes import SITUATIONS, VERSIONS
-from tests.verification.standstill.words import Situation
 
 QUICK_VERSION = "4.3.1"
 

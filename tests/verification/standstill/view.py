@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from exporter.evaluation.verdicts import Evaluation, OwnerState, TransactionRow, Verdict
-from tests.verification.standstill.words import Cause, Standstill, Standstills
+from hangbench.parties.words import Cause, Standstill, Standstills
 
 _CAUSES: Final[Mapping[str, Cause]] = {
     Verdict.STUCK_COMPLETING.label: Cause.STUCK_AT_COORDINATOR,

@@ -10,7 +10,11 @@ from typing import Any, TypeVar
 Place = tuple[str, int]
 """A topic and a partition."""
 Steps = Generator[None, None, None]
-"""What a situation does: it yields where the exporter is to be judged."""
+"""What a situation does: it yields where detectors are asked."""
+
+
+OF_PARTIES = "parties"
+"""The stage of these situations in results and lists."""
 
 
 class Cause(Enum):
@@ -23,15 +27,15 @@ class Cause(Enum):
     STUCK_AT_COORDINATOR = "stuck_at_coordinator"
     PREPARED_2PC = "prepared_2pc"
     WITHIN_TIMEOUT = "within_timeout"
-    """`owner_silent` or `live`: one run of `why` has not watched the owner."""
+    """`owner_silent` or `live`: one look has not watched the owner."""
     COMPLETING = "completing"
-    """No situation has this truth; the exporter may say so."""
+    """No situation has this truth; a detector may say so."""
     OVERDUE = "overdue"
     INCONCLUSIVE = "inconclusive"
 
     @property
-    def for_why(self) -> Cause:
-        """The same cause as one run of `why` can know it."""
+    def for_one_look(self) -> Cause:
+        """The same cause as one look can know it."""
         return Cause.WITHIN_TIMEOUT if self in {Cause.OWNER_SILENT, Cause.LIVE} else self
 
 
@@ -52,9 +56,9 @@ class Standstill:
         return self.party, self.place
 
     @property
-    def for_why(self) -> Standstill:
-        """The same as one run of `why` can know it."""
-        return Standstill(self.party, self.place, self.cause.for_why, self.behind)
+    def for_one_look(self) -> Standstill:
+        """The same as one look can know it."""
+        return Standstill(self.party, self.place, self.cause.for_one_look, self.behind)
 
 
 Standstills = frozenset[Standstill]
@@ -73,11 +77,11 @@ class Situation:
     not_offered: str
     """The reason why the other versions cannot play it."""
     quick: bool
-    """True if `make test` plays it."""
+    """True for a selection that takes a minute or two."""
     alone: bool
     """True if it restarts the broker, so that it is played after all others."""
     patient: bool
-    """True if it is watched with a `blocked.after` of ten minutes, not of a second."""
+    """True if only a standstill of ten minutes counts in it, not of a second."""
     late: bool
     """True if its transaction has a short time-out, so that it is made last and judged first."""
 

@@ -7,26 +7,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from examples.workload.producers import OpenTransaction, run_transaction
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.groups import END_OF_PARTITION
+from hangbench.parties.child import OwnerProcess
+from hangbench.parties.words import NOBODY, Cause, Place, Situation, Standstill, Standstills
 from hangbench.situations.ground import until_closed
+from hangbench.situations.steps import Transactions
 from hangbench.waiting import until
-from tests.verification.standstill.child import OwnerProcess
-from tests.verification.standstill.words import NOBODY, Cause, Place, Situation, Standstill, Standstills
 
 LONG_MS: Final = 600_000
 """A time-out that no play outlives."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A known difference between the truth and the exporter, with the reason."""
-
-    exporter: Standstills
-    why: Standstills
-    because: str
 
 
 @dataclass(slots=True)
@@ -39,12 +31,11 @@ class Scene:
     """A producer without transactions, which all scenes share."""
     stack: ExitStack = field(default_factory=ExitStack)
     truth: Standstills = NOBODY
-    difference: Difference | None = None
     groups: dict[str, bool] = field(default_factory=dict)
     """Group -> whether its position can be read as a committed offset."""
     owners: set[str] = field(default_factory=set)
     usual_ids: set[str] = field(default_factory=set)
-    """Transactional ids with a baseline, by which their transaction is unusually long."""
+    """Transactional ids whose transactions are short as a rule, for detectors that can be given that."""
     each_cycle: Callable[[], object] | None = None
     """A step before each cycle."""
     places: set[Place] = field(default_factory=set)
@@ -69,16 +60,6 @@ class Scene:
     def stand_still(self, *parties: tuple[str, Place, Cause, str | None]) -> None:
         """Writes down everybody who stands still from now on; nobody if it is empty."""
         self.truth = frozenset(Standstill(*party) for party in parties)
-        self.difference = None
-
-    def differs(self, because: str, *, exporter: Standstills | None = None, why: Standstills | None = None) -> None:
-        """Writes down what the exporter is known to say instead."""
-        right_why = frozenset(standstill.for_why for standstill in self.truth)
-        self.difference = Difference(
-            exporter=self.truth if exporter is None else exporter,
-            why=right_why if why is None else why,
-            because=because,
-        )
 
     # Topics and records
 
@@ -103,31 +84,24 @@ class Scene:
 
         The client gets its response before: the next record would be before the marker.
         """
-        run_transaction(
-            self.bootstrap,
-            self.name("other"),
-            [(topic, partition)],
-            records=records,
-            outcome="commit" if commit else "abort",
-        )
+        Transactions(self.bootstrap, self.name("other"), [(topic, partition)]).run(commit=commit, records=records)
         until_closed(self.bootstrap, topic, partition)
 
     # Owners of open transactions
 
     def owner_id(self, what: str = "owner", *, usual: bool = True) -> str:
-        """Returns a transactional id. `usual`: it has a baseline, so that silence shows after two seconds."""
+        """Returns a transactional id. `usual`: its transactions are short as a rule."""
         name = self.name(what)
         self.owners.add(name)
         if usual:
             self.usual_ids.add(name)
         return name
 
-    def owner(
-        self, *places: Place, what: str = "owner", usual: bool = True, timeout_ms: int = LONG_MS
-    ) -> OpenTransaction:
+    def owner(self, *places: Place, what: str = "owner", usual: bool = True, timeout_ms: int = LONG_MS) -> Transactions:
         """Opens a transaction in this process, with a record on each place; it stays open."""
-        transaction = OpenTransaction(self.bootstrap, self.owner_id(what, usual=usual), places, timeout_ms=timeout_ms)
-        return transaction.__enter__()
+        owner = Transactions(self.bootstrap, self.owner_id(what, usual=usual), places, timeout_ms=timeout_ms)
+        owner.begin()
+        return owner
 
     def process(
         self, *places: Place, what: str = "owner", usual: bool = True, timeout_ms: int = LONG_MS
@@ -148,7 +122,7 @@ class Scene:
     def reader(self, *places: Place, what: str = "group", isolation: str = "read_committed") -> str:
         """A consumer reads these partitions to their end for its isolation level, commits and goes."""
         group = self.group(what)
-        consumer = self._consumer(group, isolation)
+        consumer = self.consumer(group, isolation)
         consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in places])
         _read_to_the_end(consumer, len(places))
         consumer.close()
@@ -158,7 +132,7 @@ class Scene:
         self, topic: str, *, partitions: int = 1, what: str = "group", protocol: str = "classic", commits: bool = True
     ) -> Consumer:
         """A member of a group reads a topic to the end of its committed records, and stays."""
-        consumer = self._consumer(self.group(what), "read_committed", {"group.protocol": protocol})
+        consumer = self.consumer(self.group(what), "read_committed", {"group.protocol": protocol})
         consumer.subscribe([topic])
         _read_to_the_end(consumer, partitions, commits=commits)
         self.stack.callback(consumer.close)
@@ -167,12 +141,12 @@ class Scene:
     def position(self, place: Place, offset: int, *, what: str = "group") -> str:
         """Commits this offset for a group, as Flink and other clients do that count for themselves."""
         group = self.group(what)
-        consumer = self._consumer(group, "read_committed")
+        consumer = self.consumer(group, "read_committed")
         consumer.commit(offsets=[TopicPartition(*place, offset)], asynchronous=False)
         consumer.close()
         return group
 
-    def _consumer(self, group: str, isolation: str, more: dict[str, str] | None = None) -> Consumer:
+    def consumer(self, group: str, isolation: str, more: dict[str, str] | None = None) -> Consumer:
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -196,7 +170,7 @@ def _read_to_the_end(consumer: Consumer, partitions: int, *, commits: bool = Tru
         message = consumer.poll(1)
         error = None if message is None else message.error()
         if message is not None and error is not None:
-            assert error.code() == KafkaError._PARTITION_EOF, error
+            assert error.code() == END_OF_PARTITION, error
             ends.add((str(message.topic()), int(message.partition() or 0)))
         return len(ends) == partitions
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from confluent_kafka import TopicPartition
 
-from examples.workload.producers import transactional_producer
+from hangbench.kafka.groups import share_consumer, share_lag, streams_group
 from hangbench.kafka.planting import plant_hang
-from hangbench.situations.steps import Client, partition_of
-from tests.brokers.groups import share_consumer, streams_group
-from tests.verification.standstill.scene import LONG_MS, Scene
-from tests.verification.standstill.scenes.owners import behind_one
-from tests.verification.standstill.words import NOBODY, Cause, Collection, Place, Steps
+from hangbench.parties.scene import LONG_MS, Scene
+from hangbench.parties.scenes.owners import behind_one
+from hangbench.parties.words import Cause, Collection, Place, Steps
+from hangbench.situations.steps import Client, Transactions, partition_of
+from hangbench.waiting import until
 
 PARTIES = Collection()
 OFFSETS: Final = "__consumer_offsets"
@@ -49,6 +50,8 @@ def share_group(scene: Scene) -> Steps:
     everything = scene.group("everything", has_position=False)
     scene.stack.enter_context(share_consumer(scene.cluster, group, place[0], "read_committed"))
     scene.stack.enter_context(share_consumer(scene.cluster, everything, place[0], "read_uncommitted"))
+    behind = 6  # the owner's record, and five after it
+    until(partial(share_lag, scene.cluster, group, place[0]), lambda lag: lag == behind)
     scene.stand_still((group, place, Cause.OWNER_SILENT, scene.name("owner")))
     yield
 
@@ -114,8 +117,8 @@ def two_markers_before(scene: Scene) -> Steps:
     """Two producers committed at the same time, so that two markers are between Flink's position and the owner."""
     place = scene.topic(records=0), 0
     first, second = (scene.owner(place, what=what, usual=False) for what in ("one", "other"))
-    first.close("commit")
-    second.close("commit")
+    first.end(commit=True)
+    second.end(commit=True)
     _stands_before_a_silent_owner(scene, place, 2)
     yield
 
@@ -175,29 +178,24 @@ def offset_of_a_silent_owner(scene: Scene) -> Steps:
 
 @PARTIES.add()
 def first_offset_of_a_silent_owner(scene: Scene) -> Steps:
-    """The same with the very first offset of the group, which only `why` can find."""
+    """The same with the very first offset of the group."""
     topic = scene.topic()
     group = _group_on(scene, 2)
     _send_offsets(scene, group, topic)
     scene.stand_still((group, (OFFSETS, 2), Cause.OWNER_SILENT, scene.name("owner")))
-    scene.differs(
-        "a broker shows a first commit only where its partition is named (decision 0046): a cycle states a gap, and only "
-        "`why` names the group",
-        exporter=NOBODY,
-    )
     yield
 
 
 def _commit(scene: Scene, group: str, topic: str, offset: int) -> None:
-    consumer = scene._consumer(group, "read_committed")
+    consumer = scene.consumer(group, "read_committed")
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
 
 
 def _send_offsets(scene: Scene, group: str, topic: str) -> None:
     """A client sends the group's offset to its transaction, and goes without an end."""
-    producer = transactional_producer(scene.bootstrap, scene.owner_id(), timeout_ms=LONG_MS)
-    consumer = scene._consumer(group, "read_committed")
+    producer = Transactions(scene.bootstrap, scene.owner_id(), timeout_ms=LONG_MS).producer
+    consumer = scene.consumer(group, "read_committed")
     producer.begin_transaction()
     producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), 30)
     consumer.close()

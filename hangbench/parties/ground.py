@@ -9,12 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from hangbench.kafka.groups import END_OF_PARTITION
+from hangbench.parties.words import Cause, Place, Standstill
 from hangbench.situations.ground import described, open_entries
 from hangbench.waiting import until
-from tests.verification.standstill.words import Cause, Place, Standstill
 
 PATIENCE_S: Final = 30.0
 IN_TIME: Final = frozenset({Cause.OWNER_SILENT, Cause.LIVE, Cause.PREPARED_2PC})
@@ -82,7 +83,7 @@ class Probe:
         reader.close()
         assert message is not None, f"nothing came from {place} within {PATIENCE_S:.0f} s"
         error = message.error()
-        assert error is None or error.code() == KafkaError._PARTITION_EOF, error
+        assert error is None or error.code() == END_OF_PARTITION, error
         return error is None
 
     def contradiction(self, standstill: Standstill, *, has_position: bool) -> str | None:

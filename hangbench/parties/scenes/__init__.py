@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.verification.standstill.scenes.coordinators import COORDINATORS
-from tests.verification.standstill.scenes.nobody import NOBODY_HELD
-from tests.verification.standstill.scenes.owners import OWNERS
-from tests.verification.standstill.scenes.parties import PARTIES
-from tests.verification.standstill.words import Situation
+from hangbench.parties.scenes.coordinators import COORDINATORS
+from hangbench.parties.scenes.nobody import NOBODY_HELD
+from hangbench.parties.scenes.owners import OWNERS
+from hangbench.parties.scenes.parties import PARTIES
+from hangbench.parties.words import Situation
 
 GROUPS: Final = (
     ("Owners of open transactions", OWNERS),

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from hangbench.parties.words import Place
 from hangbench.waiting import until
-from tests.verification.standstill.words import Place
 
 PROGRAM: Final = """
 import sys

@@ -6,11 +6,11 @@ import threading
 
 from confluent_kafka import TopicPartition
 
-from examples.workload.producers import end_transaction, produce, transactional_producer
 from hangbench.kafka.planting import plant_hang
+from hangbench.parties.scene import Scene
+from hangbench.parties.words import Collection, Steps
 from hangbench.situations.ground import until_closed
-from tests.verification.standstill.scene import Scene
-from tests.verification.standstill.words import Collection, Steps
+from hangbench.situations.steps import Transactions
 
 NOBODY_HELD = Collection()
 
@@ -115,7 +115,7 @@ def uncommitted_reader_at_the_end(scene: Scene) -> Steps:
 
 @NOBODY_HELD.add(patient=True, quick=True, late=True)
 def transaction_ends_in_time(scene: Scene) -> Steps:
-    """A transaction is open for less than `blocked.after` (ten minutes here), and its owner commits."""
+    """A transaction is open for less than the least duration that counts (ten minutes here), and its owner commits."""
     place = scene.topic(), 0
     owner = scene.owner(place)
     scene.records(*place)
@@ -123,7 +123,7 @@ def transaction_ends_in_time(scene: Scene) -> Steps:
     scene.is_moving = True  # the group does stand still, for less than the setting
     scene.stand_still()
     yield
-    owner.close("commit")
+    owner.end(commit=True)
     until_closed(scene.bootstrap, *place)
     scene.is_moving = False
     scene.stand_still()
@@ -154,14 +154,12 @@ def group_without_offsets(scene: Scene) -> Steps:
 def many_short_transactions(scene: Scene) -> Steps:
     """A producer commits one short transaction after another, and a group follows it."""
     place = scene.topic(), 0
-    producer = transactional_producer(scene.bootstrap, scene.owner_id())
+    owner = Transactions(scene.bootstrap, scene.owner_id(), [place])
     consumer, is_over = scene.member(place[0], commits=False), threading.Event()
 
     def work() -> None:
         while not is_over.is_set():
-            producer.begin_transaction()
-            produce(producer, [place], 1)
-            end_transaction(producer, "commit")
+            owner.run(commit=True)
             if (message := consumer.poll(0.01)) is not None and message.error() is None:
                 consumer.commit(message=message, asynchronous=False)
 
@@ -177,9 +175,9 @@ def many_short_transactions(scene: Scene) -> Steps:
 def transaction_without_records(scene: Scene) -> Steps:
     """A transaction has begun and has written nothing: no partition has it."""
     place = scene.topic(), 0
-    producer = transactional_producer(scene.bootstrap, scene.owner_id())
-    producer.begin_transaction()
-    scene.stack.callback(lambda: producer)
+    owner = Transactions(scene.bootstrap, scene.owner_id())
+    owner.begin()
+    scene.stack.callback(lambda: owner)
     scene.records(*place)
     scene.position(place, 2)
     yield
@@ -203,7 +201,7 @@ def aborted_by_its_owner(scene: Scene) -> Steps:
     owner = scene.owner(place)
     scene.records(*place)
     scene.reader(place)
-    owner.close("abort")
+    owner.end(commit=False)
     until_closed(scene.bootstrap, *place)
     yield
 

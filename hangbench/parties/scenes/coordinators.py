@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
-from examples.workload.producers import OpenTransaction
-from exporter.kafka.collect.completing import CLOCKS_APART_MS
 from hangbench.kafka.planting import plant_hang, write_marker
+from hangbench.parties.scene import Scene
+from hangbench.parties.scenes.owners import behind_one
+from hangbench.parties.words import Cause, Collection, Place, Steps
 from hangbench.situations.ground import described
-from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client, prepared_client
+from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client, Transactions, prepared_client
 from hangbench.waiting import until
-from tests.verification.standstill.scene import Scene
-from tests.verification.standstill.scenes.owners import behind_one
-from tests.verification.standstill.words import Cause, Collection, Place, Steps
 
 COORDINATORS = Collection()
+CLOCKS_APART_MS: Final = 1100
+"""A marker that is so much later than the start is not of the transaction before, though clocks differ by a second."""
 
 
 def _state_of(scene: Scene, transactional_id: str) -> str:
@@ -26,12 +26,13 @@ def _state_of(scene: Scene, transactional_id: str) -> str:
 def commit_past_a_marker(scene: Scene, place: Place, **marker: Any) -> str:
     """The client's commit returns without an error; a marker by hand has its coordinator refused, which gives up."""
     owner = scene.owner_id()
-    with OpenTransaction(scene.bootstrap, owner, [place]) as transaction:
-        listed = described(scene.bootstrap, owner)
-        assert listed is not None
-        until(lambda: time.time() * 1000 > listed.start_ms + CLOCKS_APART_MS + 100)
-        write_marker(scene.bootstrap, *place, listed.producer_id, listed.producer_epoch, **marker)
-        transaction.close("commit")
+    transaction = Transactions(scene.bootstrap, owner, [place])
+    transaction.begin()
+    listed = described(scene.bootstrap, owner)
+    assert listed is not None
+    until(lambda: time.time() * 1000 > listed.start_ms + CLOCKS_APART_MS)
+    write_marker(scene.bootstrap, *place, listed.producer_id, listed.producer_epoch, **marker)
+    transaction.end(commit=True)
     until(lambda: _state_of(scene, owner) == "PrepareCommit")
     return owner
 
@@ -84,7 +85,7 @@ def stuck_abort_with_a_partition_open(scene: Scene) -> Steps:
 
 
 @COORDINATORS.add()
-def stuck_on_one_of_two_partitions(scene: Scene) -> Steps:
+def producer_stuck_on_one_of_two_partitions(scene: Scene) -> Steps:
     """Of a transaction's two COMMIT markers one was written and one refused: the group of the first partition reads on."""
     topic = scene.topic(partitions=2)
     client = Client.begin(scene.bootstrap, scene.owner_id())
@@ -108,7 +109,7 @@ def stuck_on_one_of_two_partitions(scene: Scene) -> Steps:
 
 
 @COORDINATORS.add(quick=True, versions=["4.3.1"], not_offered="KIP-939 is there from Kafka 4.1 on")
-def prepared_for_two_phase_commit(scene: Scene) -> Steps:
+def group_behind_a_prepared_commit(scene: Scene) -> Steps:
     """A transaction of two-phase commit, which no time-out ends: its application decides."""
     place = scene.topic(), 0
     prepared_client(scene.bootstrap, scene.owner_id()).open(*place)

@@ -1,24 +1,21 @@
-"""Consumer groups of the tests: where they stand, as their consumers would have committed it."""
+"""Consumer groups of each type: where they stand, as their consumers would have committed it."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetCommitResponse
 
-from exporter.kafka.client.connections import Address, Connections
-from exporter.kafka.messages.raw_request import RawRequest
-from exporter.kafka.messages.versions import Api
-from exporter.primitives import compact, uvarint
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.kafka.process import JavaProcess
-from hangbench.kafka.wire import first_address, open_wire
+from hangbench.kafka.wire import open_wire
 from hangbench.waiting import until
+
+END_OF_PARTITION: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - so it is documented
 
 
 def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
@@ -46,7 +43,7 @@ def read_to_the_end(cluster: KafkaCluster, group: str, topic: str, isolation: st
         assert message is not None
         error = message.error()
         if error is not None:
-            assert error.code() == KafkaError._PARTITION_EOF
+            assert error.code() == END_OF_PARTITION
             break
     consumer.commit(asynchronous=False)
     consumer.close()
@@ -91,41 +88,34 @@ def share_consumer(cluster: KafkaCluster, group: str, topic: str, isolation: str
         process.kill()
 
 
+def share_lag(cluster: KafkaCluster, group: str, topic: str) -> int | None:
+    """The records of partition 0 that a share group has not acknowledged; None until it has begun."""
+    printed = cluster.tool(
+        "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+        *("--bootstrap-server", cluster.bootstrap, "--describe", "--offsets", "--group", group),
+    )
+    heading, *rows = [line.split() for line in printed.splitlines() if line.strip()] or [[]]
+    lags = (row[heading.index("LAG")] for row in rows if row[:3] == [group, topic, "0"])
+    return next((int(lag) for lag in lags if lag.isdigit()), None)
+
+
 MEMBER: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+STREAMS_GROUP_HEARTBEAT: Final = 88
+HEARTBEAT_TIMEOUT_S: Final = 60
 
 
 def streams_group(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
     """A group of KIP-1071 with one member, which joins by StreamsGroupHeartbeat and commits `offset` on partition 0."""
-
-    def array(*items: bytes) -> bytes:
-        return uvarint(len(items) + 1) + b"".join(items)
-
-    null, end = b"\0", b"\0"
-    subtopology = compact("0") + array(compact(topic)) + 5 * array() + end
-    topology = b"\1" + struct.pack(">i", 0) + array(subtopology) + end
-    joining = [
-        compact(group),
-        compact(MEMBER),
-        struct.pack(">ii", 0, 0),
-        null,
-        null,
-        struct.pack(">i", 30_000),
-        topology,
-    ]
-    tasks, no_endpoint, not_shut_down = 3 * array(), b"\xff", b"\0"
-    body = b"".join([*joining, tasks, compact("process"), no_endpoint, array(), null, null, not_shut_down, end])
-    request = RawRequest(Api(88, "StreamsGroupHeartbeat", 0, 0), body)
     of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
     place = of_topic.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
     )
     commit(cluster, f"{group}-before", topic, 0)  # the broker makes `__consumer_offsets` for the first client that asks
-    connections = Connections({}, client_id="tests")
 
     def attempt() -> int:
-        address = Address(*first_address(cluster.bootstrap))
-        connections.run(partial(connections.receive, address, request, api=request.name, timeout_s=60))
         with open_wire(cluster.bootstrap) as wire:
+            wire.timeout(HEARTBEAT_TIMEOUT_S)
+            wire.ask_in_bytes(STREAMS_GROUP_HEARTBEAT, 0, _joining(group, topic))
             answer = wire.ask(
                 OffsetCommitRequest,
                 OffsetCommitResponse,
@@ -139,7 +129,21 @@ def streams_group(cluster: KafkaCluster, group: str, topic: str, offset: int) ->
         code: int = answer.topics[0].partitions[0].error_code
         return code
 
-    try:
-        until(attempt, lambda code: code == 0)
-    finally:
-        connections.close()
+    until(attempt, lambda code: code == 0)
+
+
+def _joining(group: str, topic: str) -> bytes:
+    """The body of StreamsGroupHeartbeat, version 0, of a new member whose only task reads the topic."""
+
+    def text(words: str) -> bytes:
+        return bytes([len(words) + 1]) + words.encode()  # lengths below 127 only
+
+    def array(*items: bytes) -> bytes:
+        return bytes([len(items) + 1]) + b"".join(items)
+
+    null, end = b"\0", b"\0"
+    subtopology = text("0") + array(text(topic)) + 5 * array() + end
+    topology = b"\1" + struct.pack(">i", 0) + array(subtopology) + end
+    member = [text(group), text(MEMBER), struct.pack(">ii", 0, 0), null, null, struct.pack(">i", 30_000), topology]
+    tasks, no_endpoint, not_shut_down = 3 * array(), b"\xff", b"\0"
+    return b"".join([*member, tasks, text("process"), no_endpoint, array(), null, null, not_shut_down, end])
