@@ -133,7 +133,5 @@ def completing(evaluation: Evaluation) -> frozenset[TransactionKey | CompletingI
     """The transactions that are completing and not stuck yet, on partitions and at coordinators."""
     stuck = {each.identity for each in evaluation.stuck}
     return frozenset(
-        evidence.key
-        for evidence, verdict in zip(evaluation.evidence, evaluation.transactions.verdict, strict=True)
-        if verdict == int(Verdict.COMPLETING)
+        evidence.key for evidence, verdict in evaluation.examined_verdicts() if verdict is Verdict.COMPLETING
     ) | frozenset(each.identity for each in evaluation.snapshot.completing.lasting if each.identity not in stuck)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
@@ -346,6 +346,11 @@ class Evaluation:
     def examined_count(self) -> int:
         """Open transactions that were examined: the first ones."""
         return self.snapshot.open_transactions.examined_count
+
+    def examined_verdicts(self) -> Iterator[tuple[Evidence, Verdict]]:
+        """(evidence, verdict) of each examined transaction; `transactions` goes on with those that were not examined."""
+        ranks = self.transactions.verdict[: self.examined_count].tolist()
+        return zip(self.evidence, map(Verdict.ranked, ranks), strict=True)
 
     @property
     def open_count(self) -> int:

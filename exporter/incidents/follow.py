@@ -109,8 +109,7 @@ def _verdicts_of(wanted: set[TransactionKey], evaluation: Evaluation) -> Mapping
     """The verdicts of these transactions, as far as they are open."""
     if not wanted:
         return {}
-    verdicts = zip(evaluation.evidence, evaluation.transactions.verdict.tolist(), strict=True)
-    return {evidence.key: Verdict.ranked(rank) for evidence, rank in verdicts if evidence.key in wanted}
+    return {evidence.key: verdict for evidence, verdict in evaluation.examined_verdicts() if evidence.key in wanted}
 
 
 def _after(

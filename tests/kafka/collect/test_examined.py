@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from exporter.cli import main
+from exporter.commands.status import ExitStatus
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import as_sentence
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
+from exporter.incidents.follow import follow
+from exporter.incidents.incident import NO_INCIDENTS
 from exporter.kafka.client.connections import Address, Connections
 from exporter.kafka.collect.collector import CollectOptions, Collector
 from exporter.kafka.leadership.metadata_source import CHECKED_EVERY_CYCLES
@@ -95,6 +100,32 @@ def test_what_was_not_examined_is_reported_wherever_an_operator_looks() -> None:
     assert as_sentence(sentence) in summarize(evaluation, status()).notes
     publication = published(evaluation, options=PublishOptions(suspects_limit=3))
     assert suspects_hidden(LimitedEvaluation(evaluation, publication)) == 7
+
+
+def test_incidents_go_on_beyond_the_limit() -> None:
+    """What an incident follows may be examined or not; those that are neither suspects nor examined have verdicts, too."""
+    with FakeCluster(many(LIMIT)) as cluster, limited(cluster) as collector:
+        few = evaluate(collector.collect(), Memory(), Policy())
+    with FakeCluster(many(LIMIT + 2)) as cluster, limited(cluster) as collector:
+        more = evaluate(collector.collect(), few.memory, Policy())
+    begun = follow(NO_INCIDENTS, few)
+    followed = follow(begun, more)
+
+    assert {suspect.key.producer_id for incident in begun.all for suspect in incident.suspects} == {1, 2, 3, 4}
+    open_ids = {s.key.producer_id for incident in followed.all for s in incident.suspects if s.ended_at_ms is None}
+    assert {3, 4, 5, 6} <= open_ids
+    assert len(list(more.examined_verdicts())) == LIMIT < more.open_count
+
+
+def test_find_hanging_says_what_it_did_not_examine(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beyond the limit, with its whole wait for what completes."""
+    with FakeCluster(many(LIMIT)) as cluster:
+        where = f"--bootstrap-server={HOST}:{cluster.ports[1]}"
+        assert main(["find-hanging", where, "--scan.transactions-limit=2", "--format=json"]) == ExitStatus.INCOMPLETE
+    printed = capsys.readouterr()
+
+    assert "not examined: 2 of 4 open transactions" in printed.err
+    assert len(json.loads(printed.out)["transactions"]) == 2
 
 
 def test_up_to_the_limit_nothing_is_set_aside() -> None:
