@@ -48,12 +48,12 @@ Paste before the commands, in this order:
 
 1. The line `variables` of the alert, if it has one, or that of the status page or of the incident. If it defines the
    command, as in the Helm chart's rules, or names a settings file, it is enough for commands that only read.
-2. For commands that write, for Kafka's own tools, and where that line is not enough, one of these
-   ([which one](README.md#before-the-first-command)). The last two need `client.properties` in this folder, with
-   `bootstrap.servers`, which is all of it on a cluster without logins.
+2. Where that line is not enough, one of these ([which one](README.md#before-the-first-command)). Commands that write, and
+   Kafka's own tools, need one of the last two, and `client.properties` in this folder, with `bootstrap.servers`, which is
+   all of it on a cluster without logins.
 
-*Host line*: on the exporter's host, reads with the exporter's login (as root while its unit runs, if systemd holds the
-password).
+*Host line*: on the exporter's host, only reads, with the exporter's login (as root while its unit runs, if systemd holds
+the password).
 
 ```text
 export KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE=/etc/kafka-transaction-exporter/config.yaml

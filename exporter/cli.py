@@ -128,13 +128,17 @@ def _source_files(
 ) -> tuple[str | None, str | None, str | None]:
     """Paths of the YAML file, of the Java client's file and of a fleet's.
 
-    Where no option names one, those of the environment: a command in the exporter's pod needs no option then.
+    Where no option names one, those of the environment: a command in the exporter's pod needs no option then. A command
+    about the exporter itself does not read the client's file of a runbook's login line where the environment names more.
     """
     given = vars(options)
-    files = given.get("config_file"), given.get("command_config"), given.get("clusters")
-    if any(files):
-        return files
-    return environment.get(CONFIG_FILE) or None, None, environment.get(CLUSTERS_FILE) or None
+    config_file, command_config, clusters_file = map(given.get, ("config_file", "command_config", "clusters"))
+    of_environment = environment.get(CONFIG_FILE) or None, None, environment.get(CLUSTERS_FILE) or None
+    if COMMANDS[options.command].is_about_exporter and any(of_environment):
+        command_config = None
+    if config_file or command_config or clusters_file:
+        return config_file, command_config, clusters_file
+    return of_environment
 
 
 def _flags(options: argparse.Namespace) -> dict[str, str]:
@@ -184,7 +188,7 @@ def _with_text(path: str | None) -> tuple[str, str] | None:
 
 def _text(path: str) -> str:
     try:
-        return read_text(Path(path))
+        return read_text(Path(path)).removeprefix("\ufeff")  # some editors begin a file with it
     except UnicodeDecodeError as error:
         raise ConfigurationError([f"{path}: cannot be read: it is not text in UTF-8"]) from error
     except OSError as error:

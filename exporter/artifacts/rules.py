@@ -179,6 +179,8 @@ def _runbooks(rule: Rule, choices: Choices) -> str:
 def _refuse_unknown(groups: list[Group], choices: Choices) -> None:
     """A misspelt name would otherwise leave an alert on, or a threshold as it was, without a word."""
     alerts = [rule for rule in rules_of(groups) if "alert" in rule]
+    if taken := sorted(set(choices.labels) & {label for rule in alerts for label in rule["labels"]}):
+        raise UnknownChoiceError(f"the rules set the label {', '.join(taken)} themselves: choose another name")
     names = {str(rule["alert"]) for rule in alerts} | set(map(reason_of, alerts))
     for kind, named, known, more in (
         ("alert", choices.disabled, names, set(map(page_of, alerts))),

@@ -157,6 +157,8 @@ class Command:
     statuses: str = ANSWERED
     without_settings: str = ""
     """A sentence after what is wrong with the settings."""
+    is_about_exporter: bool = False
+    """True if it needs the settings of `serve`, not a client's."""
 
 
 _OF_SERVE: Final = (
@@ -302,6 +304,7 @@ _COMMANDS: Final = {
         usage="[ID] [options]",
         examples=("incident", "incident 20270115T080000123Z --format markdown"),
         without_settings=_OF_SERVE,
+        is_about_exporter=True,
     ),
     "capsule": Command(
         "capsule",
@@ -311,6 +314,7 @@ _COMMANDS: Final = {
         usage="ID [options]",
         examples=("capsule 20270115T080000123Z --output capsule.zip",),
         without_settings=_OF_SERVE,
+        is_about_exporter=True,
     ),
     "get": Command(
         "get",
@@ -320,6 +324,7 @@ _COMMANDS: Final = {
         needs_only_publish=True,
         usage="[PATH] [options]",
         examples=("get /-/ready", "get /metrics --url http://exporter:9814"),
+        is_about_exporter=True,
     ),
     "config": Command(
         "config",
@@ -329,6 +334,7 @@ _COMMANDS: Final = {
         reads_clusters=True,
         usage="(check | dump) [options]",
         examples=("config check --config.file config.yaml",),
+        is_about_exporter=True,
     ),
     "replay": Command(
         "replay",

@@ -37,7 +37,8 @@ def run(context: Context, settings: Settings) -> int:
     else:
         for sentence in (*exposed_secrets(settings), *globs(settings)):
             complain(f"warning: {sentence}")
-        print("The settings are valid.")
+        files = ", ".join(map(str, context.settings_source.files))
+        print(f"The settings are valid{f': {files}' if files else '.'}")
     return ExitStatus.ANSWERED
 
 

@@ -53,6 +53,14 @@ def name_text(text: str) -> str:
     return text
 
 
+def java_size(text: str) -> str:
+    """A size of memory as Java writes it, such as 512m or 2g."""
+    if not re.fullmatch(r"[1-9][0-9]*[kmgtKMGT]", text):
+        unit = f": {text} has no unit, write {text}g" if re.fullmatch("[1-9][0-9]*", text) else ""
+        raise argparse.ArgumentTypeError(f"must be a size such as 512m or 2g{unit}")
+    return text
+
+
 def percentage(text: str) -> float:
     """Parses a percentage that leaves something on both sides."""
     try:

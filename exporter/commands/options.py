@@ -10,6 +10,7 @@ from exporter.commands.option_types import (
     UNKNOWN,
     duration,
     interval,
+    java_size,
     name_text,
     number,
     pattern,
@@ -67,11 +68,11 @@ def add_clusters(parser: argparse.ArgumentParser) -> None:
 
 def add_spark(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "--master",
-        metavar="URL",
-        help="Spark's master, such as local[*]; not with spark-submit, which sets it",
+        "--master", metavar="URL", help="Spark's master, such as local[*]; not with spark-submit, which sets it"
     )
-    parser.add_argument("--memory", default="1g", metavar="SIZE", help="memory of Spark's process. Default: 1g")
+    parser.add_argument(
+        "--memory", type=java_size, default="1g", metavar="SIZE", help="of Spark's process. Default: 1g"
+    )
     parser.add_argument(
         "--temporary",
         type=writable_directory,
@@ -90,11 +91,7 @@ def add_incident(parser: argparse.ArgumentParser) -> None:
 
 def add_get(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "path",
-        nargs="?",
-        default="/metrics",
-        metavar="PATH",
-        help="such as /-/ready or /incidents. Default: /metrics",
+        "path", nargs="?", default="/metrics", metavar="PATH", help="such as /-/ready or /incidents. Default: /metrics"
     )
     parser.add_argument(
         "--url",

@@ -18,6 +18,7 @@ from exporter.commands.status import ExitStatus
 from exporter.config import values
 from exporter.config.loading import flag_name
 from exporter.config.settings import Settings
+from exporter.history.schema import VERSION
 from exporter.patterns import GroupRules
 from exporter.storage.places import Place, place_of
 
@@ -41,6 +42,8 @@ def run(context: Context, settings: Settings | None) -> int:
     try:
         if history is not None and not history.is_dir():
             return complain(f"--history {history}: {_why_no_history(history)}")
+        if history is not None and not (history / VERSION).is_dir():
+            return complain(f"--history {history}: is no history.directory of an exporter: it has no folder {VERSION}")
     except OSError as error:
         return complain(f"--history {error}")
     try:

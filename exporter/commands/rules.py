@@ -28,6 +28,8 @@ def run(context: Context, publish: PublishSettings) -> int:
             "no alert names the settings file; on a host use "
             f"--config.file={shlex.quote(context.file_of_environment)}, so that commands of a runbook read it"
         )
+    if options.clusters is not None and not Path(options.clusters).is_file():
+        return complain(f"{options.clusters}: cannot be read: there is no such file")
     choices = Choices(
         labels=dict(options.label),
         disabled=frozenset(options.disable),

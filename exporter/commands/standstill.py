@@ -129,7 +129,10 @@ def about_group(
     if unseen:
         unknown.append(_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX)))
     if not positions and not holds:
-        unknown.append("it has committed no offset to Kafka, so where it stands cannot be seen")
+        unknown.append(
+            "it has committed no offset to Kafka, so where it stands cannot be seen; why --topic TOPIC says what holds the "
+            "readers of a topic"
+        )
     return Answer(
         subject=f"group {group}",
         holds=_worst_first(holds),

@@ -112,11 +112,15 @@ def _waiting(hold: Hold) -> str:
         return f"{humanize_count(hold.position.lag, 'offset')} {_verb(hold.position.lag, 'waits', 'wait')} for it."
     lag = row.last_stable_offset_lag
     offsets = "" if lag is None else f"{humanize_count(lag, 'offset')} {_verb(lag, 'is', 'are')} held back."
-    groups = [group.group for group in row.groups]
-    if groups:
-        offsets += f" Groups behind it: {humanize_names(groups, shown_max=NAMES_MAX)}."
+    # One with a pending offset has no position of its own.
+    waits = [one.group for one in row.groups if one.blocked_since_ms is not None or one.committed_offset is None]
+    before = [one.group for one in row.groups if one.group not in waits]
+    if waits:
+        offsets += f" Groups that wait: {humanize_names(waits, shown_max=NAMES_MAX)}."
     else:
-        offsets += " No group is seen behind it; readers that commit no offsets cannot be seen."
+        offsets += " No group is seen to wait; readers that commit no offsets cannot be seen."
+    if before:
+        offsets += f" Not there yet: {humanize_names(before, shown_max=NAMES_MAX)}."
     return offsets.strip()
 
 

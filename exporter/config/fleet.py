@@ -58,7 +58,14 @@ def load_fleet(
     loaded: dict[str, SettingsWithSources] = {}
     for name, block in blocks.items():
         try:
-            loaded[name] = load(file=file, java=java, environment=environment, flags=flags, cluster=block)
+            loaded[name] = load(
+                file=file,
+                java=java,
+                environment=environment,
+                flags=flags,
+                cluster=block,
+                cluster_place=f"{clusters[0]}: cluster {name}: ",
+            )
         except ConfigurationError as error:
             problems += [problem for problem in error.problems if problem not in problems]
             files += error.files

@@ -179,7 +179,12 @@ _PROPERTY = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9]+)+|[a-z]{2,20}")
 
 def _named(key: str) -> str:
     """The key where it may be the name of a property: in the wrong place of a file a secret may be a key."""
-    return key if _PROPERTY.fullmatch(key) else "a line whose beginning is not the name of a property (not shown)"
+    is_spring = key.startswith("spring.kafka.")
+    return (
+        key
+        if is_spring or _PROPERTY.fullmatch(key)
+        else "a line whose beginning is not the name of a property (not shown)"
+    )
 
 
 def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
@@ -195,6 +200,8 @@ def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
 
 def _setting_of(key: str) -> str:
     """Returns the name of the setting. Raises ValueError with the end of a sentence."""
+    if key.startswith("spring.kafka."):
+        raise ValueError("is a name of Spring: write Kafka's own, such as bootstrap.servers")
     if key not in NAMES:
         near = nearest(key, NAMES) or ": remove it if the cluster does not need it"
         raise ValueError(f"is not supported by this program{near}")

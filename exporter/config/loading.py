@@ -88,12 +88,13 @@ def load(
     java: Mapping[str, SettingSource] = MappingProxyType({}),
     java_file: str | None = None,
     cluster: Mapping[str, SettingSource] | None = None,
+    cluster_place: str = "",
     read: ReadText = read_text,
 ) -> SettingsWithSources:
     """The settings of `file` (its path and text), `java`, `environment` and `flags` (setting name -> value).
 
-    The later of them override the earlier; `cluster` is for one cluster, and overrides all others. `java_file` is the path
-    of what `java` was read from.
+    The later of them override the earlier; `cluster` is for one cluster, at `cluster_place`, and overrides all others.
+    `java_file` is the path of what `java` was read from.
 
     Raises ConfigurationError with every problem found.
     """
@@ -106,15 +107,14 @@ def load(
     written = _resolve_references(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
     if parsed.get("kafka.bootstrap.servers", "") is None and not is_file_unread:  # it may well be in there
-        where = ", for example" if java_file is None else f" in {java_file} as bootstrap.servers, or"
-        fleet = (
-            "" if file is None or cluster is not None else "; with the common file of a fleet also use --clusters FILE"
-        )
         place = _place(written, "kafka.bootstrap.servers")
-        fault = "empty" if place else "not set"
-        problems.append(
-            f"{place}kafka.bootstrap.servers is {fault}: name a broker{where} --bootstrap-server localhost:9092{fleet}"
-        )
+        fault = f"kafka.bootstrap.servers is {'empty' if place else 'not set'}: name"
+        if cluster is not None:
+            problems.append(f"{place or cluster_place}{fault} its brokers in its block")
+        else:
+            where = ", for example" if java_file is None else f" in {java_file} as bootstrap.servers, or"
+            fleet = "" if file is None else "; with the common file of a fleet also use --clusters FILE"
+            problems.append(f"{place}{fault} a broker{where} --bootstrap-server localhost:9092{fleet}")
     if not problems:
         parsed = complete_values(parsed)
         problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
@@ -289,6 +289,8 @@ def _without_values(error: Exception) -> str:
     said = str(getattr(error, "problem", None) or error) or type(error).__name__
     if said.startswith(r"found character '\t'"):
         return "a tab: indent with spaces"
+    if said.startswith("expected <block end>"):
+        return f"{said}: is this line indented as those of its section?"
     shown = _NO_VALUE.match(said)
     assert shown is not None, "it matches the empty text"
     is_cut = shown.end() < len(said)
@@ -341,7 +343,9 @@ def _from_yaml(file: tuple[str, str] | None, problems: list[str]) -> dict[str, S
     if root is None:
         return {}
     if not isinstance(root, yaml.MappingNode):
-        problems.append(f"{path}:{root.start_mark.line + 1}: must be a mapping of sections")
+        is_java = re.search(r"^[\w.-]+ *=", text, re.MULTILINE)
+        java = ", as YAML; the file of a Java client is for --command-config" if is_java else ""
+        problems.append(f"{path}:{root.start_mark.line + 1}: must be a mapping of sections{java}")
         return {}
     return settings_below(path, root, problems)
 

@@ -22,7 +22,7 @@ def lacking_package(settings: Settings) -> str | None:
         needs = f"baseline.file {settings.baseline.file}"
     else:
         return None
-    return f"{needs} needs the Python package pyarrow: install kafka-transaction-exporter[history]"
+    return f"{needs} needs the Python package pyarrow: in a clone of the project pip install '.[history]'"
 
 
 def local_findings(settings: Settings, *, state_path: Path | None) -> Iterator[Finding]:

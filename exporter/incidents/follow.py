@@ -314,9 +314,7 @@ def _outcome(row: TransactionRow, now_ms: int) -> IncidentEvent:
     seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ""
     of = f"{row.topic}-{row.partition}"
     return IncidentEvent(
-        now_ms,
-        EventKind.OUTCOME,
-        f"the transaction on {of} was {row.outcome_evidence.value} on other partitions{seen}",
+        now_ms, EventKind.OUTCOME, f"by the evidence the transaction on {of} was {row.outcome_evidence.value}{seen}"
     )
 
 

@@ -19,6 +19,7 @@ T = TypeVar("T")
 MakeProbes = Callable[[Callable[[], str]], "tuple[str | None, ...]"]
 """Makes an id for each ACL, None where none can be, from a function of random texts."""
 TRANSACTIONS_LIMIT = 50_000
+NAMES_MAX = 10
 _THROTTLE_TIME_BYTES = 4
 
 
@@ -118,11 +119,14 @@ class ClusterClient:
         return await self._receive_from(self._address_of(broker), api, request, self.request_timeout_s, sent=sent)
 
     def _address_of(self, broker: int) -> Address:
-        address = (self.brokers or {}).get(broker)
+        brokers = self.brokers or {}
+        address = brokers.get(broker)
         if address is None:
+            names = ", ".join(map(str, sorted(brokers)[:NAMES_MAX])) or "none"
+            more = f" and {len(brokers) - NAMES_MAX} more" if len(brokers) > NAMES_MAX else ""
             raise BrokerFault(
                 FaultReason.UNKNOWN_BROKER,
-                f"broker {broker} leads partitions, but the metadata gives no address for it",
+                f"broker {broker} is not in the cluster's metadata, whose brokers are {names}{more}",
             )
         return address
 

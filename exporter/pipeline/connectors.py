@@ -105,7 +105,7 @@ def jars_of(folder: Path | None, connectors: Iterable[str]) -> dict[str, str]:
     if folder is not None:
         jars = sorted(folder.glob("*.jar"))
         if not jars:
-            raise JarsError(f"--jars {folder}: holds no jar")
+            raise JarsError(f"--jars {folder}: {'holds no jar' if folder.is_dir() else 'there is no such folder'}")
         if DELTA in connectors and not (_has(folder, DELTA) or _has(own, DELTA)):
             raise JarsError(
                 f"--jars {folder}: has no jar of Delta: add those of {', '.join(_packages(DELTA, own))}, "

@@ -179,8 +179,8 @@ def _gone(plan: Plan, partition: Partition, stable_before: int) -> RecoveryResul
     after = ""
     if plan.action is Action.COMPLETE:
         after = (
-            f"; coordinator {plan.row.coordinator} continues to show {plan.row.coordinator_state} until it loads its "
-            "partition of __transaction_state again, for example when its broker restarts"
+            f"; coordinator {plan.row.coordinator} continues to show {plan.row.coordinator_state}, and the producer cannot "
+            f"start: why --producer-id {plan.row.producer_id} says in a minute whether a restart of that broker ends it"
         )
     stability = _stability(stable_before, partition.last_stable_offset())
     return RecoveryResult(RecoveryOutcome.DONE, f"the transaction is closed; {stability}{after}")

@@ -194,7 +194,9 @@ def test_the_command_prints_a_prometheus_rule(capsys: pytest.CaptureFixture[str]
 @pytest.mark.programs
 def test_the_command_prints_a_file_that_prometheus_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a label of one's own on every alert, which does not replace the alert's."""
-    assert main(["rules", "--label", "team=streams", "--label", "severity=none"]) == 0
+    assert main(["rules", "--label", "team=streams", "--label", "severity=none"]) == ExitStatus.WRONG_USAGE
+    assert "the rules set the label severity themselves" in capsys.readouterr().err
+    assert main(["rules", "--label", "team=streams"]) == 0
     path = tmp_path / "rules.yaml"
     path.write_text(capsys.readouterr().out)
     alerts = [rule for rule in rules_of(yaml.safe_load(path.read_text())["groups"]) if "alert" in rule]
@@ -210,6 +212,9 @@ def test_rules_for_a_host_have_its_files_and_its_address(tmp_path: Path, capsys:
     """Alerts that are needed when the exporter has ended have the files, too; their pages are not at the exporter."""
     config = tmp_path / "the config.yaml"
     config.write_text("publish.external_url: https://ktx.example.org/\nscan.interval: wrong, which does not matter\n")
+    assert main(["rules", f"--config.file={config}", f"--clusters={tmp_path}/clusters.yaml"]) == 1
+    assert f"{tmp_path}/clusters.yaml: cannot be read: there is no such file" in capsys.readouterr().err
+    (tmp_path / "clusters.yaml").write_text("clusters: {}")
     assert main(["rules", f"--config.file={config}", f"--clusters={tmp_path}/clusters.yaml"]) == 0
 
     alerts = {

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
+from hangbench.kafka.ports import free_ports
 from tests.real_brokers.exporting import called
 
 
@@ -15,19 +16,46 @@ def written(path: Path, servers: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("options", [(), ("--config.file",), ("--command-config",)], ids=str)
+@pytest.mark.parametrize("options", [(), ("--config.file",)], ids=str)
 def test_an_option_wins_over_the_environment(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """Any of them: an operator's own login must not be mixed with the exporter's settings."""
-    of_pod, own = written(tmp_path / "pod.yaml", "pod:9092"), tmp_path / "own"
-    own.write_text(
-        "bootstrap.servers=own:9092\n" if options == ("--command-config",) else "kafka.bootstrap.servers: own:9092\n"
-    )
+    """The two are not mixed."""
+    of_pod, own = written(tmp_path / "pod.yaml", "pod:9092"), written(tmp_path / "own", "own:9092")
     words = [*options, str(own)] if options else []
     run = called(tmp_path, "config", "dump", *words, **{CONFIG_FILE: str(of_pod)})
 
     assert run.returncode == 0, run.stderr
     (line,) = (line for line in run.stdout.splitlines() if "bootstrap" in line)
     assert ("own:9092" if options else "pod:9092") in line
+
+
+def test_an_operator_s_login_is_not_mixed_with_the_exporter_s_settings(tmp_path: Path) -> None:
+    """After a runbook's login line every command has --command-config: Kafka is read with it, and with nothing else."""
+    exporter_port, port = free_ports(2)
+    of_pod, own = written(tmp_path / "pod.yaml", f"127.0.0.1:{exporter_port}"), tmp_path / "client.properties"
+    own.write_text(f"bootstrap.servers=127.0.0.1:{port}\n")
+    run = called(tmp_path, "find-hanging", "--command-config", str(own), **{CONFIG_FILE: str(of_pod)})
+
+    assert run.returncode == 1
+    assert f"127.0.0.1:{port}" in run.stderr
+    assert str(exporter_port) not in run.stderr
+
+
+def test_a_command_about_the_exporter_reads_its_settings_after_the_login_line(tmp_path: Path) -> None:
+    """`config check` called a client's file valid there, while the exporter's own settings were not."""
+    of_exporter, own = written(tmp_path / "config.yaml", "a:1"), tmp_path / "client.properties"
+    own.write_text("bootstrap.servers=own:9092\n")
+    login = ("--command-config", str(own))
+    right = called(tmp_path, "config", "check", *login, **{CONFIG_FILE: str(of_exporter)})
+    alone = called(tmp_path, "config", "check", *login)
+    of_exporter.write_text("kafka.bootstrap.servers: a:1\nscan: {intervall: 5s}\npublish.listen_address: 127.0.0.1:1\n")
+    wrong = called(tmp_path, "config", "check", *login, **{CONFIG_FILE: str(of_exporter)})
+    asked = called(tmp_path, "get", "/metrics", *login, **{CONFIG_FILE: str(of_exporter)})
+
+    assert right.stdout == f"The settings are valid: {of_exporter}\n"
+    assert alone.stdout == f"The settings are valid: {own}\n"
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert f"{of_exporter}:2: scan.intervall: unknown setting" in wrong.stderr
+    assert "http://127.0.0.1:1/metrics" in asked.stderr
 
 
 @pytest.mark.parametrize("content", ["", "security.protocol=PLAINTEXT\n"])

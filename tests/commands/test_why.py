@@ -128,7 +128,8 @@ def test_a_hang_whose_first_records_are_deleted_holds_its_readers() -> None:
 def test_a_group_without_offsets_cannot_be_seen() -> None:
     assert in_words(about_group(live(), "flink", {})) == (
         "No open transaction that could be examined holds group flink; whether one does is not known.\n\n"
-        "Not known: it has committed no offset to Kafka, so where it stands cannot be seen."
+        "Not known: it has committed no offset to Kafka, so where it stands cannot be seen; why --topic TOPIC says "
+        "what holds the readers of a topic."
     )
 
 

@@ -77,7 +77,7 @@ def test_settings_of_a_cluster_travel_to_other_machines() -> None:
             "fleet.yaml:3: scan.receive_limit applies to the whole fleet",
         ),
         ("clusters: {a/b: {kafka: {bootstrap.servers: 'a:1'}}}", "fleet.yaml:1: 'a/b' is not a valid cluster name"),
-        ("clusters:\n  a: {kafka: {client.id: x}}", "kafka.bootstrap.servers is not set"),
+        ("clusters:\n  a: {kafka: {client.id: x}}", "fleet.yaml: cluster a: kafka.bootstrap.servers is not set"),
         ("clusters: {a: {kafka: {bootstrap.servers: '[', }}", "fleet.yaml:1: not valid YAML"),
     ],
 )

@@ -78,6 +78,7 @@ def test_a_file_without_brokers_may_be_that_of_a_fleet() -> None:
     (empty,) = problems_of("scan.interval: 30s\nkafka.bootstrap.servers:", flags={})
     assert empty == f"config.yaml:2: {of_a_file.replace('is not set', 'is empty')}"
     assert of_a_file.endswith("localhost:9092; with the common file of a fleet also use --clusters FILE")
-    for other in (of_nothing, *of_fleet.value.problems):
-        assert other.startswith("kafka.bootstrap.servers is not set: ")
-        assert "--clusters" not in other
+    assert of_nothing.startswith("kafka.bootstrap.servers is not set: ")
+    assert "--clusters" not in of_nothing
+    block = "clusters.yaml: cluster a: kafka.bootstrap.servers is not set: name its brokers in its block"
+    assert of_fleet.value.problems == (block,)

@@ -24,6 +24,7 @@ from tests.helm.manifests import of_kind, only
 POD: Final = f"-n {NAMESPACE} deploy/{RELEASE}-{PROGRAM}"
 IN_POD: Final = f'{PROGRAM}() {{ local t=-i; [ -t 1 ] && t=-it; kubectl exec $t {POD} -- {PROGRAM} "$@"; }}'
 """Without a terminal where the output goes to another program: a terminal would end its lines with CR, too."""
+OF_DEPLOYMENT: Final = f"export NAMESPACE={NAMESPACE} DEPLOYMENT={RELEASE}-{PROGRAM}"
 ENABLED: Final = "--set=prometheusRule.enabled=true"
 OF_ALERTS: Final = [rule for rule in rules_of(groups_of()) if "alert" in rule]
 ALERTS: Final = sorted({name for rule in OF_ALERTS for name in (rule["alert"], page_of(rule))})
@@ -36,8 +37,12 @@ def rule_groups(choices: Choices | None = None) -> list[dict[str, Any]]:
     """The project's rules, with the command in the chart's pod where it can run there."""
     groups = groups_of(replace(choices or Choices(), function=IN_POD))
     for rule in rules_of(groups):
-        if "alert" in rule and reason_of(rule) in WITHOUT_POD:
+        if "alert" not in rule:
+            continue
+        if reason_of(rule) in WITHOUT_POD:
             del rule["annotations"]["variables"]
+        if reason_of(rule) == "ExporterDown":
+            rule["annotations"]["variables"] = OF_DEPLOYMENT
     return groups
 
 

@@ -330,10 +330,10 @@ def test_values_without_effect_are_refused(major: int) -> None:
         ("existing-fleet", "existingConfig.secret=", "existingConfig.clustersKey needs"),
         ("existing-fleet", "clusters.one.kafka.bootstrap\\.servers=a:1", "existingConfig replaces clusters"),
         ("minimal", "config.scan.interval=15s,config.scan.deadline=20s", "config: scan.deadline must be shorter than"),
-        ("minimal", "config.scan.deadline=30", "config: scan.deadline must be shorter than scan.interval"),
+        ("minimal", "config.scan.deadline=30s", "config: scan.deadline must be shorter than scan.interval"),
         (
             "fleet",
-            "clusters.orders.scan.interval=500ms,config.scan.deadline=0.5",
+            "clusters.orders.scan.interval=500ms,config.scan.deadline=0.5s",
             "clusters.orders: scan.deadline must be",
         ),
         ("existing-config", "existingConfig.configMap=x", "configMap and secret cannot both be set"),

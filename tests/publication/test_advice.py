@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from alerts import FOLDER
 from exporter.commands.arguments import build_parser
 from exporter.evaluation.verdicts import Verdict
-from exporter.publication.page.advice import advice_of, next_command, runbook_url, terminate_command, variables
+from exporter.publication.page.advice import (
+    advice_of,
+    next_command,
+    runbook_url,
+    terminate_command,
+    variables,
+    variables_of_producer,
+)
 from grafana.suspects import ADVICE
 from tests.publication.builders import hanging, transaction
 
@@ -57,6 +64,15 @@ def test_the_variables_are_those_of_the_runbooks_and_nothing_is_executed(topic: 
     assert (export, dict(word.split("=", 1) for word in words)) == ("export", expected)
     assert "BOOTSTRAP" not in variables(hanging(), "")
     assert "TRANSACTIONAL_ID" not in variables(transaction(transactional_id=None), bootstrap)
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_the_variables_of_a_producer_are_those_of_its_runbook(transactional_id: str, bootstrap: str) -> None:
+    export, *words = shlex.split(variables_of_producer(transactional_id, 7, bootstrap))
+    expected = {"BOOTSTRAP": bootstrap, "PRODUCER_ID": "7", "TRANSACTIONAL_ID": transactional_id}
+
+    assert (export, dict(word.split("=", 1) for word in words)) == ("export", expected)
+    assert variables_of_producer(None, 7, "") == "export PRODUCER_ID=7"
 
 
 def test_without_brokers_the_command_has_the_variable_of_the_runbooks() -> None:

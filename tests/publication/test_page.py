@@ -300,6 +300,9 @@ def test_a_producer_that_cannot_start_is_the_headline(
     assert summarize(publication.evaluation, status()).level is level
     assert text.index(title) < text.index("why --bootstrap-server")
     assert f"/runbooks/{runbook}.md" in _page(publication)
+    assert re.search(
+        r"paste first, before its login line: export (?:BOOTSTRAP=\S+ )?PRODUCER_ID=\d+ TRANSACTIONAL_ID=\S+", text
+    )
 
 
 def test_a_proved_hang_comes_before_a_producer_that_cannot_start() -> None:

@@ -109,6 +109,8 @@ def test_a_topic_that_does_not_exist_gets_the_name_that_was_meant(
     run = tool(kafka_4_3_1, *arguments, "--topic", topic + "x")
     assert run.returncode == 1
     assert f": did you mean {topic}?" in run.stderr
+    unknown = tool(kafka_4_3_1, "describe-producers", "--topic", topic, "--partition", "0", "--broker-id", "9")
+    assert "broker 9 is not in the cluster's metadata, whose brokers are 1" in unknown.stderr
     there = tool(kafka_4_3_1, "describe-producers", "--topic", topic, "--partition", "77")
     assert "did you mean" not in there.stderr
 

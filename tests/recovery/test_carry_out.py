@@ -92,7 +92,10 @@ def test_a_completion_says_what_the_coordinator_still_shows(log: Log) -> None:
     """Its Prepare state outlives the marker."""
     result = run(PartitionStandIn(), log, Action.COMPLETE)
 
-    assert "coordinator 1 continues to show PrepareCommit until it loads" in result.sentence
+    assert (
+        "coordinator 1 continues to show PrepareCommit, and the producer cannot start: why --producer-id"
+        in result.sentence
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hangbench.kafka.planting import init_producer_id
 from hangbench.kafka.second_door import GuardedCluster
 from hangbench.situations.ground import open_entries
 from hangbench.situations.stages.careless import decide
-from hangbench.situations.steps import Client
+from hangbench.situations.steps import Client, Transactions
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import Exporter, serving
 from tests.runbooks.desk import Desk, SettingsFile, about, granted, value
@@ -71,16 +71,27 @@ def test_timeouts(
 
 @pytest.mark.slow
 def test_fencing_storm(
-    guarded: GuardedCluster, desk: Desk, settings_file: SettingsFile, fresh_name: FreshName, tmp_path: Path
+    guarded: GuardedCluster,
+    desk: Desk,
+    settings_file: SettingsFile,
+    make_topic: MakeTopic,
+    fresh_name: FreshName,
+    tmp_path: Path,
 ) -> None:
-    """Two producers take an id from each other while others run: the id is first, and its epoch grows until they stop."""
+    """Two producers take an id from each other while others run: the id is first, and its epoch grows until they stop.
+
+    A busy one with as many records in the log, and no initialization among them, is not listed.
+    """
     fought, calm, over = fresh_name("fought"), fresh_name("calm"), threading.Event()
+    busy = Transactions(guarded.bootstrap, fresh_name("busy"), [(make_topic(guarded), 0)])
     desk.variables["TRANSACTIONAL_ID"] = fought
 
     def fight() -> None:
         while not over.wait(0.02):
             for name in (*[fought] * 10, calm):
                 init_producer_id(guarded.bootstrap, name)
+            for _ in range(3):
+                busy.run(commit=True)
 
     with reading_the_log(settings_file, desk, tmp_path) as exporter:
         fighting = threading.Thread(target=fight, daemon=True)

@@ -170,7 +170,7 @@ def test_stuck_completing(
         assert is_open(guarded, stuck)
         operator.pastes("complete", shows="the transaction is closed")
         operator.pastes("find-hanging", hides=topic)
-        operator.pastes("describe", shows="PrepareCommit" if commit else "PrepareAbort")
+        operator.pastes("why", shows="CONCURRENT_TRANSACTIONS")
 
     assert not is_open(guarded, stuck)
     assert committed_records(guarded, topic, stuck.start_offset) == ([stuck.start_offset] if commit else [])

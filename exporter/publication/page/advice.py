@@ -97,6 +97,13 @@ def why_command(producer_id: int, bootstrap: str) -> str:
     return f"{PROGRAM} why --bootstrap-server {_server(bootstrap)} --producer-id {producer_id}"
 
 
+def variables_of_producer(transactional_id: str | None, producer_id: int, bootstrap: str) -> str:
+    """The line to paste before the commands of a runbook about a producer that cannot start."""
+    server = [f"BOOTSTRAP={shlex.quote(bootstrap)}"] if bootstrap else []
+    name = [f"TRANSACTIONAL_ID={shlex.quote(transactional_id)}"] if transactional_id else []
+    return " ".join(["export", *server, f"PRODUCER_ID={producer_id}", *name])
+
+
 def variables(row: Suspected, bootstrap: str) -> str:
     """The line to paste before the commands of a runbook."""
     server = [f"BOOTSTRAP={shlex.quote(bootstrap)}"] if bootstrap else []

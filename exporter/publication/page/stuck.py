@@ -7,10 +7,10 @@ from html import escape as _e
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.stuck_transaction import StuckTransaction
-from exporter.publication.page.advice import address_of, why_command
+from exporter.publication.page.advice import address_of, variables_of_producer, why_command
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.summary import Severity
-from exporter.publication.page.suspects import SUSPECTS_SHOWN_MAX, pairs_of
+from exporter.publication.page.suspects import SUSPECTS_SHOWN_MAX, pairs_of, paste_first
 from exporter.publication.publication import Publication
 from exporter.snapshot import MarkerFinding
 
@@ -52,5 +52,6 @@ def _stuck(stuck: StuckTransaction, publication: Publication) -> str:
         f'<article class="suspect"><h3><code>{_e(name)}</code> <span class="tag {level.value}">cannot start</span></h3>'
         f'<p class="next"><span class="quiet">next (evidence)</span> <a href="{_e(runbook)}" rel="noreferrer">runbook</a>'
         f'<code class="command">{_e(why_command(stuck.producer_id, publication.bootstrap))}</code></p>'
+        f"{paste_first(variables_of_producer(stuck.transactional_id, stuck.producer_id, publication.bootstrap))}"
         f"<p>{_e(stuck_in_words(stuck))}</p>{pairs_of(evidence)}</article>"
     )

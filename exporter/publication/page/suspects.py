@@ -89,9 +89,13 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
 
 def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None, otherwise: str = "") -> str:
     """The next command, perhaps another one as HTML, and the line before the commands of the runbook."""
-    line = f'<code class="command variables">{_e(variables(row, bootstrap))}</code>'
+    return f"{next_step(row, bootstrap, runbooks)}{otherwise}{paste_first(variables(row, bootstrap))}"
+
+
+def paste_first(line: str) -> str:
+    """The line with the variables of a runbook's commands."""
     before = "for the runbook's commands paste first, before its login line:"
-    return f'{next_step(row, bootstrap, runbooks)}{otherwise}<p class="quiet">{before} {line}</p>'
+    return f'<p class="quiet">{before} <code class="command variables">{_e(line)}</code></p>'
 
 
 def article(row: TransactionRow, tag: str, content: str) -> str:

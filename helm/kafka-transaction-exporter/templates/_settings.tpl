@@ -202,8 +202,8 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{/* A duration in milliseconds; empty for a reference or what the schema refuses. */}}
 {{- define "kafka-transaction-exporter.milliseconds" -}}
 {{- $text := toString . }}
-{{- if regexMatch "^[0-9]+([.][0-9]+)?(ms|s|m|h|d)?$" $text }}
-{{- $unit := get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000) (default "s" (regexFind "[a-z]+$" $text)) }}
+{{- if regexMatch "^[0-9]+([.][0-9]+)?(ms|s|m|h|d)$" $text }}
+{{- $unit := get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000) (regexFind "[a-z]+$" $text) }}
 {{- mulf (regexFind "^[0-9.]+" $text | float64) $unit }}
 {{- end }}
 {{- end }}
