@@ -557,6 +557,7 @@ def test_the_objective_of_the_command_line_is_that_of_the_report(
             """The job."""
 
     monkeypatch.setattr(jobs_module, "Jobs", Recorded)
+    (tmp_path / VERSION).mkdir()
     command = ["pipeline", "report", "--history", str(tmp_path), "--tables", str(tmp_path / "tables")]
     assert main(command) == main([*command, "--objective", "99.5"]) == 0
     assert given == [OBJECTIVE_PERCENT, 99.5]
@@ -568,6 +569,7 @@ def test_tables_in_an_older_layout_are_refused(tmp_path: Path, capsys: pytest.Ca
     manifest = tables / "v1" / "manifest.json"
     manifest.parent.mkdir(parents=True)
     manifest.write_text("{}")
+    (tmp_path / VERSION).mkdir()
 
     assert main(["pipeline", "run", "--history", str(tmp_path), "--tables", str(tmp_path / "tables")]) == 1
     assert "no Delta tables: use another --tables" in capsys.readouterr().err
@@ -581,6 +583,7 @@ def test_without_spark_it_says_what_to_install(
     for name in [module for module in sys.modules if module.startswith(("pyspark", "exporter.pipeline"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
+    (tmp_path / VERSION).mkdir()
 
     assert main(["pipeline", "run", "--history", str(tmp_path), "--tables", str(tmp_path / "tables")]) == 1
     assert "pip install 'kafka-transaction-exporter[spark]'" in capsys.readouterr().err

@@ -139,7 +139,7 @@ def test_inconclusive_and_coverage_incomplete(trio: KafkaCluster, tmp_path: Path
 
         trio.broker(3).start()
         trio.wait_until_serving()
-        surveyor.pastes_until(lambda done: "incomplete" not in done.errors, "once")
+        surveyor.pastes_until(lambda done: done.status == 0, "get", "coverage_complete")
 
 
 def is_let_in(cluster: KafkaCluster, topic: str) -> bool:

@@ -156,7 +156,7 @@ def test_log_incomplete(guarded: GuardedCluster, desk: Desk, settings_file: Sett
 
         with desk.reading("KafkaTransactionExporterLogIncomplete") as operator:
             operator.pastes("get", shows=f"{LOG_METRICS}_reading 0")
-            operator.pastes("once", status=4, shows="TOPIC_AUTHORIZATION_FAILED")
+            operator.pastes("timeouts", status=4, shows="TOPIC_AUTHORIZATION_FAILED")
             operator.pastes("kafka-topics.sh", hides="Leader: none")
             granted(desk, guarded, operator.pastes("doctor", status=4))
             exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 1)
