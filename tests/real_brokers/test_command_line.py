@@ -322,7 +322,7 @@ def test_a_stuck_completion_is_completed_with_the_coordinator_s_own_decision(
     assert aborted.returncode == 5
     assert completed.returncode == 0, completed.stderr
     assert "write one COMMIT marker" in completed.stdout
-    assert "show PrepareCommit until" in completed.stdout
+    assert "continues to show PrepareCommit, and the producer cannot start" in completed.stdout
     assert start_offset in committed_records(broker, topic, start_offset)
 
 
