@@ -66,7 +66,11 @@ def test_its_code_runs(hasty: KafkaCluster, topic: str, name: str, fresh_name: F
         "running": lambda: len(copied) < len(written),
     }
     try:
-        exec(TRANSACTION, names)  # noqa: S102 - the document's own code is what is tested
+        records, _, transaction = TRANSACTION.partition("\n")
+        exec(records, names)  # noqa: S102 - the document's own code is what is tested
+        assert names["records"] == [Record("orders", 0, b"paid")]
+        names["records"] = written  # on this test's topic
+        exec(transaction, names)  # noqa: S102
         exec(TRANSFORMATION, names)  # noqa: S102
         places = [TopicPartition(topic, partition) for partition in PARTITIONS]
         offsets = [place.offset for place in consumer.committed(places, 30)]
