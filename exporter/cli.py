@@ -132,13 +132,10 @@ def _source_files(
     about the exporter itself does not read the client's file of a runbook's login line where the environment names more.
     """
     given = vars(options)
-    config_file, command_config, clusters_file = map(given.get, ("config_file", "command_config", "clusters"))
     of_environment = environment.get(CONFIG_FILE) or None, None, environment.get(CLUSTERS_FILE) or None
-    if COMMANDS[options.command].is_about_exporter and any(of_environment):
-        command_config = None
-    if config_file or command_config or clusters_file:
-        return config_file, command_config, clusters_file
-    return of_environment
+    is_client_s_read = not (COMMANDS[options.command].is_about_exporter and any(of_environment))
+    files = given.get("config_file"), given.get("command_config") if is_client_s_read else None, given.get("clusters")
+    return files if any(files) else of_environment
 
 
 def _flags(options: argparse.Namespace) -> dict[str, str]:

@@ -13,7 +13,14 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hangbench.detectors import DETECTORS, PARTY_DETECTORS, DetectorUnavailable, detectors_of, party_detectors_of
+from hangbench.detectors import (
+    DETECTORS,
+    PARTY_DETECTORS,
+    DetectorUnavailable,
+    UnknownDetectorError,
+    detectors_of,
+    party_detectors_of,
+)
 from hangbench.kafka.maven import SUPPORTED, BrokersUnavailable, kafka_jars
 from hangbench.parties.play import results as party_results
 from hangbench.parties.scenes import SITUATIONS as PARTY_SITUATIONS
@@ -43,19 +50,15 @@ def main() -> int:
     except BrokenPipeError:  # `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCESS
-    except (BrokersUnavailable, DetectorUnavailable, OSError) as error:
+    except (UnknownDetectorError, BrokersUnavailable, DetectorUnavailable, OSError) as error:
         print(f"hangbench: {error}", file=sys.stderr)
-        return FAILED
+        return WRONG_USAGE if isinstance(error, UnknownDetectorError) else FAILED
     return status
 
 
 def _run(options: argparse.Namespace) -> int:
     stages = [stage for stage in STAGES if not options.stage or stage.name in options.stage]
-    try:
-        detectors = detectors_of(options.detector or tuple(DETECTORS))
-    except ValueError as error:
-        print(f"hangbench: {error}", file=sys.stderr)
-        return WRONG_USAGE
+    detectors = detectors_of(options.detector or tuple(DETECTORS))
     versions = _versions(options)
     return _scored(options, versions, results(versions, stages, detectors, _say))
 
@@ -66,11 +69,7 @@ def _say(line: str) -> None:
 
 def _parties(options: argparse.Namespace) -> int:
     situations = [each for each in PARTY_SITUATIONS if not options.only or each.name in options.only]
-    try:
-        detectors = party_detectors_of(options.detector or tuple(PARTY_DETECTORS))
-    except ValueError as error:
-        print(f"hangbench: {error}", file=sys.stderr)
-        return WRONG_USAGE
+    detectors = party_detectors_of(options.detector or tuple(PARTY_DETECTORS))
     versions = _versions(options)
     played = (party_results(version, detectors, situations, _say) for version in versions)
     return _scored(options, versions, itertools.chain.from_iterable(played))
@@ -156,17 +155,16 @@ def _list(_: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     wanted = " ".join(options.situation).replace("_", " ")
-    found = [(stage, s) for stage in STAGES for s in stage.situations if s.name == wanted]
-    of_parties = [each for each in PARTY_SITUATIONS if each.name == wanted]
-    if of_parties:
-        (party,) = of_parties
-        print(f"{party.name}\n\n{party.sentence}\n\n{inspect.getsource(party.make)}", end="")
-        return SUCCESS
+    found = ["\n".join(shown(stage, s)) for stage in STAGES for s in stage.situations if s.name == wanted]
+    found += [
+        f"{each.name}\n\n{each.sentence}\n\n{inspect.getsource(each.make).rstrip()}"
+        for each in PARTY_SITUATIONS
+        if each.name == wanted
+    ]
     if not found:
         print(f"hangbench: no situation is called {wanted!r}: {PROGRAM} list has them", file=sys.stderr)
         return WRONG_USAGE
-    ((stage, situation),) = found
-    print("\n".join(shown(stage, situation)))
+    print(*found)
     return SUCCESS
 
 
@@ -190,33 +188,36 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def _add_play(parser: argparse.ArgumentParser, known: Iterable[str], output: Path) -> None:
+    """Declares what a command needs that asks detectors."""
+    parser.add_argument(
+        "--detector",
+        action="append",
+        metavar="NAME",
+        help=f"one of {', '.join(known)}, or NAME=COMMAND; repeatable. Default: all of these",
+    )
+    _add_versions(parser)
+    parser.add_argument("--output", type=Path, default=output, metavar="FILE", help="default: %(default)s")
+
+
+def _add_versions(parser: argparse.ArgumentParser) -> None:
+    of_kafka = "of Apache Kafka, as Maven has them. Default: %(default)s"
+    parser.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help=of_kafka)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hangbench", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="boot Kafka, plant the situations, ask detectors, judge them")
-    run.add_argument(
-        "--detector",
-        action="append",
-        metavar="NAME",
-        help=f"one of {', '.join(DETECTORS)}, or NAME=COMMAND; repeatable. Default: all of these",
-    )
-    of_kafka = "of Apache Kafka, as Maven has them. Default: %(default)s"
-    run.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help=of_kafka)
+    _add_play(run, DETECTORS, RESULTS)
     run.add_argument(
         "--stage", action="append", choices=[stage.name for stage in STAGES], help="only this one; repeatable"
     )
-    run.add_argument("--output", type=Path, default=RESULTS, metavar="FILE", help="default: %(default)s")
     run.set_defaults(command=_run)
     parties = commands.add_parser(
         "parties", help="the same for situations in which somebody stands still, or nobody does"
     )
-    parties.add_argument(
-        "--detector",
-        action="append",
-        metavar="NAME",
-        help=f"one of {', '.join(PARTY_DETECTORS)}, or NAME=COMMAND; repeatable. Default: all of these",
-    )
-    parties.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help=of_kafka)
+    _add_play(parties, PARTY_DETECTORS, PARTY_RESULTS)
     parties.add_argument(
         "--only",
         nargs="+",
@@ -224,7 +225,6 @@ def _parser() -> argparse.ArgumentParser:
         choices=[each.name for each in PARTY_SITUATIONS],
         help="only these, by their names",
     )
-    parties.add_argument("--output", type=Path, default=PARTY_RESULTS, metavar="FILE", help="default: %(default)s")
     parties.set_defaults(command=_parties)
     report = commands.add_parser("report", help="print the score card of results, as Markdown or HTML")
     report.add_argument("results", type=Path, nargs="?", default=RESULTS, help="of run. Default: %(default)s")
@@ -233,7 +233,7 @@ def _parser() -> argparse.ArgumentParser:
     issues = commands.add_parser(
         "issues", help="do these brokers have faults of Kafka that leave transactions behind? Exit status 3 if so"
     )
-    issues.add_argument("--kafka", default=SUPPORTED[0], metavar="VERSION[,...]", help=of_kafka)
+    _add_versions(issues)
     issues.set_defaults(command=_issues)
     commands.add_parser("list", help="list the situations").set_defaults(command=_list)
     show = commands.add_parser("show", help="say what is planted in a situation, and how")

@@ -9,16 +9,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from hangbench.command import CommandDetector
 from hangbench.detector import READS_TWICE, Detector
 from hangbench.kafka.maven import cache_folder
 from hangbench.parties.detector import PartyDetector
 
+AnyDetector = TypeVar("AnyDetector", Detector, PartyDetector)
 ADAPTERS: Final = Path(__file__).with_name("adapters")
 GO: Final = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false -mod=readonly"}
 BUILD_TIMEOUT_S: Final = 600
+
+
+class UnknownDetectorError(ValueError):
+    """The choice names no detector, or one twice."""
 
 
 class DetectorUnavailable(Exception):
@@ -68,11 +73,26 @@ def script() -> Detector:
 
 
 def ktx() -> Detector:
+    """Raises DetectorUnavailable."""
+    _require_ktx()
+    return CommandDetector("ktx", _python("ktx"), moments=READS_TWICE)
+
+
+def ktx_why() -> PartyDetector:
+    """Raises DetectorUnavailable."""
+    _require_ktx()
+    return PartyDetector("ktx", _python("ktx_why"))
+
+
+def at_the_end() -> PartyDetector:
+    return PartyDetector("at-the-end", _python("at_the_end"))
+
+
+def _require_ktx() -> None:
     """Raises DetectorUnavailable where there is no `ktx`."""
     program = shlex.split(os.environ.get("KTX", "ktx"))[0]
     if shutil.which(program) is None:
         raise DetectorUnavailable(f"{program} is not on the PATH: install kafka-transaction-exporter, or set KTX")
-    return CommandDetector("ktx", _python("ktx"), moments=READS_TWICE)
 
 
 DETECTORS: Final[Mapping[str, Callable[[], Detector]]] = {
@@ -85,17 +105,17 @@ DETECTORS: Final[Mapping[str, Callable[[], Detector]]] = {
 
 
 def detector_of(chosen: str) -> Detector:
-    """A name of the list, or `NAME=COMMAND`. Raises DetectorUnavailable, and ValueError for another name."""
+    """A name of the list, or `NAME=COMMAND`. Raises DetectorUnavailable and UnknownDetectorError."""
     if chosen in DETECTORS:
         return DETECTORS[chosen]()
     return CommandDetector(*_named_command(chosen, DETECTORS))
 
 
 def _named_command(chosen: str, known: Iterable[str]) -> tuple[str, list[str]]:
-    """Raises DetectorUnavailable and ValueError."""
+    """Raises DetectorUnavailable and UnknownDetectorError."""
     name, is_command, command = chosen.partition("=")
     if not name or not is_command or not command.strip():
-        raise ValueError(f"{chosen} is none of {', '.join(known)}, and not NAME=COMMAND")
+        raise UnknownDetectorError(f"{chosen} is none of {', '.join(known)}, and not NAME=COMMAND")
     words = shlex.split(command)
     if shutil.which(words[0]) is None:
         raise DetectorUnavailable(f"detector {name}: there is no program {words[0]}")
@@ -103,31 +123,26 @@ def _named_command(chosen: str, known: Iterable[str]) -> tuple[str, list[str]]:
 
 
 def detectors_of(chosen: Sequence[str]) -> list[Detector]:
-    """In this order. Raises what `detector_of` raises, and ValueError for a name that is given twice."""
-    detectors = [detector_of(one) for one in chosen]
-    _refuse_twice([detector.name for detector in detectors])
+    """In this order. Raises what `detector_of` raises, also for a name that is given twice."""
+    return _with_own_names([detector_of(one) for one in chosen])
+
+
+def _with_own_names(detectors: list[AnyDetector]) -> list[AnyDetector]:
+    names = [detector.name for detector in detectors]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UnknownDetectorError(f"each detector needs a name of its own: {', '.join(twice)} is there twice")
     return detectors
 
 
-def _refuse_twice(names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"each detector needs a name of its own: {', '.join(twice)} is there twice")
-
-
-PARTY_DETECTORS: Final[Mapping[str, str]] = {"at-the-end": "at_the_end", "ktx": "ktx_why"}
-"""Detectors of parties by name -> their adapters."""
+PARTY_DETECTORS: Final[Mapping[str, Callable[[], PartyDetector]]] = {"at-the-end": at_the_end, "ktx": ktx_why}
 
 
 def party_detectors_of(chosen: Sequence[str]) -> list[PartyDetector]:
     """The same for those that are asked about parties."""
-    detectors = []
-    for each in chosen:
-        if each in PARTY_DETECTORS:
-            if each == "ktx":
-                ktx()
-            detectors.append(PartyDetector(each, _python(PARTY_DETECTORS[each])))
-            continue
-        detectors.append(PartyDetector(*_named_command(each, PARTY_DETECTORS)))
-    _refuse_twice([detector.name for detector in detectors])
-    return detectors
+    return _with_own_names(
+        [
+            PARTY_DETECTORS[one]() if one in PARTY_DETECTORS else PartyDetector(*_named_command(one, PARTY_DETECTORS))
+            for one in chosen
+        ]
+    )

@@ -42,11 +42,11 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     row = described(transaction, int(time.time() * 1000))
     flat = {**row, "partitions": ",".join(row["partitions"])}
-    words = in_words(row)
+    words = [in_words(row)]
     if not transaction.is_active:  # an older transaction of its producer may be open on a partition, and hang there
         why = ["why", "--transactional-id", options.transactional_id, *connection_of(options)]
-        words += f"\n{next_line(f'{PROGRAM} {shlex.join(why)}')}"
-    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=lambda: fit_terminal(words)))
+        words.append(next_line(f"{PROGRAM} {shlex.join(why)}"))
+    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=lambda: fit_terminal("\n".join(words))))
     return ExitStatus.ANSWERED
 
 

@@ -42,6 +42,8 @@ duration = argument(values.duration_ms)
 """Parses a duration to milliseconds."""
 rate = argument(values.size_bytes)
 """Parses a number of bytes, here those of a second."""
+java_size = argument(values.java_size)
+"""A size of memory as Java writes it."""
 web_address = argument(values.page_url)
 """A URL of http or https, without user and password: other users see the command line."""
 
@@ -50,14 +52,6 @@ def name_text(text: str) -> str:
     """A name as it is written. A variable of the shell that is not set leaves an empty one."""
     if not text:
         raise argparse.ArgumentTypeError("is empty: is the variable set that names it?")
-    return text
-
-
-def java_size(text: str) -> str:
-    """A size of memory as Java writes it, such as 512m or 2g."""
-    if not re.fullmatch(r"[1-9][0-9]*[kmgtKMGT]", text):
-        unit = f": {text} has no unit, write {text}g" if re.fullmatch("[1-9][0-9]*", text) else ""
-        raise argparse.ArgumentTypeError(f"must be a size such as 512m or 2g{unit}")
     return text
 
 

@@ -47,13 +47,20 @@ def duration_ms(value: Any) -> int:
     written = _without_spaces(value)
     match = _DURATION.fullmatch(written)
     if match is None:
-        unit = f": {written} has no unit, write {written}s, {written}m, {written}h or {written}d"
-        raise ValueError(f"must be a duration such as 500ms, 30s, 5m or 1h{unit if _NUMBER.fullmatch(written) else ''}")
+        raise ValueError(f"must be a duration such as 500ms, 30s, 5m or 1h{_with_units(written, 's', 'm', 'h', 'd')}")
     return _whole(float(match[1]) * _UNIT_MS[match[2]]) if match[2] else 0
 
 
 def _without_spaces(value: Any) -> str:
     return "" if isinstance(value, bool) else str(value).strip()
+
+
+def _with_units(written: str, *units: str) -> str:
+    """The end of a message about a number that lacks its unit; empty for anything else."""
+    if not _NUMBER.fullmatch(written):
+        return ""
+    *others, last = (f"{written}{unit}" for unit in units)
+    return f": {written} has no unit, write {', '.join(others)} or {last}"
 
 
 def _whole(number: float) -> int:
@@ -76,9 +83,15 @@ def size_bytes(value: Any) -> int:
     match = _SIZE.fullmatch(written)
     size = 0 if match is None else _whole(float(match[1]) * _UNIT_BYTES[match[2]])
     if size <= 0:
-        unit = f": {written} has no unit, write {written}B, {written}MB or {written}GB"
-        raise ValueError(f"must be a size such as 500MB or 2GB{unit if _NUMBER.fullmatch(written) else ''}")
+        raise ValueError(f"must be a size such as 500MB or 2GB{_with_units(written, 'B', 'MB', 'GB')}")
     return size
+
+
+def java_size(value: str) -> str:
+    """`512m`, `2g`: a size of memory as Java writes it."""
+    if not re.fullmatch(r"[1-9][0-9]*[kmgtKMGT]", value):
+        raise ValueError(f"must be a size such as 512m or 2g{_with_units(value, 'm', 'g')}")
+    return value
 
 
 def text(value: Any) -> str:

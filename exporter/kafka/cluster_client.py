@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from exporter.kafka.client.connections import Address, Connections, PendingRequest, ResponseFrame
 from exporter.kafka.cluster_clock import ClusterClock
-from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnavailableError, FaultReason
+from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnavailableError, FaultReason, some_names
 from exporter.kafka.messages import metadata
 from exporter.kafka.messages.raw_request import RawRequest, RawResponse
 from exporter.kafka.topology import Topology, topology_of
@@ -19,7 +19,6 @@ T = TypeVar("T")
 MakeProbes = Callable[[Callable[[], str]], "tuple[str | None, ...]"]
 """Makes an id for each ACL, None where none can be, from a function of random texts."""
 TRANSACTIONS_LIMIT = 50_000
-NAMES_MAX = 10
 _THROTTLE_TIME_BYTES = 4
 
 
@@ -122,11 +121,10 @@ class ClusterClient:
         brokers = self.brokers or {}
         address = brokers.get(broker)
         if address is None:
-            names = ", ".join(map(str, sorted(brokers)[:NAMES_MAX])) or "none"
-            more = f" and {len(brokers) - NAMES_MAX} more" if len(brokers) > NAMES_MAX else ""
+            known = some_names([str(each) for each in sorted(brokers)], shown_max=10) or "none"
             raise BrokerFault(
                 FaultReason.UNKNOWN_BROKER,
-                f"broker {broker} is not in the cluster's metadata, whose brokers are {names}{more}",
+                f"broker {broker} is not in the cluster's metadata, whose brokers are {known}",
             )
         return address
 

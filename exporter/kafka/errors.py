@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
@@ -98,3 +99,9 @@ class ClientClosedError(Exception):
 
 class MalformedResponseError(MalformedBytesError):
     """Bytes that are not the expected response."""
+
+
+def some_names(names: Sequence[str], *, shown_max: int = 3) -> str:
+    """`a, b and 3 more`, for the sentence of a fault; empty without a name."""
+    more = len(names) - shown_max
+    return ", ".join(names[:shown_max]) + (f" and {more:,} more" if more > 0 else "")

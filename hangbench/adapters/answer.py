@@ -11,6 +11,9 @@ from typing import NoReturn
 Said = tuple[str, int, "int | None", str]
 """(topic, partition, producer id, what is said of it)."""
 
+Where = tuple[str, int, "str | None"]
+"""(topic, partition, transactional id of what holds a party there)."""
+
 
 def asked(name: str) -> str:
     """A part of the question; empty where there is none."""
@@ -25,8 +28,8 @@ def answer(rows: Iterable[Said], *, complete: bool = True) -> None:
     print(json.dumps({"hangbench": 1, "complete": complete, "transactions": transactions}))
 
 
-def print_held(places: Iterable[tuple[str, int, str | None]], *, complete: bool = True) -> None:
-    """(topic, partition, transactional id of what holds the party) of each place where it stands still."""
+def print_held(places: Iterable[Where], *, complete: bool = True) -> None:
+    """Prints each place where the party stands still."""
     held = [{"topic": topic, "partition": partition, "behind": behind} for topic, partition, behind in places]
     print(json.dumps({"hangbench": 1, "complete": complete, "held": held}))
 

@@ -15,9 +15,7 @@ from kafka.errors import TransactionalIdNotFoundError
 from kafka.protocol.consumer import IsolationLevel
 from kafka.structs import TopicPartition
 
-from hangbench.adapters.answer import asked, give_up, print_held
-
-Where = tuple[str, int, "str | None"]
+from hangbench.adapters.answer import Where, asked, give_up, print_held
 
 
 def main() -> None:

@@ -9,10 +9,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hangbench.adapters.answer import asked, give_up, print_held
+from hangbench.adapters.answer import Where, asked, give_up, print_held
 from hangbench.adapters.ktx import INCOMPLETE, SUCCESS, TIMEOUT_S
-
-Where = tuple[str, int, "str | None"]
 
 
 def main() -> None:

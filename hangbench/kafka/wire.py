@@ -69,7 +69,7 @@ class Wire:
             f">hhih{len(client_id)}sx", api_key, version, self._correlation_id, len(client_id), client_id
         )
         self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-        return self._receive(*struct.unpack(">i", self._receive(4)))
+        return self._frame()
 
     def timeout(self, seconds: float) -> None:
         """How long to wait for any part of an answer from now on."""
@@ -79,10 +79,14 @@ class Wire:
         self._correlation_id += 1
         request.with_header(correlation_id=self._correlation_id, client_id=CLIENT_ID)
         self._socket.sendall(request.encode(header=True, framed=True))
-        frame = self._receive(*struct.unpack(">i", self._receive(4)))
+        frame = self._frame()
         answer = response_class.decode(frame, version=request.API_VERSION, header=True)
         assert answer.header.correlation_id == self._correlation_id
         return answer
+
+    def _frame(self) -> bytes:
+        """Receives a whole response, with its header."""
+        return self._receive(*struct.unpack(">i", self._receive(4)))
 
     def _receive(self, size: int) -> bytes:
         assert 0 < size <= FRAME_BYTES_MAX

@@ -19,7 +19,7 @@ ABOUT_PARTIES: Final = ("HANGBENCH_GROUP", "HANGBENCH_TRANSACTIONAL_ID", "HANGBE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartyAnswer:
-    """What one look has shown of one party."""
+    """The response of a detector about one party."""
 
     held: Held
     is_complete: bool = True

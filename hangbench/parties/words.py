@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 Place = tuple[str, int]
 """A topic and a partition."""
 Steps = Generator[None, None, None]
-"""What a situation does: it yields where detectors are asked."""
+"""The steps of a situation, which yields where detectors are asked."""
 
 
 OF_PARTIES = "parties"

@@ -21,7 +21,7 @@ def said(capsys: pytest.CaptureFixture[str], status: int, *words: str) -> str:
 
 
 def test_a_client_s_file_is_no_settings_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The option for it is named."""
+    """The message names the option for it."""
     path = tmp_path / "client.properties"
     path.write_text("bootstrap.servers=a:1\n")
 
@@ -35,7 +35,7 @@ def test_a_client_s_file_is_no_settings_file(tmp_path: Path, capsys: pytest.Capt
 def test_a_file_may_begin_as_some_editors_begin_it(
     editor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a byte order mark."""
+    """A byte order mark is no part of the first property."""
     path = tmp_path / "client.properties"
     path.write_text(f"{editor}bootstrap.servers=a:1\n", encoding="utf-8")
 
@@ -63,7 +63,7 @@ def test_a_line_that_is_indented_wrongly_is_named(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("pipeline", "run", "--tables=t", "--history=h", "--memory=1"), "1 has no unit, write 1g"),
+        (("pipeline", "run", "--tables=t", "--history=h", "--memory=1"), "1 has no unit, write 1m or 1g"),
         (
             ("pipeline", "run", "--tables=t", "--history=h", "--retention=30"),
             "30 has no unit, write 30s, 30m, 30h or 30d",

@@ -57,7 +57,7 @@ def test_a_detector_of_parties_says_what_it_is_known_for(
     fresh_name: FreshName,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of a group at the first record of an open transaction, of one before it, and of the owner, who may start."""
+    """A group stands at the first record of an open transaction, another is before it, and the owner may start."""
     monkeypatch.setenv("KTX", f"{sys.executable} -m exporter")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     (detector,) = party_detectors_of([name])

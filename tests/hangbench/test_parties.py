@@ -1,4 +1,4 @@
-"""What a detector says of a party is read and judged; a situation that cannot be made counts for nobody."""
+"""The bench reads and judges the response about a party; a situation that cannot be made counts for nobody."""
 
 from __future__ import annotations
 

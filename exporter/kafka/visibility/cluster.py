@@ -9,14 +9,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, some_names
 from exporter.kafka.messages import describe_acls
 from exporter.kafka.topology import Topology
 from exporter.snapshot import STATE_TOPIC, ClusterIdentity, Resource, Visibility
 
 ASKED_MAX = 1000
 """Topics that vanished and are requested by name in one cycle."""
-_NAMED_MAX = 3
 FORGOTTEN_AFTER_S = 86_400
 """Seconds for which a hidden topic is reported: without DESCRIBE brokers do not show whether it was deleted."""
 
@@ -70,7 +69,7 @@ class TopicWatch:
         self.hidden = self._not_too_old(refused, client.clock())
         gaps = [_about_hidden(self.hidden)] if self.hidden else []
         if late:
-            gaps.append(f"topics became visible while this cycle was running: {_named(late)}")
+            gaps.append(f"topics became visible while this cycle was running: {some_names(late)}")
         shows_nothing = all(topic == STATE_TOPIC for topic in topology.topics)
         if shows_nothing and not await _is_without_authorizer(client, topology):
             # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
@@ -87,17 +86,12 @@ class TopicWatch:
 def _about_left_out(topology: Topology) -> str:
     return (
         "partitions are not read, because too many before them are missing from the metadata: "
-        f"{sum(topology.left_out.values())}, of the topics {_named(tuple(topology.left_out))}"
+        f"{sum(topology.left_out.values())}, of the topics {some_names(tuple(topology.left_out))}"
     )
 
 
 def _about_hidden(topics: tuple[str, ...]) -> str:
-    return f"topics are no longer visible, not authorized (needs DESCRIBE on them) or deleted: {_named(topics)}"
-
-
-def _named(topics: tuple[str, ...]) -> str:
-    more = len(topics) - _NAMED_MAX
-    return ", ".join(topics[:_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+    return f"topics are no longer visible, not authorized (needs DESCRIBE on them) or deleted: {some_names(topics)}"
 
 
 async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from exporter.evaluation.verdicts import TransactionRow, Verdict
@@ -99,14 +100,16 @@ def why_command(producer_id: int, bootstrap: str) -> str:
 
 def variables_of_producer(transactional_id: str | None, producer_id: int, bootstrap: str) -> str:
     """The line to paste before the commands of a runbook about a producer that cannot start."""
-    server = [f"BOOTSTRAP={shlex.quote(bootstrap)}"] if bootstrap else []
-    name = [f"TRANSACTIONAL_ID={shlex.quote(transactional_id)}"] if transactional_id else []
-    return " ".join(["export", *server, f"PRODUCER_ID={producer_id}", *name])
+    return _exports({"BOOTSTRAP": bootstrap, "PRODUCER_ID": str(producer_id), "TRANSACTIONAL_ID": transactional_id})
 
 
 def variables(row: Suspected, bootstrap: str) -> str:
     """The line to paste before the commands of a runbook."""
-    server = [f"BOOTSTRAP={shlex.quote(bootstrap)}"] if bootstrap else []
-    place = [f"TOPIC={shlex.quote(row.topic)}", f"PARTITION={row.partition}", f"START_OFFSET={row.start_offset}"]
-    name = [] if row.transactional_id is None else [f"TRANSACTIONAL_ID={shlex.quote(row.transactional_id)}"]
-    return " ".join(["export", *server, *place, *name])
+    place = {"TOPIC": row.topic, "PARTITION": str(row.partition), "START_OFFSET": str(row.start_offset)}
+    return _exports({"BOOTSTRAP": bootstrap, **place, "TRANSACTIONAL_ID": row.transactional_id})
+
+
+def _exports(value_by_name: Mapping[str, str | None]) -> str:
+    """A line for a shell that sets the variables whose value is known."""
+    known = (f"{name}={shlex.quote(value)}" for name, value in value_by_name.items() if value)
+    return " ".join(["export", *known])

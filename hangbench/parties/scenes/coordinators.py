@@ -37,24 +37,24 @@ def commit_past_a_marker(scene: Scene, place: Place, **marker: Any) -> str:
     return owner
 
 
-@COORDINATORS.add(quick=True)
-def stuck_as_decided(scene: Scene) -> Steps:
-    """Nothing is open: the partition has the COMMIT marker, and only the coordinator does not know."""
+def _stuck_with_nothing_open(scene: Scene, *, commit: bool) -> Steps:
     place = scene.topic(), 0
-    owner = commit_past_a_marker(scene, place, coordinator_epoch=HIGHER_COORDINATOR_EPOCH, commit=True)
+    owner = commit_past_a_marker(scene, place, coordinator_epoch=HIGHER_COORDINATOR_EPOCH, commit=commit)
     scene.reader(place)
     scene.stand_still((owner, place, Cause.STUCK_AT_COORDINATOR, None))
     yield
+
+
+@COORDINATORS.add(quick=True)
+def stuck_as_decided(scene: Scene) -> Steps:
+    """Nothing is open: the partition has the COMMIT marker, and only the coordinator does not know."""
+    yield from _stuck_with_nothing_open(scene, commit=True)
 
 
 @COORDINATORS.add()
 def stuck_and_contradicted(scene: Scene) -> Steps:
     """Nothing is open: the partition has an ABORT marker, although the commit is decided."""
-    place = scene.topic(), 0
-    owner = commit_past_a_marker(scene, place, coordinator_epoch=HIGHER_COORDINATOR_EPOCH, commit=False)
-    scene.reader(place)
-    scene.stand_still((owner, place, Cause.STUCK_AT_COORDINATOR, None))
-    yield
+    yield from _stuck_with_nothing_open(scene, commit=False)
 
 
 def _stuck_with_a_partition_open(scene: Scene, *, commit: bool) -> Steps:

@@ -7,7 +7,7 @@ from typing import Final
 
 from confluent_kafka import TopicPartition
 
-from hangbench.kafka.groups import share_consumer, share_lag, streams_group
+from hangbench.kafka.groups import commit, share_consumer, share_lag, streams_group
 from hangbench.kafka.planting import plant_hang
 from hangbench.parties.scene import LONG_MS, Scene
 from hangbench.parties.scenes.owners import behind_one
@@ -157,7 +157,7 @@ def offset_without_add_offsets(scene: Scene) -> Steps:
     topic = scene.topic()
     group, beside = _group_on(scene, 0), _group_on(scene, 0, "beside")
     for name in (group, beside):
-        _commit(scene, name, topic, 0)
+        commit(scene.cluster, name, topic, 0)
     client = Client.begin(scene.bootstrap, scene.owner_id())
     client.commit_offset_unheard(group, topic)
     scene.stand_still((group, (OFFSETS, 0), Cause.HANGING, scene.name("owner")))
@@ -170,7 +170,7 @@ def offset_of_a_silent_owner(scene: Scene) -> Steps:
     topic = scene.topic()
     group, beside = _group_on(scene, 1), _group_on(scene, 1, "beside")
     for name in (group, beside):
-        _commit(scene, name, topic, 0)
+        commit(scene.cluster, name, topic, 0)
     _send_offsets(scene, group, topic)
     scene.stand_still((group, (OFFSETS, 1), Cause.OWNER_SILENT, scene.name("owner")))
     yield
@@ -184,12 +184,6 @@ def first_offset_of_a_silent_owner(scene: Scene) -> Steps:
     _send_offsets(scene, group, topic)
     scene.stand_still((group, (OFFSETS, 2), Cause.OWNER_SILENT, scene.name("owner")))
     yield
-
-
-def _commit(scene: Scene, group: str, topic: str, offset: int) -> None:
-    consumer = scene.consumer(group, "read_committed")
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
 
 
 def _send_offsets(scene: Scene, group: str, topic: str) -> None:

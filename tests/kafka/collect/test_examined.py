@@ -103,7 +103,7 @@ def test_what_was_not_examined_is_reported_wherever_an_operator_looks() -> None:
 
 
 def test_incidents_go_on_beyond_the_limit() -> None:
-    """What an incident follows may be examined or not; those that are neither suspects nor examined have verdicts, too."""
+    """An incident follows transactions whether they are examined or not."""
     with FakeCluster(many(LIMIT)) as cluster, limited(cluster) as collector:
         few = evaluate(collector.collect(), Memory(), Policy())
     with FakeCluster(many(LIMIT + 2)) as cluster, limited(cluster) as collector:
