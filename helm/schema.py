@@ -10,13 +10,11 @@ from typing import Any, Final
 from docs.generators.settings_schema import settings_schema
 from exporter.artifacts.rules import key_of, page_of, rule_groups, rules_of, thresholds
 from exporter.config.fleet import OF_THE_PROCESS, SECTIONS
-from exporter.config.settings import SETTINGS
 from helm.values import Value
 
 Schema = dict[str, Any]
 
 _DURATION: Final[Schema] = {"type": "string", "pattern": "^([0-9]+(ms|[smhdwy]))*$"}
-_ELSEWHERE: Final = r"^\$\{(file|env):[^{}]+\}$"
 _TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 
@@ -58,9 +56,12 @@ def _value(value: Value) -> Schema:
 
 
 def _settings() -> Schema:
-    """The program's own, but that a secret may only be referred to: a ConfigMap is no place for it."""
+    """The program's own, but that a duration is text: of a number Helm would only say that it must not be above 0.
+
+    What a secret may be is said by the template, in better words than a schema's.
+    """
     schema = {key: part for key, part in settings_schema().items() if key not in ("$schema", "title")}
-    _without_secrets(schema, "", {setting.name for setting in SETTINGS if setting.is_secret})
+    _durations_as_text(schema)
     return schema
 
 
@@ -76,13 +77,13 @@ def _clusters() -> Schema:
     return {"type": "object", "propertyNames": names, "additionalProperties": {**schema, "properties": kept}}
 
 
-def _without_secrets(schema: Schema, above: str, secrets: set[str]) -> None:
-    for name, part in schema["properties"].items():
-        if above + name in secrets:
-            # twice `not`, as Helm then says where, and does not print what somebody took for a place of a password
-            part["anyOf"] = [{"not": {"not": {"type": "string", "pattern": _ELSEWHERE}}}]
-        elif "properties" in part:
-            _without_secrets(part, f"{above}{name}.", secrets)
+def _durations_as_text(schema: Schema) -> None:
+    for part in schema.get("properties", {}).values():
+        _durations_as_text(part)
+        for kind in part.get("anyOf", ()):
+            if kind.get("maximum") == 0:
+                kind.update(type="string")
+                del kind["minimum"], kind["maximum"]
 
 
 def _alerts() -> Schema:

@@ -19,6 +19,7 @@ from alerts.mixin_source import MIXIN, mixin
 from benchmarks.document import DOCUMENT, FIGURES
 from benchmarks.document import document as performance_document
 from docs.generators.example_file import example_file
+from docs.generators.history_schema import history_schema
 from docs.generators.metrics_document import metrics_document
 from docs.generators.settings_document import settings_document
 from docs.generators.settings_schema import settings_schema
@@ -56,6 +57,7 @@ def _of_tables() -> dict[str, str]:
         "docs/platforms.md": _with_table("docs/platforms.md", "platforms", platforms.table()),
         "docs/schema/config.schema.json": json.dumps(settings_schema(), indent=2) + "\n",
         _below(SCHEMA): with_declared_fields(SCHEMA.read_text(encoding="utf-8")),
+        "docs/schema/history.schema.json": json.dumps(history_schema(), indent=2) + "\n",
         "examples/config.yaml": example_file(),
         "tests/verification/README.md": _with_table("tests/verification/README.md", "words", words.table()),
     }

@@ -207,8 +207,12 @@ def groups(value: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
         raise ValueError(_GROUPS_WANTED)  # noqa: TRY004 - a parser's one error
     found: dict[str, re.Pattern[str]] = {}
     for group in written:
-        if not isinstance(group, dict) or set(group) != {"name", "match"}:
-            raise ValueError(_GROUPS_WANTED)
+        if not isinstance(group, dict):
+            raise ValueError(_GROUPS_WANTED)  # noqa: TRY004 - a parser's one error
+        if unknown := sorted(map(repr, group.keys() - _GROUP_KEYS)):
+            raise ValueError(f"{_GROUPS_WANTED}; {', '.join(unknown)} is not a key of a group")
+        if missing := sorted(_GROUP_KEYS - group.keys()):
+            raise ValueError(f"{_GROUPS_WANTED}; a group has no {' and no '.join(missing)}")
         name, match = group["name"], group["match"]
         if not isinstance(name, str) or _GROUP_NAME.fullmatch(name) is None:
             raise ValueError(f"must have names of letters, digits, `.`, `_` and `-`; {name!r} is not one")
@@ -239,11 +243,12 @@ def _pattern(text: str, of: str) -> re.Pattern[str]:
 
 
 _GROUPS_WANTED = 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'
+_GROUP_KEYS = {"name", "match"}
 _GROUP_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _GROUP_SCHEMA = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["name", "match"],
+    "required": sorted(_GROUP_KEYS),
     "properties": {"name": {"type": "string", "pattern": f"^{_GROUP_NAME.pattern}$"}, "match": {"type": "string"}},
 }
 _DURATION_SCHEMA = {"type": ["string", "number"], "pattern": f"^({_DURATION.pattern})$", "minimum": 0, "maximum": 0}

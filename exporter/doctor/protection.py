@@ -19,7 +19,7 @@ def of_protection(protection: Protection, connection: str) -> Iterable[Finding]:
     `connection` has the options of Kafka's own tools that name the cluster.
     """
     for check in CHECKS.values():
-        measure = check(protection)
+        measure = check(protection).on(connection)
         yield Finding(
             check=_CHECK,
             level=FindingLevel.OK if measure.state is ProtectionState.GOOD else FindingLevel.LIMITED,
@@ -27,7 +27,7 @@ def of_protection(protection: Protection, connection: str) -> Iterable[Finding]:
             consequence="the cluster is exposed to transactions that hang"
             if measure.state is ProtectionState.EXPOSED
             else "",
-            advice=measure.advice_on(connection) if measure.state is ProtectionState.EXPOSED else "",
+            advice=measure.advice if measure.state is ProtectionState.EXPOSED else "",
         )
     for sentence in protection.unread:
         is_of_topic = protection.is_state_topic_refused and STATE_TOPIC in sentence

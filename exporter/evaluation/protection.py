@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from exporter.evaluation.humanize import humanize_count, humanize_names
@@ -39,10 +39,10 @@ class Measure:
     command: str = ""
     """Command of Kafka's own tools that does it, without the options that name the cluster."""
 
-    def advice_on(self, connection: str) -> str:
-        """The advice with the command, whose options `connection` name the cluster."""
+    def on(self, connection: str) -> Measure:
+        """Returns the measure with the command in its advice; the options `connection` name the cluster."""
         tool, _, options = self.command.partition(" ")
-        return f"{self.advice}: {tool} {connection} {options}" if tool else self.advice
+        return replace(self, advice=f"{self.advice}: {tool} {connection} {options}", command="") if tool else self
 
 
 def _state(*, is_good: bool | None) -> ProtectionState:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.protection import CHECKS, NOT_READ, Measure, number_of
@@ -20,7 +19,7 @@ def prevention(protection: Protection, cause: Cause | None, connection: str) -> 
         return ()
     checks = {**CHECKS, _EXPIRATION: _expiration}
     measures = (one if isinstance(one, Measure) else checks[one](protection) for one in _MEASURES[cause])
-    return tuple(replace(one, advice=one.advice_on(connection)) for one in measures)
+    return tuple(one.on(connection) for one in measures)
 
 
 def _expiration(protection: Protection) -> Measure:

@@ -270,7 +270,11 @@ def test_groups_are_taken_from_yaml_and_as_json() -> None:
     [
         ("orders", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
         ("[orders]", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
-        ("[{name: a}]", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
+        ("[{name: a}]", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]; a group has no match'),
+        (
+            "[{name: a, pattern: x}]",
+            """must be a list such as [{"name": "orders", "match": "orders-.*"}]; 'pattern' is not a key of a group""",
+        ),
         ("[{name: 'a b', match: x}]", "must have names of letters, digits, `.`, `_` and `-`; 'a b' is not one"),
         ("[{name: a, match: x}, {name: a, match: y}]", "must name each group once; 'a' occurs twice"),
         (

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from exporter.config.settings import SETTINGS
 from tests.helm.chart import EXAMPLES, MAJORS, Refused, lint, notes, render, render_text, render_values
 from tests.helm.crds import all_crds, crds_at_hand, write_schemas
 from tests.helm.manifests import Manifest, manifests, of_kind, only, pods
@@ -266,7 +267,6 @@ def test_two_releases_do_not_meet() -> None:
     assert only(east, "PodMonitor")["spec"]["podMetricsEndpoints"][0]["relabelings"] == [cluster]
 
 
-PASSWORD: Final = "kafka[./]sasl.password"
 WITHOUT_EFFECT: Final = {
     "kafka.bootstrapServer=a:9092": "bootstrapServer",
     "kafka.tls.ca.secret=x": "secret",
@@ -282,9 +282,7 @@ WITHOUT_EFFECT: Final = {
     "kafka.sasl.mechanism=SCRAM-SHA-1": "mechanism",
     "image.digest=latest": "digest",
     "probes.live.periodSeconds=1": "live",
-    "config.kafka.sasl\\.password=planted": PASSWORD,
-    "config.kafka\\.sasl\\.password=planted": PASSWORD,
-    "clusters.one.kafka.sasl\\.password=planted": PASSWORD,
+    "config.verdicts.stuck_after=30": "stuck_after",
     "clusters.one.publish.listen_address=:1": "publish",
     "clusters.one.scan.receive_limit=1MB": "receive_limit",
     "clusters.a/b.scan.interval=1m": "a/b",
@@ -296,15 +294,27 @@ WITHOUT_EFFECT: Final = {
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_values_without_effect_are_refused(major: int) -> None:
-    """A misspelt value would otherwise leave things as they were, without a word; a password would be in a ConfigMap."""
+    """A misspelt value would otherwise leave things as they were, without a word."""
     with pytest.raises(Refused) as refused:
         render("minimal", *(f"--set={value}" for value in WITHOUT_EFFECT), major=major)
     message = str(refused.value)
-    assert "planted" not in message
     assert "don't meet the specifications of the schema" in message
     missing = [value for value, name in WITHOUT_EFFECT.items() if not re.search(rf"\b{name}\b", message)]
     assert missing == []
-    assert len(re.findall(PASSWORD, message)) >= 4, "each of the two is said twice, and at times Helm repeats one"
+    assert "less than or equal to 0" not in message, "a duration without a unit is not said to be too long"
+
+
+@pytest.mark.parametrize("major", MAJORS)
+@pytest.mark.parametrize("where", ["config", "clusters.orders"])
+def test_a_password_does_not_get_into_a_config_map(where: str, major: int) -> None:
+    for name in (setting.name for setting in SETTINGS if setting.is_secret):
+        for key in (name, name.replace(".", "\\.")):
+            with pytest.raises(Refused) as refused:
+                render("fleet", f"--set={where}.{key}=planted", major=major)
+            assert f"{where}: {name} would be in a ConfigMap" in str(refused.value)
+            assert "planted" not in str(refused.value)
+    place = "${file:/etc/login/password}"
+    assert place in render_text("fleet", f"--set={where}.kafka.sasl.password={place}", major=major)
 
 
 @pytest.mark.parametrize(

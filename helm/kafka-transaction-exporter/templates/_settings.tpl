@@ -8,6 +8,8 @@
 {{- include "kafka-transaction-exporter.flatten" (dict "of" $.of "value" $value "prefix" $name "into" $.into) }}
 {{- else if hasKey $.into $name }}
 {{- fail (printf "%s: %s is set twice" $.of $name) }}
+{{- else if and (has $name (list "kafka.sasl.password" "kafka.sasl.oauthbearer.client.secret" "kafka.ssl.key.password" "kafka.ssl.keystore.password" "kafka.ssl.truststore.password")) (not (regexMatch "^[$][{](file|env):[^{}]+[}]$" (toString $value))) }}
+{{- fail (printf "%s: %s would be in a ConfigMap, where anybody reads it: put it into a Secret, and name that in kafka.sasl or kafka.tls (or write ${file:PATH} or ${env:NAME} here)" $.of $name) }}
 {{- else }}
 {{- $_ := set $.into $name $value }}
 {{- end }}
