@@ -59,8 +59,11 @@ def is_matched(pattern: re.Pattern[str], name: str) -> bool:
 
 
 def meant_by_glob(pattern: str) -> str | None:
-    """The expression that was probably meant by `order*`, which matches `orde`, `order` and `orderr`; None for others."""
-    return f"{pattern[:-1]}.*" if re.fullmatch(r"[\w.-]*\w\*", pattern) else None
+    """The expression that was probably meant by `order*` or `*-dlq`; None for others.
+
+    As an expression the former matches `orde`, `order` and `orderr`, and the latter is none.
+    """
+    return pattern.replace("*", ".*") if re.fullmatch(r"[\w.-]*[\w-]\*|\*[\w.-]*", pattern) else None
 
 
 def prefix_of(transactional_id: str) -> str:

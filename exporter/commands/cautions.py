@@ -40,7 +40,7 @@ def globs(settings: Settings) -> Iterator[str]:
             meant = meant_by_glob(pattern.pattern)
             if meant is not None:
                 given = f"{_place(cluster)}{name} {pattern.pattern!r}"
-                yield f"{given} is a regular expression: for a prefix write {meant!r}"
+                yield f"{given} is a regular expression: for all such names write {meant!r}"
 
 
 def _place(cluster: ClusterSettings) -> str:

@@ -49,7 +49,11 @@ def render_evaluations(results: Results, rows_of: RowsOf, output: str, paint: Pa
     if output == "table":
         return render_tables(found, paint, is_fleet=is_fleet)
     rows = [
-        {"cluster": name, **transaction(row), "duration_minutes": row.duration_ms // MINUTE_MS}
+        {
+            "cluster": name,
+            **transaction(row),
+            "duration_minutes": (row.age_by_last_write_ms or row.duration_ms) // MINUTE_MS,
+        }
         for name, _, rows in found
         for row in rows
     ]

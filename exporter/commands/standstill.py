@@ -21,6 +21,13 @@ from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 PROGRAM: Final = "kafka-transaction-exporter"
 NAMES_MAX: Final = 5
 _UNSEEN: Final = "something open holds it on {}, which was not examined or has begun since: run it again"
+_UNREAD: Final = (
+    "on {} it stands before an open transaction, and what lies between was not read (needs READ on the topic): if that is "
+    "end markers and aborted records only, the transaction holds it"
+)
+_WITHOUT_OFFSET: Final = (
+    "on {} it has no committed offset, and a transaction is open there: whether it waits for that cannot be seen"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,12 @@ class GroupPosition:
     def is_held(self) -> bool:
         """True at the last stable offset, with something behind it."""
         return is_held(self.committed, self.last_stable_offset, self.high_watermark, self.next_offset)
+
+    @property
+    def is_unread(self) -> bool:
+        """True before the last stable offset, where it is not known whether a committed record lies between."""
+        is_before = self.committed < self.last_stable_offset < self.high_watermark
+        return is_before and self.next_offset is None and not self.is_held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +103,12 @@ class Answer:
         return is_decided and any(each.producer_id == row.producer_id for each in self.stuck)
 
     def is_young(self, row: TransactionRow) -> bool:
-        is_live = row.verdict in {Verdict.OPEN_WITHIN_TIMEOUT, Verdict.COMPLETING} and not self.is_stuck(row)
-        return is_live and row.start_source is StartSource.COORDINATOR and row.duration_ms < self.blocked_after_ms
+        return not self.is_stuck(row) and _is_young(row, self.blocked_after_ms)
+
+
+def _is_young(row: TransactionRow, blocked_after_ms: int) -> bool:
+    is_live = row.verdict in {Verdict.OPEN_WITHIN_TIMEOUT, Verdict.COMPLETING}
+    return is_live and row.start_source is StartSource.COORDINATOR and row.duration_ms < blocked_after_ms
 
 
 def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
@@ -106,6 +123,12 @@ def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
     is_cut = (starts < stable) & (stable < open_.high_watermark) & hangs.astype(np.bool_)
     held = [*np.flatnonzero(is_cut).tolist(), *np.flatnonzero(open_.holds_back).tolist()]
     return {(row.topic, row.partition): row for row in (transaction_row(evaluation, place) for place in held)}
+
+
+def lasting(evaluation: Evaluation) -> set[TopicPartition]:
+    """The partitions that a transaction holds which is not young."""
+    blocked_after_ms = evaluation.policy.blocked_after_ms
+    return {name for name, row in holding(evaluation).items() if not _is_young(row, blocked_after_ms)}
 
 
 def about_group(
@@ -128,6 +151,7 @@ def about_group(
     is_young = bool(moved) and not unseen and not unknown
     if unseen:
         unknown.append(_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX)))
+    unknown += _unseen_there(positions, lasting(evaluation))
     if not positions and not holds:
         unknown.append(
             "it has committed no offset to Kafka, so where it stands cannot be seen; why --topic TOPIC says what holds the "
@@ -142,6 +166,25 @@ def about_group(
         has_begun=is_young,
         has_moved=bool(unseen),
     )
+
+
+def _unseen_there(
+    positions: Mapping[TopicPartition, GroupPosition], held: AbstractSet[TopicPartition]
+) -> Iterator[str]:
+    """Says on which of the partitions `held` the group may wait, as far as can be seen.
+
+    Clients such as librdkafka commit an offset only where they have read a record.
+    """
+    topics = {topic for topic, _ in positions}
+    unread = [
+        f"{topic}-{number}" for (topic, number), at in positions.items() if (topic, number) in held and at.is_unread
+    ]
+    without = sorted((topic, number) for topic, number in held - positions.keys() if topic in topics)
+    if unread:
+        yield _UNREAD.format(humanize_names(unread, shown_max=NAMES_MAX))
+    if without:
+        names = [f"{topic}-{number}" for topic, number in without]
+        yield _WITHOUT_OFFSET.format(humanize_names(names, shown_max=NAMES_MAX))
 
 
 def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> Answer:

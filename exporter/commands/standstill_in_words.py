@@ -36,8 +36,11 @@ def _nothing(answer: Answer) -> str:
         return f"{_capitalized(answer.subject)} {begun}; no other open transaction holds it."
     if answer.lag is not None:
         has_own = answer.lag and answer.partitions
-        own = f"; its lag of {humanize_count(answer.lag, 'offset')} has another cause" if has_own else ""
-        return f"No open transaction holds {answer.subject}{f' on {among}' if answer.partitions else ''}{own}."
+        lag = f"its lag of {humanize_count(answer.lag, 'offset')}, in which markers and aborted records count"
+        own = f"; {lag}, has another cause" if has_own else ""
+        several = f"any of the {answer.partitions:,} partitions"
+        where = f" on {several if answer.partitions != 1 else 'the partition'} where it has an offset"
+        return f"No open transaction holds {answer.subject}{where if answer.partitions else ''}{own}."
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"No transaction of {answer.subject} is open on any partition that was read."
     return f"No open transaction holds {answer.subject}{f' on {among}' if answer.subject.startswith('topic ') else ''}."
@@ -120,7 +123,7 @@ def _waiting(hold: Hold) -> str:
     else:
         offsets += " No group is seen to wait; readers that commit no offsets cannot be seen."
     if before:
-        offsets += f" Not there yet: {humanize_names(before, shown_max=NAMES_MAX)}."
+        offsets += f" Before it, perhaps with records to read: {humanize_names(before, shown_max=NAMES_MAX)}."
     return offsets.strip()
 
 
@@ -162,6 +165,8 @@ def _effect(row: TransactionRow) -> str:
         return ""
     if row.verdict.is_hanging:
         return _HANGS
+    if row.verdict is Verdict.INCONCLUSIVE:
+        return _MAY_HANG
     effect = "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
     if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT:
         return effect
@@ -173,6 +178,11 @@ def _effect(row: TransactionRow) -> str:
 _HANGS: Final = (
     "After an abort its own records are skipped, and those behind it are read. Do not restart its application to end it: "
     "the producer's next commit on this partition would make these records visible."
+)
+
+_MAY_HANG: Final = (
+    "Do not restart its application before they have answered: if it hangs, the producer's next commit on this partition "
+    "makes its records visible. After an abort they are skipped, and those behind them are read."
 )
 
 

@@ -22,6 +22,7 @@ from exporter.commands.standstill import (
     about_topic,
     holding,
     home_of,
+    lasting,
     names_of,
 )
 from exporter.commands.standstill_in_words import in_words
@@ -113,8 +114,8 @@ def _second_look(
     answer = answer_of(first)
     if scope != EVERYTHING and _completing(answer):
         return _second_look(examiner, EVERYTHING, answer_of, producer_ids)
-    lasting = {each.transaction.producer_id for each in first.snapshot.completing.lasting}
-    if not answer.has_moved and not lasting & (producer_ids | _completing(answer)):
+    long_completing = {each.transaction.producer_id for each in first.snapshot.completing.lasting}
+    if not answer.has_moved and not long_completing & (producer_ids | _completing(answer)):
         return first, answer
     evaluation = examiner.look_again(scope)
     answer = answer_of(evaluation)
@@ -173,7 +174,7 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             for (topic, number), offset in sorted(positions.items())
         ]
         at = {}
-        for each in await with_next_offsets(client, topology, offsets, ends):
+        for each in await with_next_offsets(client, topology, offsets, ends, wholly=lasting(evaluation)):
             partition = each.topic, each.partition
             stable, high_watermark = ends[partition]
             at[partition] = GroupPosition(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from exporter.patterns import compile_bounded
+from exporter.patterns import compile_bounded, meant_by_glob
 from exporter.storage.location import parse as parse_location
 
 Parser = Callable[[Any], Any]
@@ -237,7 +237,9 @@ def _pattern(text: str, of: str) -> re.Pattern[str]:
     try:
         return compile_bounded(text)
     except (re.error, TypeError, RecursionError) as error:
-        raise ValueError(f"must have regular expressions; {text!r}{of} is not one: {error}") from error
+        meant = meant_by_glob(str(text))
+        hint = "" if meant is None else f"; for all such names write {meant!r}"
+        raise ValueError(f"must have regular expressions; {text!r}{of} is not one: {error}{hint}") from error
     except ValueError as error:
         raise ValueError(f"must have regular expressions that are quick to match; {text!r}{of}: {error}") from error
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from exporter.doctor.acls import denials, hiding, rules_in_words
-from exporter.doctor.findings import Finding, FindingLevel, Grant, ok
+from exporter.doctor.findings import DESCRIBE_IS_ENOUGH, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count
 from exporter.snapshot import STATE_TOPIC, IdVisibility, Preconditions, Resource, StateTopic
 from exporter.snapshot.proof import FAILURES_IN_WORDS, IDS_IN_WORDS
@@ -24,6 +24,7 @@ def of_state_topic(pre: Preconditions) -> Finding:
             level=FindingLevel.MISSING,
             result=f"{STATE_TOPIC} is not visible",
             consequence=f"the coordinators are unknown: {_NOT_PROVED}",
+            advice=DESCRIBE_IS_ENOUGH,
             grants=(Grant(operation="Read", resource=Resource.TOPIC, names=(STATE_TOPIC,)),),
             denied_by=denials(pre, Resource.TOPIC, STATE_TOPIC),
         )
@@ -40,7 +41,8 @@ def of_state_topic(pre: Preconditions) -> Finding:
             level=FindingLevel.MISSING,
             result=f"brokers show no topic {STATE_TOPIC}: a proxy hides it, or no producer has ever used an id",
             consequence=f"the coordinators are unknown: {_NOT_PROVED}",
-            advice="connect to the brokers themselves, or create it: kafka-transactions.sh describe --transactional-id any",
+            advice="connect to the brokers themselves, or create it: kafka-transactions.sh --bootstrap-server ADDRESS "
+            "describe --transactional-id any (it makes the topic, and fails as there is no such id)",
         )
     return ok(check, f"{STATE_TOPIC} is visible")
 
@@ -76,7 +78,7 @@ def of_ids(pre: Preconditions) -> Finding:
         return Finding(
             check=check,
             level=FindingLevel.MISSING,
-            result="not visible",
+            result="not all visible",
             consequence=f"{_NOT_PROVED}: suspects stay inconclusive (transactional_ids_hidden)",
             grants=(_DESCRIBE_IDS,),
             denied_by=denied,

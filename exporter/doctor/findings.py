@@ -8,6 +8,7 @@ from enum import Enum
 
 from exporter.snapshot import DenyRule, ProofLevel, Provable, Resource
 
+DESCRIBE_IS_ENOUGH = "DESCRIBE would be enough; READ, in the command below, implies it, and shows producers"
 NAMED_MAX = 10
 """Names in a finding; the others are counted."""
 NOT_AUTHORIZED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")

@@ -9,7 +9,7 @@ import numpy as np
 
 from exporter.config.settings import ScanSettings
 from exporter.doctor.acls import denials, hiding
-from exporter.doctor.findings import NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
+from exporter.doctor.findings import DESCRIBE_IS_ENOUGH, NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.patterns import is_matched, meant_by_glob
 from exporter.snapshot import (
@@ -59,6 +59,7 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
             level=FindingLevel.MISSING,
             result="no topic is visible",
             consequence=unseen,
+            advice=DESCRIBE_IS_ENOUGH,
             grants=(_READ_ALL,),
             denied_by=denials(pre, Resource.TOPIC, "*"),
         )
@@ -71,6 +72,7 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
             level=FindingLevel.MISSING,
             result=result,
             consequence=unseen,
+            advice=DESCRIBE_IS_ENOUGH if needs else "",
             grants=needs,
             denied_by=denied,
         )
@@ -90,8 +92,8 @@ def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:
                 check="topics",
                 level=FindingLevel.LIMITED,
                 result=f"{name} {pattern.pattern!r} matches none of {visible}",
-                consequence="it has no effect",
-                advice="" if meant is None else f"for a prefix write {meant!r}",
+                consequence=f"it {'chooses' if name.endswith('include') else 'excludes'} no topic",
+                advice="" if meant is None else f"for all such names write {meant!r}",
             )
 
 

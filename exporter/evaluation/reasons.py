@@ -91,8 +91,8 @@ _MISSING = {
     ),
     InconclusiveReason.TRANSACTION_STATE_ABSENT: (
         "brokers show no topic __transaction_state, so no coordinator was queried; if a proxy hides it, connect to the "
-        "brokers themselves; if no producer has ever used a transactional id, create it by `kafka-transactions.sh describe "
-        "--transactional-id any`"
+        "brokers themselves; if no producer has ever used a transactional id, create it by `kafka-transactions.sh "
+        "--bootstrap-server ADDRESS describe --transactional-id any`, which then fails as there is no such id"
     ),
     InconclusiveReason.TRANSACTION_STATE_UNKNOWN: "no broker returned the leaders of the partitions of __transaction_state",
     InconclusiveReason.STATE_PARTITION_OFFLINE: "a partition of __transaction_state has no leader",

@@ -50,6 +50,7 @@ def test_a_secret_that_is_sent_in_clear_is_named(given: dict[str, str], words: l
         ("pay*", "pay.*"),
         ("a.b-c_*", "a.b-c_.*"),
         ("orders-1*", "orders-1.*"),
+        ("orders-*", "orders-.*"),
         ("pay.*", None),
         ("pay", None),
         ("p[ay]*", None),
@@ -58,7 +59,7 @@ def test_a_secret_that_is_sent_in_clear_is_named(given: dict[str, str], words: l
 def test_a_pattern_of_a_shell_is_named(pattern: str, meant: str | None) -> None:
     """As an expression it is valid, and matches something else."""
     sentences = list(globs(settings_of(scan__topics__exclude=pattern)))
-    wanted = f"scan.topics.exclude {pattern!r} is a regular expression: for a prefix write {meant!r}"
+    wanted = f"scan.topics.exclude {pattern!r} is a regular expression: for all such names write {meant!r}"
     assert sentences == ([] if meant is None else [wanted])
 
 

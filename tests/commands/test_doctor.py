@@ -83,6 +83,7 @@ def test_a_pattern_that_matches_no_topic_is_named(tmp_path: Path) -> None:
         done = doctor(cluster, tmp_path, "--scan.topics.exclude", '["pay*", "mixed", "gone"]')
 
     assert "limited  topics            scan.topics.exclude 'pay*' matches none of 4 visible topics" in done.stdout
-    assert "for a prefix write 'pay.*'" in done.stdout
+    assert "-> it excludes no topic" in done.stdout
+    assert "for all such names write 'pay.*'" in done.stdout
     assert "scan.topics.exclude 'gone' matches none of 4 visible topics" in done.stdout
     assert "'mixed'" not in done.stdout

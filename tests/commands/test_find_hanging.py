@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ from tests.commands.scenes import (
     live,
     nothing,
 )
-from tests.evaluation.builders import snapshot
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, snapshot
 from tests.evaluation.stuck import marker, stuck
 
 
@@ -136,6 +137,16 @@ def test_a_plan_is_announced_with_the_number_of_its_hangs(tmp_path: Path, capsys
 
 def test_once_has_the_colours_of_find_hanging() -> None:
     assert once._printed(alone(hang()), "table", by_verdict).count(RED) == 1
+
+
+def test_the_duration_is_at_least_that_since_the_last_write() -> None:
+    """A command sees a transaction without a known start for the first time; Kafka's own column counts from its write."""
+    entry = Entry(producer_id=4000, last_timestamp_ms=NOW_MS - 61 * MINUTE_MS)
+    seen = evaluate(snapshot([entry]), Memory(), Policy())
+
+    heading, row = render_evaluations(alone(seen), partial(selected, show_all=True), "tsv").splitlines()
+
+    assert dict(zip(heading.split("\t"), row.split("\t"), strict=True))["Duration(min)"].strip() == "61"
 
 
 def test_csv_has_the_same_columns_with_and_without_rows() -> None:

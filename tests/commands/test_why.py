@@ -85,7 +85,10 @@ def test_a_group_is_told_behind_whom_it_stands_and_until_when() -> None:
 @pytest.mark.parametrize(
     ("sentence", "position"),
     [
-        ("it has records to read", GroupPosition(committed=98, last_stable_offset=100, high_watermark=150)),
+        (
+            "it has records to read",
+            GroupPosition(committed=98, last_stable_offset=100, high_watermark=150, next_offset=98),
+        ),
         ("it reads uncommitted records", GroupPosition(committed=150, last_stable_offset=100, high_watermark=150)),
         ("it has read everything", GroupPosition(committed=100, last_stable_offset=100, high_watermark=100)),
         ("the ends are unknown", GroupPosition(committed=100, last_stable_offset=-1, high_watermark=-1)),
@@ -95,8 +98,39 @@ def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: G
     answer = about_group(live(), "readers", {ORDERS_0: position})
 
     assert answer.holds == (), sentence
-    own = f"; its lag of {position.lag} offsets has another cause" if position.lag else ""
-    assert in_words(answer) == f"No open transaction holds group readers on its partition{own}."
+    lag = f"its lag of {position.lag} offsets, in which markers and aborted records count, has another cause"
+    own = f"; {lag}" if position.lag else ""
+    assert in_words(answer) == f"No open transaction holds group readers on the partition where it has an offset{own}."
+
+
+UNREAD: Final = GroupPosition(committed=60, last_stable_offset=100, high_watermark=150)
+
+
+def test_what_lies_before_a_transaction_and_was_not_read_may_be_nothing_but_markers() -> None:
+    """With DESCRIBE alone: no is no answer, where a group may stand before aborted records."""
+    answer = about_group(live(), "readers", {ORDERS_0: UNREAD})
+
+    assert (answer.holds, answer.is_held) == ((), False)
+    assert in_words(answer) == (
+        "No open transaction that could be examined holds group readers; whether one does is not known.\n\n"
+        "Not known: on orders-0 it stands before an open transaction, and what lies between was not read (needs READ on "
+        "the topic): if that is end markers and aborted records only, the transaction holds it."
+    )
+    assert about_group(live(), "readers", {ORDERS_0: replace(UNREAD, next_offset=99)}).unknown == ()
+    assert about_group(live(), "readers", {ORDERS_0: replace(UNREAD, next_offset=100)}).is_held
+    young = about_group(live(start_ms=NOW_MS - 5000), "readers", {ORDERS_0: UNREAD})
+    assert (young.unknown, young.is_held) == ((), False)
+
+
+def test_a_partition_on_which_the_group_has_no_offset_may_hold_it() -> None:
+    """A consumer that commits what it has read only has none on a partition at whose first record it stands."""
+    elsewhere = {("orders", 1): GroupPosition(committed=9, last_stable_offset=9, high_watermark=9)}
+
+    (sentence,) = about_group(live(), "readers", elsewhere).unknown
+    assert sentence.startswith("on orders-0 it has no committed offset, and a transaction is open there: whether")
+    assert about_group(live(start_ms=NOW_MS - 5000), "readers", elsewhere).unknown == ()
+    other = {("payments", 0): GroupPosition(committed=9, last_stable_offset=9, high_watermark=9)}
+    assert not any("orders" in sentence for sentence in about_group(live(), "readers", other).unknown)
 
 
 def test_a_young_transaction_holds_nobody_yet() -> None:

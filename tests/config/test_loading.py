@@ -153,6 +153,10 @@ kafka:
             "config.yaml:3: kafka.ssl.ca.location would be ignored: kafka.security.protocol is not SSL or SASL_SSL",
         ),
         (
+            "kafka:",
+            "config.yaml:3: kafka: a section, not a setting: indent its settings, or write kafka.bootstrap.servers: ...",
+        ),
+        (
             "kafka.sasl.jaas.config: x",
             "config.yaml:3: kafka.sasl.jaas.config: unknown setting; did you mean kafka.sasl.password?",
         ),
@@ -313,6 +317,10 @@ def test_patterns_of_topics_are_a_list_or_one_expression(written: str, expected:
     [
         ("5", 'must be a list of regular expressions such as ["orders", "payments-.*"], or one of them'),
         ("[5]", 'must be a list of regular expressions such as ["orders", "payments-.*"], or one of them'),
+        (
+            "'*'",
+            "must have regular expressions; '*' is not one: nothing to repeat at position 0; for all such names write '.*'",
+        ),
         ("'('", "must have regular expressions; '(' is not one: missing ), unterminated subpattern at position 0"),
         ("'(a+)+b'", "must have regular expressions that are quick to match; '(a+)+b': matching could take too long"),
     ],

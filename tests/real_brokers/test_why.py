@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Final
 
 from confluent_kafka import Consumer
 
@@ -13,6 +15,10 @@ from hangbench.kafka.planting import plant_hang
 from hangbench.waiting import until
 from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import AT_ONCE, ask_why, called
+
+IN_LAG: Final = (
+    "where it has an offset; its lag of {} offsets, in which markers and aborted records count, has another cause."
+)
 
 
 def test_a_group_behind_a_live_transaction(
@@ -46,10 +52,7 @@ def test_a_group_behind_a_live_transaction(
     assert others == [0, 0, 0, 0]
     assert status.returncode == 3
     assert "unless its producer ends it before" in of_group["text"]
-    assert (
-        after["text"]
-        == f"No open transaction holds group {group} on its partition; its lag of 11 offsets has another cause."
-    )
+    assert after["text"] == f"No open transaction holds group {group} on the partition {IN_LAG.format(11)}"
     assert of_id["text"].startswith(
         f"No transaction of transactional id '{owner}' is open on any partition that was read. "
     )
@@ -72,10 +75,32 @@ def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(
 
     assert [hold["transaction"]["verdict"] for hold in yes["holds"]] == ["hanging_not_in_transaction"]
     assert "waiting does not help" in yes["text"]
-    assert (
-        no["text"]
-        == f"No open transaction holds group {slow} on any of its 2 partitions; its lag of 11 offsets has another cause."
-    )
+    assert no["text"] == f"No open transaction holds group {slow} on any of the 2 partitions {IN_LAG.format(11)}"
+
+
+def test_a_group_before_a_large_aborted_transaction(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Its consumer reads on and gets nothing, up to the open transaction behind: it is that which holds it.
+
+    Of the partition on which it has no offset nothing is known: librdkafka commits none where it has read no record.
+    """
+    topic, group = make_topic(broker, partitions=2), fresh_name("held")
+    run_transaction(broker.bootstrap, fresh_name("large"), [(topic, 0)], records=12_000, outcome="abort")
+    with (
+        OpenTransaction(broker.bootstrap, fresh_name("behind"), [(topic, 0)]),
+        OpenTransaction(broker.bootstrap, fresh_name("elsewhere"), [(topic, 1)]),
+    ):
+        commit(broker, group, topic, 0)
+        words = ("why", "--bootstrap-server", broker.bootstrap, "--group", group, "--format", "json")
+        asked = called(tmp_path, *words, **AT_ONCE)
+
+    assert asked.returncode == 4
+    answer = json.loads(asked.stdout)
+    (hold,) = answer["holds"]
+    assert (hold["committed_offset"], hold["transaction"]["start_offset"]) == (0, 12_001)
+    (sentence,) = answer["unknown"]
+    assert sentence.startswith(f"on {topic}-1 it has no committed offset, and a transaction is open there: whether")
 
 
 def test_a_group_that_does_not_exist_is_no_group_that_nothing_holds(

@@ -64,7 +64,11 @@ def describe_error(error: BaseException) -> str:
         return _tls_in_words(tls_error)
     if isinstance(error, foreign.IllegalSaslStateError):
         return "this listener does not use SASL: set kafka.security.protocol to PLAINTEXT or SSL"
-    if isinstance(error, foreign.SaslAuthenticationFailedError | foreign.UnsupportedSaslMechanismError):
+    if isinstance(error, foreign.UnsupportedSaslMechanismError):
+        return (
+            "this listener has no such login: set kafka.sasl.mechanism to one of the broker's sasl.enabled.mechanisms"
+        )
+    if isinstance(error, foreign.SaslAuthenticationFailedError):
         # Number and name come before the broker's own sentence, once for each time that kafka-python wrapped it.
         return _WRAPPING.sub("", str(error)) or "the broker gave no reason"
     if is_tls_spoken(error):

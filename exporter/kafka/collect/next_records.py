@@ -7,6 +7,7 @@ after their last record (Flink does) stand before them. A Fetch of committed rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,26 +24,39 @@ OFFSETS_MAX: Final = 1000
 """A group that is further away from the last stable offset has records to read."""
 POSITIONS_MAX: Final = 20
 """Positions whose next record a cycle looks for, the nearest to the last stable offset first: a piece of a log each."""
+PIECES_MAX: Final = 80
+"""Pieces of a log that a command reads from one position on, 10 MB: aborted transactions may be large."""
 
 _Place = tuple[TopicPartition, int]
 
 
 async def with_next_offsets(
-    client: ClusterClient, topology: Topology, offsets: Sequence[GroupOffset], ends: Ends
+    client: ClusterClient,
+    topology: Topology,
+    offsets: Sequence[GroupOffset],
+    ends: Ends,
+    *,
+    wholly: AbstractSet[TopicPartition] = frozenset(),
 ) -> Sequence[GroupOffset]:
     """Adds the offset of the next record to those that stand shortly before a last stable offset, as far as it was read.
 
-    Most groups stand at it, or far away: a cycle may have 50,000 positions, which are not copied.
+    Most groups stand at it, or far away: a cycle may have 50,000 positions, which are not copied. On the partitions
+    `wholly` distance does not matter, and aborted transactions are read through.
     """
     left_at: dict[_Place, int] = {}
     for each in offsets:
-        stable, high_watermark = ends.get((each.topic, each.partition), (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
-        if UNKNOWN_OFFSET < each.offset < stable < high_watermark and stable - each.offset <= OFFSETS_MAX:
+        partition = each.topic, each.partition
+        stable, high_watermark = ends.get(partition, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
+        is_near = partition in wholly or stable - each.offset <= OFFSETS_MAX
+        if is_near and UNKNOWN_OFFSET < each.offset < stable < high_watermark:
             left_at[_place_of(each)] = stable - each.offset
     if not left_at:
         return offsets
     places = sorted(left_at, key=lambda place: (left_at[place], place))[:POSITIONS_MAX]
-    read = await client.gather(_next_offset(client, topology, place, ends[place[0]][0]) for place in places)
+    read = await client.gather(
+        _next_offset(client, topology, place, ends[place[0]][0], PIECES_MAX if place[0] in wholly else 1)
+        for place in places
+    )
     found = {place: offset for place, offset in zip(places, read, strict=True) if offset is not None}
     return tuple(
         replace(each, next_offset=found[place]) if (place := _place_of(each)) in found else each for each in offsets
@@ -53,30 +67,40 @@ def _place_of(offset: GroupOffset) -> _Place:
     return (offset.topic, offset.partition), offset.offset
 
 
-async def _next_offset(client: ClusterClient, topology: Topology, place: _Place, stable: int) -> int | None:
+async def _next_offset(
+    client: ClusterClient, topology: Topology, place: _Place, stable: int, pieces_max: int
+) -> int | None:
     """The offset of the next record that a reader of committed records gets; `stable` if none is before it."""
     partition, offset = place
     leader, _ = topology.leader_of(*partition)
     if leader == NO_LEADER:
         return None
 
-    def read(answer: Any) -> int | None:
+    def read(answer: Any) -> tuple[int | None, int]:
         error, records, _ = fetched(answer)
         if error != ErrorCode.NONE:
-            return None
+            return None, offset
         return next_committed(records, fetched_aborted(answer), offset, stable)
 
-    request = fetch.request(partition[0], {partition[1]: Position(offset)}, is_committed=True)
-    try:
-        return await client.request(leader, "Fetch", request, read)
-    except BrokerFault:
-        return None
+    for _ in range(pieces_max):
+        request = fetch.request(partition[0], {partition[1]: Position(offset)}, is_committed=True)
+        try:
+            found, reached = await client.request(leader, "Fetch", request, read)
+        except BrokerFault:
+            return None
+        if found is not None or reached == offset:
+            return found
+        offset = reached
+    return None
 
 
-def next_committed(records: bytes, aborted: Iterable[AbortedTransaction], offset: int, stable: int) -> int | None:
+def next_committed(
+    records: bytes, aborted: Iterable[AbortedTransaction], offset: int, stable: int
+) -> tuple[int | None, int]:
     """The offset of the first record from `offset` on that is committed, or without a transaction; `stable` if none is.
 
-    None if the piece ends before. The rule is that of Kafka's own consumer (CompletedFetch). Raises MalformedResponseError.
+    None if the piece ends before. Also where the piece ends. The rule is that of Kafka's own consumer (CompletedFetch).
+    Raises MalformedResponseError.
     """
     last_first = sorted(aborted, key=lambda each: -each.first_offset)
     open_now: set[int] = set()
@@ -84,10 +108,10 @@ def next_committed(records: bytes, aborted: Iterable[AbortedTransaction], offset
         while last_first and last_first[-1].first_offset < batch.next_offset:
             open_now.add(last_first.pop().producer_id)
         if batch.base_offset >= stable:
-            return stable
+            return stable, stable
         if batch.is_control:
             open_now.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in open_now):
-            return max(batch.base_offset, offset)
+            return max(batch.base_offset, offset), offset
         offset = batch.next_offset
-    return stable if offset >= stable else None
+    return (stable if offset >= stable else None), offset

@@ -39,7 +39,7 @@ STABLE = 13
 def test_the_next_committed_record(
     sentence: str, log: list[bytes], aborted: tuple[AbortedTransaction, ...], offset: int, found: int | None
 ) -> None:
-    assert next_committed(b"".join(log), aborted, offset, STABLE) == found, sentence
+    assert next_committed(b"".join(log), aborted, offset, STABLE)[0] == found, sentence
 
 
 class Leader:
@@ -64,13 +64,15 @@ class Leader:
         return read(SimpleNamespace(responses=[SimpleNamespace(partitions=[partition])]))
 
 
-def next_offsets(leader: Leader, *offsets: int, broker: int = 1, ends: tuple[int, int] = (STABLE, 20)) -> list[Any]:
+def next_offsets(
+    leader: Leader, *offsets: int, broker: int = 1, ends: tuple[int, int] = (STABLE, 20), wholly: bool = False
+) -> list[Any]:
     client: Any = leader
     topology: Any = SimpleNamespace(leader_of=lambda *_: (broker, 0))
     groups = [GroupOffset(group=f"g{offset}", topic="orders", partition=0, offset=offset) for offset in offsets]
-    return [
-        each.next_offset for each in asyncio.run(with_next_offsets(client, topology, groups, {("orders", 0): ends}))
-    ]
+    partitions = frozenset({("orders", 0)} if wholly else ())
+    found = asyncio.run(with_next_offsets(client, topology, groups, {("orders", 0): ends}, wholly=partitions))
+    return [each.next_offset for each in found]
 
 
 def test_only_positions_shortly_before_the_last_stable_offset_are_read() -> None:
@@ -89,6 +91,30 @@ def test_nothing_is_read_where_nobody_can_stand_still(ends: tuple[int, int]) -> 
 
     assert next_offsets(leader, 10, ends=ends) == [None]
     assert leader.offsets == []
+
+
+class LeaderOfPieces(Leader):
+    """Serves one batch for each request."""
+
+    async def request(self, broker: int, api: str, request: Any, read: Callable[[Any], Any]) -> Any:
+        offset = request.topics[0].partitions[0].fetch_offset
+        whole, self.log = self.log, self.log[offset - 10 : offset - 9]
+        try:
+            return await super().request(broker, api, request, read)
+        finally:
+            self.log = whole
+
+
+def test_a_command_reads_through_aborted_transactions_and_from_afar(monkeypatch: pytest.MonkeyPatch) -> None:
+    aborted = [batch(10), batch(11), batch(12, control=ABORT)]
+    far = Leader([batch(10 + 1001, control=ABORT)])
+
+    assert next_offsets(LeaderOfPieces(aborted), 10) == [None]
+    assert next_offsets(LeaderOfPieces(aborted), 10, wholly=True) == [STABLE]
+    assert next_offsets(far, 10, ends=(10 + 1001, 5000), wholly=True) == [10 + 1001]
+    assert next_offsets(LeaderOfPieces(aborted[:1]), 10, wholly=True) == [None], "the log ends before"
+    monkeypatch.setattr(next_records, "PIECES_MAX", 2)
+    assert next_offsets(LeaderOfPieces(aborted), 10, wholly=True) == [None], "as much as a command reads"
 
 
 def test_so_many_positions_are_read_in_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
