@@ -38,7 +38,7 @@ from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.consumer_groups import pending_groups, share_positions
-from exporter.kafka.collect.next_records import with_next_offsets
+from exporter.kafka.collect.next_records import PIECES_OF_A_COMMAND, with_next_offsets
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
@@ -173,8 +173,13 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             GroupOffset(group=group, topic=topic, partition=number, offset=offset)
             for (topic, number), offset in sorted(positions.items())
         ]
+        held = lasting(evaluation)
+        behind = [each for each in offsets if (each.topic, each.partition) in held]
         at = {}
-        for each in await with_next_offsets(client, topology, offsets, ends, wholly=lasting(evaluation)):
+        for each in [
+            *offsets,
+            *await with_next_offsets(client, topology, behind, ends, pieces_max=PIECES_OF_A_COMMAND),
+        ]:
             partition = each.topic, each.partition
             stable, high_watermark = ends[partition]
             at[partition] = GroupPosition(

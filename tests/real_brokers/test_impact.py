@@ -78,6 +78,28 @@ def test_a_reader_of_committed_records_is_blocked_and_others_are_not(
     assert last == []
 
 
+@pytest.mark.parametrize("broker", versions("4.3.1", "3.9.1"), indirect=True)
+def test_a_group_before_aborted_records_is_blocked_by_the_transaction_behind_them(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName
+) -> None:
+    """Its consumer reads through them, gets none, and commits nothing; one committed record among them is to be read."""
+    topic, other = make_topic(broker), make_topic(broker)
+    held, reads = fresh_name("held"), fresh_name("reads")
+    for name in (topic, other):
+        run_transaction(broker.bootstrap, fresh_name("large"), [(name, 0)], records=3000, outcome="abort")
+    run_transaction(broker.bootstrap, fresh_name("between"), [(other, 0)])
+    for name in (topic, other):
+        until_closed(broker.bootstrap, name, 0)
+        plant_hang(broker.bootstrap, name, 0, fresh_name("hang"))
+    commit(broker, held, topic, 0)
+    commit(broker, reads, other, 0)
+
+    with Watch(broker.bootstrap) as watch:
+        groups = {group.group for group in watch.cycle().blocked_groups if group.topic in {topic, other}}
+
+    assert groups == {held}
+
+
 SOON = Policy(blocked_after_ms=1000, owner_silent_after_ms=1000)
 TIMEOUT_MS = 20_000
 

@@ -1,13 +1,13 @@
-"""Finds the next record that a group can read, where only a few offsets are left up to the last stable offset.
+"""Finds the next record that a group can read, where offsets are left up to the last stable offset.
 
 Those may be end markers and aborted records, which no reader of committed records gets: clients that commit the offset
-after their last record (Flink does) stand before them. A Fetch of committed records has the list of aborted transactions.
+after their last record (librdkafka and Flink do) stand before them. A Fetch of committed records has the list of aborted
+transactions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,12 +20,11 @@ from exporter.kafka.offsets import Ends
 from exporter.kafka.topology import Topology
 from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, GroupOffset, TopicPartition
 
-OFFSETS_MAX: Final = 1000
-"""A group that is further away from the last stable offset has records to read."""
 POSITIONS_MAX: Final = 20
-"""Positions whose next record a cycle looks for, the nearest to the last stable offset first: a piece of a log each."""
-PIECES_MAX: Final = 80
-"""Pieces of a log that a command reads from one position on, 10 MB: aborted transactions may be large."""
+"""Positions whose next record is looked for, the nearest to the last stable offset first."""
+PIECES_MAX: Final = 4
+"""Pieces of a log that a cycle reads from one position on, half a megabyte: most have a committed record in the first."""
+PIECES_OF_A_COMMAND: Final = 80
 
 _Place = tuple[TopicPartition, int]
 
@@ -36,27 +35,22 @@ async def with_next_offsets(
     offsets: Sequence[GroupOffset],
     ends: Ends,
     *,
-    wholly: AbstractSet[TopicPartition] = frozenset(),
+    pieces_max: int = PIECES_MAX,
 ) -> Sequence[GroupOffset]:
-    """Adds the offset of the next record to those that stand shortly before a last stable offset, as far as it was read.
+    """Adds the offset of the next record to those that stand before a last stable offset, as far as it was read.
 
-    Most groups stand at it, or far away: a cycle may have 50,000 positions, which are not copied. On the partitions
-    `wholly` distance does not matter, and aborted transactions are read through.
+    Most groups stand at it: a cycle may have 50,000 positions, which are not copied.
     """
     left_at: dict[_Place, int] = {}
     for each in offsets:
         partition = each.topic, each.partition
         stable, high_watermark = ends.get(partition, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
-        is_near = partition in wholly or stable - each.offset <= OFFSETS_MAX
-        if is_near and UNKNOWN_OFFSET < each.offset < stable < high_watermark:
+        if UNKNOWN_OFFSET < each.offset < stable < high_watermark:
             left_at[_place_of(each)] = stable - each.offset
     if not left_at:
         return offsets
     places = sorted(left_at, key=lambda place: (left_at[place], place))[:POSITIONS_MAX]
-    read = await client.gather(
-        _next_offset(client, topology, place, ends[place[0]][0], PIECES_MAX if place[0] in wholly else 1)
-        for place in places
-    )
+    read = await client.gather(_next_offset(client, topology, place, ends[place[0]][0], pieces_max) for place in places)
     found = {place: offset for place, offset in zip(places, read, strict=True) if offset is not None}
     return tuple(
         replace(each, next_offset=found[place]) if (place := _place_of(each)) in found else each for each in offsets
