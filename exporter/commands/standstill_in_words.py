@@ -38,8 +38,7 @@ def _nothing(answer: Answer) -> str:
         has_own = answer.lag and answer.partitions
         lag = f"its lag of {humanize_count(answer.lag, 'offset')}, in which markers and aborted records count"
         own = f"; {lag}, has another cause" if has_own else ""
-        several = f"any of the {answer.partitions:,} partitions"
-        where = f" on {several if answer.partitions != 1 else 'the partition'} where it has an offset"
+        where = f" on {among.replace('its', 'the')} where it has an offset"
         return f"No open transaction holds {answer.subject}{where if answer.partitions else ''}{own}."
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"No transaction of {answer.subject} is open on any partition that was read."
