@@ -159,10 +159,10 @@ def test_three_clusters_are_published_as_by_one_process(
 
 
 def comparable(exposition: str) -> list[str]:
-    """Series and the values that no clock and no number of cycles has a part in."""
+    """Series and the values that no clock, no disk and no number of cycles has a part in."""
     lines = [line for line in exposition.splitlines() if "process_" not in line and "DescribeQuorum" not in line]
     return [
-        line.rpartition(" ")[0] if re.search(r"_seconds|_total|_count|_bucket|_ms|lag", line) else line
+        line.rpartition(" ")[0] if re.search(r"_seconds|_total|_count|_bucket|_ms|lag|_usable_bytes", line) else line
         for line in lines
     ]
 
