@@ -22,9 +22,9 @@ later one wins:
 | `kafka.sasl.password_file: /run/secrets/password` | `{environment_name("kafka.sasl.password_file")}` | \
 `{flag_name("kafka.sasl.password_file")}` |
 
-Secrets have no flag: every user of a machine can read its command lines. Where a command has none of `--config.file`,
+Secrets have no flag: every user of a machine can read its command lines. Where a command that asks Kafka has none of `--config.file`,
 `--clusters` and `--command-config`, the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and
-`KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two: the chart sets them in its pod.
+`KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two: the chart sets them.
 
 `${{file:/run/secrets/password}}` and `${{env:PASSWORD}}` in a value are replaced by that file and that variable
 (`$${{` is `${{`). Each *secret* below has a second setting, with `_file` after its name, that names a

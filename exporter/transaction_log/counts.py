@@ -84,6 +84,7 @@ class Counts:
         self._groups = {name: _GroupCounts() for name in (*(name for name, _ in rules), OTHER_GROUP)}
         self._group_of: dict[str, _GroupCounts] = {}
         self._hidden: set[str] = set()
+        self._shown: frozenset[str] = frozenset()
         self._client_of: dict[str, tuple[str, int]] = {}
         """Transactional id -> its group, and the version of its last transaction."""
         self._clients: Counter[tuple[str, int]] = Counter()
@@ -113,7 +114,16 @@ class Counts:
             self._group(event.transactional_id).initialized += 1
 
     def counted(self) -> Counted:
-        groups = self._groups.items()
+        """All counts so far. A prefix that is new since the call before is all zeros this time.
+
+        Prometheus sees no increase in a counter whose first value is above 0: the first transactions of an application
+        that all time out would raise no alert.
+        """
+        is_first = not self._shown
+        groups = [
+            (name, of if is_first or name in self._shown else _GroupCounts()) for name, of in self._groups.items()
+        ]
+        self._shown = frozenset(self._groups)
         return Counted(
             completed=tuple((name, o, group.completed[o]) for name, group in groups for o in Outcome),
             initialized=tuple((name, group.initialized) for name, group in groups),

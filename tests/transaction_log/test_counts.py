@@ -51,6 +51,27 @@ def test_without_rules_a_group_is_the_prefix() -> None:
     assert counts.initialized == ((OTHER_GROUP, 0), ("billing", 1))
 
 
+def test_a_prefix_that_appears_later_begins_at_zero() -> None:
+    """What a process finds in the log at its start is no increase; what begins after that is one."""
+    counts, machine = Counts(()), StateMachine()
+
+    def committed(name: str) -> dict[str, int]:
+        for written in (EMPTY, ONGOING, COMMITTING, COMMITTED):
+            for event in machine.take(replace(written, transactional_id=name), START_MS):
+                counts.count(event)
+        return shown()
+
+    def shown() -> dict[str, int]:
+        total = counts.counted()
+        assert sum(sum(each.counts) for _, _, each in total.durations) == sum(dict(total.initialized).values())
+        return {name: count for name, outcome, count in total.completed if outcome is Outcome.COMMITTED}
+
+    assert committed("first-1") == {OTHER_GROUP: 0, "first": 1}
+    assert committed("later-1") == {OTHER_GROUP: 0, "first": 1, "later": 0}
+    assert shown() == {OTHER_GROUP: 0, "first": 1, "later": 1}
+    assert committed("later-2") == {OTHER_GROUP: 0, "first": 1, "later": 2}
+
+
 def test_prefixes_beyond_the_limit_are_others_and_their_ids_are_counted() -> None:
     """Series do not depend on the number of ids: an id that was given by chance each time makes no group each time."""
     counts, machine = Counts(()), StateMachine()
