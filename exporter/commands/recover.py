@@ -215,7 +215,11 @@ def dry_run(context: Context, against: str | None, needs: str = "") -> int:
 
     `needs` is a right of which brokers do not say whether this login has it.
     """
-    needed = f"; where there are ACLs, the command needs {needs}: whether this login has that is not visible" if needs else ""
+    needed = (
+        f"; where there are ACLs, the command needs {needs}: whether this login has that is not visible"
+        if needs
+        else ""
+    )
     say(f"dry run: nothing is written{needed if against is None else f'; it would be refused: {against}'}")
     if against is None:
         say_how_to_write(context)

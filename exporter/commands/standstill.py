@@ -14,7 +14,7 @@ from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.humanize import humanize_names
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.table import transaction_row
-from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow, Verdict
+from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, TransactionRow, Verdict
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 
@@ -125,10 +125,9 @@ def holding(evaluation: Evaluation) -> dict[TopicPartition, TransactionRow]:
     return {(row.topic, row.partition): row for row in (transaction_row(evaluation, place) for place in held)}
 
 
-def lasting(evaluation: Evaluation) -> set[TopicPartition]:
-    """The partitions that a transaction holds which is not young."""
-    blocked_after_ms = evaluation.policy.blocked_after_ms
-    return {name for name, row in holding(evaluation).items() if not _is_young(row, blocked_after_ms)}
+def lasting(rows: Mapping[TopicPartition, TransactionRow], policy: Policy) -> set[TopicPartition]:
+    """The partitions of `holding` whose transaction is not young."""
+    return {name for name, row in rows.items() if not _is_young(row, policy.blocked_after_ms)}
 
 
 def about_group(
@@ -151,7 +150,7 @@ def about_group(
     is_young = bool(moved) and not unseen and not unknown
     if unseen:
         unknown.append(_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX)))
-    unknown += _unseen_there(positions, lasting(evaluation))
+    unknown += _unseen_there(positions, lasting(rows, evaluation.policy))
     if not positions and not holds:
         unknown.append(
             "it has committed no offset to Kafka, so where it stands cannot be seen; why --topic TOPIC says what holds the "

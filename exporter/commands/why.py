@@ -164,7 +164,8 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             except BrokerFault as fault:
                 if fault.reason is not FaultReason.UNSUPPORTED_API:
                     raise
-        is_home_held = home_of(evaluation, group) in holding(evaluation)
+        rows = holding(evaluation)
+        is_home_held = home_of(evaluation, group) in rows
         names = names_of(evaluation) if is_home_held else ()
         pending = await pending_groups(client, coordinator, [group] if is_home_held else [], names)
         topology = await client.topology(tuple({topic for topic, _ in positions}))
@@ -173,7 +174,7 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             GroupOffset(group=group, topic=topic, partition=number, offset=offset)
             for (topic, number), offset in sorted(positions.items())
         ]
-        held = lasting(evaluation)
+        held = lasting(rows, evaluation.policy)
         behind = [each for each in offsets if (each.topic, each.partition) in held]
         at = {}
         for each in [
