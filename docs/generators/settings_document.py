@@ -22,8 +22,8 @@ later one wins:
 | `kafka.sasl.password_file: /run/secrets/password` | `{environment_name("kafka.sasl.password_file")}` | \
 `{flag_name("kafka.sasl.password_file")}` |
 
-Secrets have no flag: every user of a machine can read its command lines. Where a command that asks Kafka has none of `--config.file`,
-`--clusters` and `--command-config`, the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and
+Secrets have no flag: every user of a machine can read its command lines. Where a command that asks Kafka has none of
+`--config.file`, `--clusters` and `--command-config`, the variables `KAFKA_TRANSACTION_EXPORTER_CONFIG_FILE` and
 `KAFKA_TRANSACTION_EXPORTER_CLUSTERS_FILE` name the first two: the chart sets them.
 
 `${{file:/run/secrets/password}}` and `${{env:PASSWORD}}` in a value are replaced by that file and that variable

@@ -133,8 +133,9 @@ def test_a_fence_is_refused_by_the_broker_alone(guarded: GuardedCluster, fresh_n
     after = described(guarded.bootstrap, name)
     done = as_user(guarded, WRITER, tmp_path, *terminate, "--yes")
 
-    right = "where there are ACLs, the command needs WRITE on the transactional id: whether this login has that is not visible"
-    assert (dry.returncode, dry.stdout.splitlines()[-2]) == (0, f"dry run: nothing is written; {right}")
+    right = "the command needs WRITE on the transactional id: whether this login has that is not visible"
+    said = f"dry run: nothing is written; where there are ACLs, {right}"
+    assert (dry.returncode, dry.stdout.splitlines()[-2]) == (0, said)
     assert refused.returncode == 5
     assert f"not authorized to fence '{name}': this login needs WRITE on the transactional id" in refused.stderr
     assert after == before
