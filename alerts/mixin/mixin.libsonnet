@@ -637,6 +637,7 @@
                 "summary": "A Kafka partition has the opposite marker of what the transaction's coordinator has decided.",
                 "description": "Producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} in cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: its transaction that began {{ humanizeDuration $value }} ago is in state {{ $labels.state }} at coordinator {{ $labels.coordinator }}, and a partition's log has the opposite marker. Records of a commit are hidden, or records of an abort visible; its producer cannot start.",
                 "variables": "export PRODUCER_ID={{ $labels.producer_id | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionOutcomeContradicted.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
@@ -660,6 +661,7 @@
               "annotations": {
                 "summary": "An audit has found Kafka transactions whose logs contradict what their coordinator has decided.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: partitions that by the audits of the last day lack the marker of a transaction, or have the opposite one, or that of another transaction: {{ $value }}. Committed records are hidden, or records are visible that nobody committed: their owners are in the table audit_transactions and must be informed.",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionAuditFinding.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
@@ -682,6 +684,7 @@
                 "summary": "A broker's disk fills, because an open Kafka transaction keeps a log from being compacted or tiered.",
                 "description": "Broker {{ $labels.broker }}, log directory {{ $labels.log_dir | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: it is full in {{ humanizeDuration $value }} at the growth of what open transactions hold back there. A broker without space stops.",
                 "variables": "export BROKER={{ $labels.broker | reReplaceAll \"[^0-9]\" \"?\" }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionFillsDisk.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
@@ -715,6 +718,7 @@
                 "summary": "A producer cannot start, because the coordinator cannot complete its last Kafka transaction.",
                 "description": "Producer {{ $labels.producer_id }}{{ with $labels.transactional_id }}, transactional id {{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }},{{ end }} in cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: coordinator {{ $labels.coordinator }} has its transaction in state {{ $labels.state }}, which began {{ humanizeDuration $value }} ago; its markers are {{ $labels.markers | reReplaceAll \"_\" \" \" }}. The application gets CONCURRENT_TRANSACTIONS until it is completed: the runbook's first command says what that takes.",
                 "variables": "export PRODUCER_ID={{ $labels.producer_id | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionProducerCannotStart.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
@@ -986,6 +990,7 @@
               "annotations": {
                 "summary": "Many Kafka transactions of one application time out.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the transactions of group {{ $labels.group }} in the last 15 minutes were aborted by their coordinator, because they were open for longer than their transaction.timeout.ms. read_committed consumers will never see their records, and their producers get an error.",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionTimeouts.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
@@ -1007,6 +1012,7 @@
               "annotations": {
                 "summary": "Producers of one application keep fencing each other, as two with the same transactional id do.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producers of group {{ $labels.group }} initialize transactional ids {{ printf \"%.0f\" $value }} times a minute, for longer than a deployment takes. Each time the previous producer of the id is fenced, and its open transaction is aborted.",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionFencingStorm.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },
@@ -1028,6 +1034,7 @@
               "annotations": {
                 "summary": "Kafka is slow to write the markers of committed or aborted transactions.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: one in a hundred transactions of group {{ $labels.group }} waits {{ humanizeDuration $value }} or longer for its last marker. Until then its producer cannot begin the next transaction, and read_committed consumers wait.",
+                "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionMarkersSlow.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
             },

@@ -34,9 +34,10 @@ def exposed_secrets(settings: Settings) -> Iterator[str]:
 
 
 def globs(settings: Settings) -> Iterator[str]:
-    """A sentence for each expression that selects topics and looks like a shell's pattern."""
+    """A sentence for each expression for topics or ids that looks like a shell's pattern."""
     for cluster in settings.watched:
-        for name, pattern in cluster.settings.scan.topic_patterns:
+        of_ids = [(f"transaction_log.groups: {name}", match) for name, match in cluster.settings.transaction_log.groups]
+        for name, pattern in [*cluster.settings.scan.topic_patterns, *of_ids]:
             meant = meant_by_glob(pattern.pattern)
             if meant is not None:
                 given = f"{_place(cluster)}{name} {pattern.pattern!r}"

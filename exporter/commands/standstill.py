@@ -16,7 +16,7 @@ from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.table import transaction_row
 from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, TransactionRow, Verdict
 from exporter.kafka.state_partitions import java_hash_partition
-from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
+from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 
 PROGRAM: Final = "kafka-transaction-exporter"
 NAMES_MAX: Final = 5
@@ -26,8 +26,10 @@ _UNREAD: Final = (
     "end markers and aborted records only, the transaction holds it"
 )
 _WITHOUT_OFFSET: Final = (
-    "on {} it has no committed offset, and a transaction is open there: whether it waits for that cannot be seen"
+    "on {} it has no committed offset, and a transaction is open there: whether it waits for that cannot be seen; "
+    "why --topic says more"
 )
+_WITHOUT_PRODUCER: Final = "on {} a transaction is open whose producer is not visible (needs READ on the topic)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,8 @@ class Answer:
     """A sentence that explains a negative answer further."""
     has_begun: bool = False
     """True if the group stands at a transaction that has begun since its partition was read, on which nothing was open."""
+    is_young_unread: bool = False
+    """True if the group may wait for a transaction that has just begun: what lies before that was not read."""
     has_moved: bool = False
     """True if the group stands at a transaction that has begun since the partition was read, or was not examined."""
     connection: tuple[str, ...] = ()
@@ -150,7 +154,8 @@ def about_group(
     is_young = bool(moved) and not unseen and not unknown
     if unseen:
         unknown.append(_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX)))
-    unknown += _unseen_there(positions, lasting(rows, evaluation.policy))
+    long_held = lasting(rows, evaluation.policy)
+    unknown += _unseen_there(positions, long_held)
     if not positions and not holds:
         unknown.append(
             "it has committed no offset to Kafka, so where it stands cannot be seen; why --topic TOPIC says what holds the "
@@ -163,6 +168,7 @@ def about_group(
         lag=sum(position.lag for position in positions.values()),
         unknown=tuple(unknown),
         has_begun=is_young,
+        is_young_unread=any(_unseen_there(positions, rows.keys() - long_held)),
         has_moved=bool(unseen),
     )
 
@@ -206,9 +212,18 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
         subject=subject,
         holds=_worst_first(Hold(row=row) for row in rows),
         partitions=evaluation.snapshot.partitions.included_count,
-        unknown=(*_unread(evaluation, names), *_unexamined(evaluation, names)),
+        unknown=(*_unread(evaluation, names), *_unexamined(evaluation, names), *_without_producer(evaluation)),
         aside="" if rows else aside,
     )
+
+
+def _without_producer(evaluation: Evaluation) -> Iterator[str]:
+    """Says where something is open that may be of any producer."""
+    open_, partitions = evaluation.snapshot.open_transactions, evaluation.snapshot.partitions
+    held = open_.partition_row[open_.producer_id == NO_PRODUCER_ID].tolist()
+    if held:
+        names = [f"{topic}-{partition}" for topic, partition in map(partitions.name, sorted(set(held)))]
+        yield _WITHOUT_PRODUCER.format(humanize_names(names, shown_max=NAMES_MAX))
 
 
 def rows_of_producer(evaluation: Evaluation, producer_ids: AbstractSet[int]) -> list[TransactionRow]:

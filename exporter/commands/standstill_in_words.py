@@ -12,7 +12,8 @@ from exporter.evaluation.humanize import humanize_bytes, humanize_count, humaniz
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.stuck_transaction import StuckTransaction
-from exporter.evaluation.verdicts import TransactionRow, Verdict
+from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
+from exporter.snapshot import MarkerFinding
 
 
 def in_words(answer: Answer) -> str:
@@ -39,7 +40,12 @@ def _nothing(answer: Answer) -> str:
         lag = f"its lag of {humanize_count(answer.lag, 'offset')}, in which markers and aborted records count"
         own = f"; {lag}, has another cause" if has_own else ""
         where = f" on {among.replace('its', 'the')} where it has an offset"
-        return f"No open transaction holds {answer.subject}{where if answer.partitions else ''}{own}."
+        which, unless = "open transaction", ""
+        if answer.is_young_unread:
+            which = f"transaction that is open for {humanize_duration(answer.blocked_after_ms)} or longer"
+            unless = ", or it waits for a transaction that has just begun" if own else ""
+        look = " See whether its members run and move (kafka-consumer-groups.sh --describe)." if own else ""
+        return f"No {which} holds {answer.subject}{where if answer.partitions else ''}{own}{unless}.{look}"
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"No transaction of {answer.subject} is open on any partition that was read."
     return f"No open transaction holds {answer.subject}{f' on {among}' if answer.subject.startswith('topic ') else ''}."
@@ -48,12 +54,12 @@ def _nothing(answer: Answer) -> str:
 def _paragraph(answer: Answer, hold: Hold) -> str:
     row = hold.row
     named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
-    opened = f"open from offset {row.start_offset} on for {_age(row)}"
+    opened = f"open from offset {row.start_offset} on for {_age(row) or 'an unknown time'}"
     whose = f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer,"
     who = f"{_who(answer, hold)} behind a transaction of {whose} {opened}"
     if answer.is_young(row):
         return f"{who}.{_YOUNG if answer.is_held else ''}"
-    since = "" if row.age_by_last_write_ms is not None else f"{START_IN_WORDS[row.start_source]}; "
+    since = f"{START_IN_WORDS[row.start_source]}; " if row.start_source is not StartSource.FIRST_SEEN else ""
     is_stuck = answer.is_stuck(row)
     lines = [
         f"{who} ({since}verdict {row.verdict.label}). {row.reason}",
@@ -68,13 +74,14 @@ def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> str:
     rows = [hold.row for hold in answer.holds if answer.is_stuck(hold.row)]
     open_ = [row for row in rows if row.producer_id == stuck.producer_id]
     next_ = [_next(row, answer.connection, verdict=Verdict.STUCK_COMPLETING) for row in open_]
-    return "\n".join([stuck_in_words(stuck), *(next_ or [_CANNOT_START])])
+    is_contradicted = stuck.markers_state is MarkerFinding.CONTRADICTED
+    runbook = f"KafkaTransaction{'OutcomeContradicted' if is_contradicted else 'ProducerCannotStart'}"
+    there = (
+        f"The operators of Kafka have the next steps in the runbook {runbook}, which the exporter has at /runbooks/."
+    )
+    return "\n".join([stuck_in_words(stuck), *((not is_contradicted and next_) or [there])])
 
 
-_CANNOT_START: Final = (
-    "The operators of Kafka have the next steps in the runbook KafkaTransactionProducerCannotStart, which the exporter has "
-    "at /runbooks/."
-)
 _YOUNG: Final = " It is young, which is normal."
 
 
@@ -88,7 +95,7 @@ def _age(row: TransactionRow) -> str:
     """A command has just seen it first, where its start is not visible."""
     if row.age_by_last_write_ms is not None:
         return f"at least {humanize_duration(row.age_by_last_write_ms)}, by its last write"
-    return humanize_duration(row.duration_ms)
+    return "" if row.start_source is StartSource.FIRST_SEEN else humanize_duration(row.duration_ms)
 
 
 def _who(answer: Answer, hold: Hold) -> str:
@@ -111,7 +118,9 @@ def _capitalized(subject: str) -> str:
 def _waiting(hold: Hold) -> str:
     row = hold.row
     if hold.position is not None:
-        return f"{humanize_count(hold.position.lag, 'offset')} {_verb(hold.position.lag, 'waits', 'wait')} for it."
+        behind = hold.position.high_watermark - hold.position.last_stable_offset
+        its_lag = "" if behind == hold.position.lag else f"; the group's lag is {hold.position.lag:,}"
+        return f"{humanize_count(behind, 'offset')} {_verb(behind, 'waits', 'wait')} for it{its_lag}."
     lag = row.last_stable_offset_lag
     offsets = "" if lag is None else f"{humanize_count(lag, 'offset')} {_verb(lag, 'is', 'are')} held back."
     # One with a pending offset has no position of its own.

@@ -176,9 +176,11 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         ]
         held = lasting(rows, evaluation.policy)
         behind = [each for each in offsets if (each.topic, each.partition) in held]
+        young = [each for each in offsets if (each.topic, each.partition) in rows.keys() - held]
         at = {}
         for each in [
             *offsets,
+            *await with_next_offsets(client, topology, young, ends),
             *await with_next_offsets(client, topology, behind, ends, pieces_max=PIECES_OF_A_COMMAND),
         ]:
             partition = each.topic, each.partition

@@ -237,7 +237,7 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns the end of a sentence about an unknown name; empty where none is similar."""
-    candidates = [candidate for candidate in known if candidate not in _COMPANIONS]
+    candidates = [candidate for candidate in known if candidate not in _COMPANIONS or name.endswith("file")]
     close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY_MIN)
     return f"; did you mean {close[0]}?" if close and _is_similar(close[0], name) else ""
 

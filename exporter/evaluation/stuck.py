@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from exporter.evaluation.humanize import humanize_duration, humanize_names
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.verdicts import Policy
@@ -158,7 +158,7 @@ def _ending(stuck: StuckTransaction) -> str:
     )
     elections = stuck.refused_epoch - stuck.coordinator_epoch
     if elections <= ELECTIONS_MAX:
-        return f"{again}. {refused}, which each election raises: {elections} are needed."
+        return f"{again}. {refused}, which each election raises: {humanize_count(elections, 'is', 'are')} needed."
     return (
         f"{again}. {refused}: no number of restarts helps until the partition has forgotten the producer, "
         "producer.id.expiration.ms (a day by default) after its last marker."

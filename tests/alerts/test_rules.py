@@ -161,7 +161,7 @@ def test_a_number_may_be_one(rule: dict[str, dict[str, str]]) -> None:
 
 @every_step
 def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[str, dict[str, str]]) -> None:
-    """A page about a partition has these three; of the others only those that the incidents page shows have a link."""
+    """A page about a partition has these three; of the others only those that a page of the exporter shows have a link."""
     optional = set(rule["annotations"]) - {"summary", "description", "runbook_url"}
     name = str(rule["alert"])
 
@@ -169,11 +169,15 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
         blocked = set() if name == "KafkaTransactionBlocksGroup" else {"blocked_groups"}
         assert optional == {"variables", "page_url", *blocked}
     elif "$labels.producer_id" in rule["annotations"]["description"]:
-        assert optional == {"variables"}
+        assert optional == {"variables", "page_url"}
     elif page_of(rule) in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}:
         assert optional == {"page_url"}
-    elif name in {"KafkaTransactionWatchdog", "KafkaTransactionFillsDisk"}:
+    elif name == "KafkaTransactionFillsDisk":
+        assert optional == {"variables", "page_url"}
+    elif name == "KafkaTransactionWatchdog":
         assert optional == {"variables"}
+    elif name == "KafkaTransactionGroupFails" or rule["labels"]["reason"] == "AuditFinding":
+        assert optional == {"page_url"}
     else:
         assert optional == set()
 

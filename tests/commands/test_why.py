@@ -99,10 +99,11 @@ def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: G
 
     assert answer.holds == (), sentence
     lag = f"its lag of {position.lag} offsets, in which markers and aborted records count, has another cause"
-    own = f"; {lag}" if position.lag else ""
-    assert in_words(answer) == f"No open transaction holds group readers on the partition where it has an offset{own}."
+    own = f"; {lag}. {LOOK}" if position.lag else "."
+    assert in_words(answer) == f"No open transaction holds group readers on the partition where it has an offset{own}"
 
 
+LOOK: Final = "See whether its members run and move (kafka-consumer-groups.sh --describe)."
 UNREAD: Final = GroupPosition(committed=60, last_stable_offset=100, high_watermark=150)
 
 
@@ -265,14 +266,50 @@ def test_a_hang_of_the_same_producer_keeps_its_own_plan() -> None:
     assert "complete --topic" not in of_stuck
 
 
-def test_a_producer_that_cannot_start_has_a_next_step() -> None:
-    text = completing_stuck(MarkerFinding.CONTRADICTED, is_open=False)
+@pytest.mark.parametrize(
+    ("finding", "runbook"),
+    [
+        (MarkerFinding.AS_DECIDED, "KafkaTransactionProducerCannotStart"),
+        (MarkerFinding.CONTRADICTED, "KafkaTransactionOutcomeContradicted"),
+    ],
+)
+def test_a_producer_that_cannot_start_has_a_next_step(finding: MarkerFinding, runbook: str) -> None:
+    """That of its alert: a damaged outcome is not mended by a start."""
+    text = completing_stuck(finding, is_open=False)
 
-    assert text.endswith(
-        "The operators of Kafka have the next steps in the runbook KafkaTransactionProducerCannotStart, which the exporter "
-        "has at /runbooks/."
+    assert text.endswith(f"have the next steps in the runbook {runbook}, which the exporter has at /runbooks/.")
+    assert (ROOT / "alerts" / "runbooks" / f"{runbook}.md").exists()
+
+
+def test_of_a_producer_nothing_is_known_where_producers_are_not_visible() -> None:
+    """With DESCRIBE alone: something is open there, and may be the transaction that is asked for."""
+    unseen = evaluate(snapshot([Entry(producer_id=-1, producer_epoch=-1)]), Memory(), Policy())
+    answer = about_producer(unseen, "transactional id 'app-1'", [7], aside="Its coordinator has it Ongoing at epoch 3.")
+
+    assert in_words(answer) == (
+        "No open transaction that could be examined holds transactional id 'app-1'; whether one does is not known. "
+        "Its coordinator has it Ongoing at epoch 3.\n\n"
+        "Not known: on orders-0 a transaction is open whose producer is not visible (needs READ on the topic)."
     )
-    assert (ROOT / "alerts" / "runbooks" / "KafkaTransactionProducerCannotStart.md").exists()
+
+
+def test_the_offsets_that_wait_are_those_behind_the_transaction() -> None:
+    before = GroupPosition(committed=60, last_stable_offset=100, high_watermark=150, next_offset=100)
+
+    assert "\n50 offsets wait for it; the group's lag is 90. The last" in in_words(
+        about_group(live(), "readers", {ORDERS_0: before})
+    )
+
+
+def test_what_may_wait_for_a_young_transaction_is_not_denied() -> None:
+    young = live(start_ms=NOW_MS - 5000)
+    answer = replace(about_group(young, "readers", {ORDERS_0: UNREAD}), blocked_after_ms=30_000)
+
+    assert in_words(answer).startswith(
+        "No transaction that is open for 30 s or longer holds group readers on the partition where it has an offset; its "
+        "lag of 90 offsets, in which markers and aborted records count, has another cause, or it waits for a "
+        "transaction that has just begun."
+    )
 
 
 def test_bytes_on_disk_are_said_where_they_are_known() -> None:

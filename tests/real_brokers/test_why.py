@@ -17,7 +17,8 @@ from tests.conftest import FreshName, MakeTopic
 from tests.real_brokers.exporting import AT_ONCE, ask_why, called
 
 IN_LAG: Final = (
-    "where it has an offset; its lag of {} offsets, in which markers and aborted records count, has another cause."
+    "where it has an offset; its lag of {} offsets, in which markers and aborted records count, has another cause. See "
+    "whether its members run and move (kafka-consumer-groups.sh --describe)."
 )
 
 
