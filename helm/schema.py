@@ -10,6 +10,7 @@ from typing import Any, Final
 from docs.generators.settings_schema import settings_schema
 from exporter.artifacts.rules import key_of, page_of, rule_groups, rules_of, thresholds
 from exporter.config.fleet import OF_THE_PROCESS, SECTIONS
+from exporter.config.values import DURATION
 from helm.values import Value
 
 Schema = dict[str, Any]
@@ -81,7 +82,7 @@ def _durations_as_text(schema: Schema) -> None:
     for part in schema.get("properties", {}).values():
         _durations_as_text(part)
         for kind in part.get("anyOf", ()):
-            if kind.get("maximum") == 0:
+            if kind == DURATION.schema:
                 kind.update(type="string")
                 del kind["minimum"], kind["maximum"]
 

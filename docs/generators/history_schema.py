@@ -19,7 +19,7 @@ _TYPES: Final[dict[ColumnType, dict[str, Any]]] = {
 
 
 def history_schema() -> dict[str, Any]:
-    """Of a row of each of the two tables, below `$defs`."""
+    """Returns the schema; its `$defs` have a row of each of the two tables."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Rows of the Parquet files of history.directory",
@@ -34,6 +34,5 @@ def _row(columns: Iterable[Column]) -> dict[str, Any]:
 
 
 def _property(column: Column) -> dict[str, Any]:
-    kind = _TYPES[column.kind]
-    type_ = [kind["type"], "null"] if column.nullable else kind["type"]
-    return {**kind, "type": type_, "description": column.meaning}
+    made = {**_TYPES[column.kind], "description": column.meaning}
+    return {**made, "type": [made["type"], "null"]} if column.nullable else made

@@ -215,12 +215,10 @@ def dry_run(context: Context, against: str | None, needs: str = "") -> int:
 
     `needs` is a right of which brokers do not say whether this login has it.
     """
-    needed = (
-        f"; where there are ACLs, the command needs {needs}: whether this login has that is not visible"
-        if needs
-        else ""
-    )
-    say(f"dry run: nothing is written{needed if against is None else f'; it would be refused: {against}'}")
+    more = f"; it would be refused: {against}" if against is not None else ""
+    if needs and against is None:
+        more = f"; where there are ACLs, the command needs {needs}: whether this login has that is not visible"
+    say(f"dry run: nothing is written{more}")
     if against is None:
         say_how_to_write(context)
     return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED

@@ -149,13 +149,17 @@ def about_group(
     moved = [name for name, position in positions.items() if position.is_held and name not in rows]
     partitions, open_ = evaluation.snapshot.partitions, evaluation.snapshot.open_transactions
     had_one = {partitions.name(row) for row in set(open_.partition_row.tolist())}
-    unseen = [f"{topic}-{partition}" for topic, partition in moved if (topic, partition) in had_one]
+    unseen = [name for name in moved if name in had_one]
     # Where nothing was open when the partition was read, it is young.
     is_young = bool(moved) and not unseen and not unknown
     if unseen:
-        unknown.append(_UNSEEN.format(humanize_names(unseen, shown_max=NAMES_MAX)))
+        unknown.append(_UNSEEN.format(_named(unseen)))
     long_held = lasting(rows, evaluation.policy)
-    unknown += _unseen_there(positions, long_held)
+    unread, without = _may_wait(positions, long_held)
+    if unread:
+        unknown.append(_UNREAD.format(_named(unread)))
+    if without:
+        unknown.append(_WITHOUT_OFFSET.format(_named(without)))
     if not positions and not holds:
         unknown.append(
             "it has committed no offset to Kafka, so where it stands cannot be seen; why --topic TOPIC says what holds the "
@@ -168,28 +172,26 @@ def about_group(
         lag=sum(position.lag for position in positions.values()),
         unknown=tuple(unknown),
         has_begun=is_young,
-        is_young_unread=any(_unseen_there(positions, rows.keys() - long_held)),
+        is_young_unread=any(_may_wait(positions, rows.keys() - long_held)),
         has_moved=bool(unseen),
     )
 
 
-def _unseen_there(
+def _may_wait(
     positions: Mapping[TopicPartition, GroupPosition], held: AbstractSet[TopicPartition]
-) -> Iterator[str]:
-    """Says on which of the partitions `held` the group may wait, as far as can be seen.
+) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """Returns where the group may wait on the partitions `held`: before what was not read, and without an offset.
 
     Clients such as librdkafka commit an offset only where they have read a record.
     """
     topics = {topic for topic, _ in positions}
-    unread = [
-        f"{topic}-{number}" for (topic, number), at in positions.items() if (topic, number) in held and at.is_unread
-    ]
-    without = sorted((topic, number) for topic, number in held - positions.keys() if topic in topics)
-    if unread:
-        yield _UNREAD.format(humanize_names(unread, shown_max=NAMES_MAX))
-    if without:
-        names = [f"{topic}-{number}" for topic, number in without]
-        yield _WITHOUT_OFFSET.format(humanize_names(names, shown_max=NAMES_MAX))
+    unread = [name for name, position in positions.items() if name in held and position.is_unread]
+    without = sorted(name for name in held - positions.keys() if name[0] in topics)
+    return unread, without
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    return humanize_names([f"{topic}-{number}" for topic, number in partitions], shown_max=NAMES_MAX)
 
 
 def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> Answer:
@@ -222,8 +224,7 @@ def _without_producer(evaluation: Evaluation) -> Iterator[str]:
     open_, partitions = evaluation.snapshot.open_transactions, evaluation.snapshot.partitions
     held = open_.partition_row[open_.producer_id == NO_PRODUCER_ID].tolist()
     if held:
-        names = [f"{topic}-{partition}" for topic, partition in map(partitions.name, sorted(set(held)))]
-        yield _WITHOUT_PRODUCER.format(humanize_names(names, shown_max=NAMES_MAX))
+        yield _WITHOUT_PRODUCER.format(_named(map(partitions.name, sorted(set(held)))))
 
 
 def rows_of_producer(evaluation: Evaluation, producer_ids: AbstractSet[int]) -> list[TransactionRow]:
@@ -251,16 +252,15 @@ def home_of(evaluation: Evaluation, group: str) -> TopicPartition:
 def _unread(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Iterator[str]:
     """Says which of these partitions were not read, or are not there."""
     is_covered = dict(zip(names_of(evaluation), evaluation.snapshot.partitions.is_covered.tolist(), strict=True))
-    unread = [f"{topic}-{partition}" for topic, partition in wanted if not is_covered.get((topic, partition), False)]
+    unread = [name for name in wanted if not is_covered.get(name, False)]
     if unread:
-        yield f"{humanize_names(unread, shown_max=NAMES_MAX)} could not be read, or is not visible"
+        yield f"{_named(unread)} could not be read, or is not visible"
 
 
 def _unexamined(evaluation: Evaluation, wanted: Iterable[TopicPartition]) -> Iterator[str]:
     """Says which of these partitions have a transaction beyond the limit of what is examined."""
     partitions, open_ = evaluation.snapshot.partitions, evaluation.snapshot.open_transactions
     beyond = {partitions.name(row) for row in set(open_.partition_row[open_.examined_count :].tolist())}
-    names = [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) in beyond]
+    names = [name for name in wanted if name in beyond]
     if names:
-        named = humanize_names(names, shown_max=NAMES_MAX)
-        yield f"{named} has transactions that were not examined (scan.transactions_limit)"
+        yield f"{_named(names)} has transactions that were not examined (scan.transactions_limit)"

@@ -31,24 +31,35 @@ def in_words(answer: Answer) -> str:
 def _nothing(answer: Answer) -> str:
     if answer.unknown:
         return f"No open transaction that could be examined holds {answer.subject}; whether one does is not known."
-    among = f"any of its {answer.partitions:,} partitions" if answer.partitions != 1 else "its partition"
     if answer.has_begun:
         begun = "stands at a transaction that has just begun, which is normal"
         return f"{_capitalized(answer.subject)} {begun}; no other open transaction holds it."
     if answer.lag is not None:
-        has_own = answer.lag and answer.partitions
-        lag = f"its lag of {humanize_count(answer.lag, 'offset')}, in which markers and aborted records count"
-        own = f"; {lag}, has another cause" if has_own else ""
-        where = f" on {among.replace('its', 'the')} where it has an offset"
-        which, unless = "open transaction", ""
-        if answer.is_young_unread:
-            which = f"transaction that is open for {humanize_duration(answer.blocked_after_ms)} or longer"
-            unless = ", or it waits for a transaction that has just begun" if own else ""
-        look = " See whether its members run and move (kafka-consumer-groups.sh --describe)." if own else ""
-        return f"No {which} holds {answer.subject}{where if answer.partitions else ''}{own}{unless}.{look}"
+        return _not_held(answer, answer.lag)
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"No transaction of {answer.subject} is open on any partition that was read."
-    return f"No open transaction holds {answer.subject}{f' on {among}' if answer.subject.startswith('topic ') else ''}."
+    where = f" on {_any_partition(answer, 'its')}" if answer.subject.startswith("topic ") else ""
+    return f"No open transaction holds {answer.subject}{where}."
+
+
+def _not_held(answer: Answer, lag: int) -> str:
+    """The answer about a group. What may wait for a young transaction is not denied."""
+    which, unless = "open transaction", ""
+    if answer.is_young_unread:
+        which = f"transaction that is open for {humanize_duration(answer.blocked_after_ms)} or longer"
+        unless = ", or it waits for a transaction that has just begun"
+    no = f"No {which} holds {answer.subject}"
+    if not answer.partitions:
+        return f"{no}."
+    no = f"{no} on {_any_partition(answer, 'the')} where it has an offset"
+    if not lag:
+        return f"{no}."
+    own = f"its lag of {humanize_count(lag, 'offset')}, in which markers and aborted records count, has another cause"
+    return f"{no}; {own}{unless}. See whether its members run and move (kafka-consumer-groups.sh --describe)."
+
+
+def _any_partition(answer: Answer, article: str) -> str:
+    return f"any of {article} {answer.partitions:,} partitions" if answer.partitions != 1 else f"{article} partition"
 
 
 def _paragraph(answer: Answer, hold: Hold) -> str:

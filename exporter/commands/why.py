@@ -38,7 +38,7 @@ from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.consumer_groups import pending_groups, share_positions
-from exporter.kafka.collect.next_records import PIECES_OF_A_COMMAND, with_next_offsets
+from exporter.kafka.collect.next_records import PIECES_MAX, PIECES_OF_A_COMMAND, with_next_offsets
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
@@ -170,27 +170,24 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         pending = await pending_groups(client, coordinator, [group] if is_home_held else [], names)
         topology = await client.topology(tuple({topic for topic, _ in positions}))
         ends = await latest_offsets(client, {partition: topology.leader_of(*partition)[0] for partition in positions})
-        offsets = [
-            GroupOffset(group=group, topic=topic, partition=number, offset=offset)
-            for (topic, number), offset in sorted(positions.items())
-        ]
-        held = lasting(rows, evaluation.policy)
-        behind = [each for each in offsets if (each.topic, each.partition) in held]
-        young = [each for each in offsets if (each.topic, each.partition) in rows.keys() - held]
-        at = {}
-        for each in [
-            *offsets,
-            *await with_next_offsets(client, topology, young, ends),
-            *await with_next_offsets(client, topology, behind, ends, pieces_max=PIECES_OF_A_COMMAND),
-        ]:
-            partition = each.topic, each.partition
-            stable, high_watermark = ends[partition]
-            at[partition] = GroupPosition(
-                committed=each.offset,
-                last_stable_offset=stable,
-                high_watermark=high_watermark,
-                next_offset=each.next_offset,
+        long_held = lasting(rows, evaluation.policy)
+        next_offsets = {}
+        for held, pieces_max in ((long_held, PIECES_OF_A_COMMAND), (rows.keys() - long_held, PIECES_MAX)):
+            offsets = [
+                GroupOffset(group=group, topic=topic, partition=number, offset=positions[topic, number])
+                for topic, number in sorted(positions.keys() & held)
+            ]
+            for each in await with_next_offsets(client, topology, offsets, ends, pieces_max=pieces_max):
+                next_offsets[each.topic, each.partition] = each.next_offset
+        at = {
+            partition: GroupPosition(
+                committed=committed,
+                last_stable_offset=ends[partition][0],
+                high_watermark=ends[partition][1],
+                next_offset=next_offsets.get(partition),
             )
+            for partition, committed in sorted(positions.items())
+        }
         answer = about_group(evaluation, group, at, is_pending=bool(pending))
         return replace(answer, unknown=(*answer.unknown, *unknown))
 

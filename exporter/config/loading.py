@@ -377,10 +377,8 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, SettingSource]
         return
     if known not in BY_NAME:
         inside = next((setting for setting in BY_NAME if setting.startswith(f"{name}.")), None)
-        what = f"unknown setting{nearest(name, BY_NAME)}"
-        if inside is not None:
-            what = f"a section, not a setting: indent its settings, or write {inside}: ..."
-        problems.append(f"{place}: {name}: {what}")
+        section = f"a section, not a setting: indent its settings, or write {inside}: ..."
+        problems.append(f"{place}: {name}: {section if inside else f'unknown setting{nearest(name, BY_NAME)}'}")
         return
     if isinstance(node, yaml.MappingNode):
         problems.append(f"{place}: {name} is a mapping: it must be a single value, in quotes if it begins with {{")

@@ -108,7 +108,7 @@ UNREAD: Final = GroupPosition(committed=60, last_stable_offset=100, high_waterma
 
 
 def test_what_lies_before_a_transaction_and_was_not_read_may_be_nothing_but_markers() -> None:
-    """With DESCRIBE alone: no is no answer, where a group may stand before aborted records."""
+    """A login with DESCRIBE alone gets no false no where a group may stand before aborted records."""
     answer = about_group(live(), "readers", {ORDERS_0: UNREAD})
 
     assert (answer.holds, answer.is_held) == ((), False)
@@ -274,7 +274,7 @@ def test_a_hang_of_the_same_producer_keeps_its_own_plan() -> None:
     ],
 )
 def test_a_producer_that_cannot_start_has_a_next_step(finding: MarkerFinding, runbook: str) -> None:
-    """That of its alert: a damaged outcome is not mended by a start."""
+    """The runbook is that of the alert: a start does not mend a damaged outcome."""
     text = completing_stuck(finding, is_open=False)
 
     assert text.endswith(f"have the next steps in the runbook {runbook}, which the exporter has at /runbooks/.")
@@ -282,7 +282,7 @@ def test_a_producer_that_cannot_start_has_a_next_step(finding: MarkerFinding, ru
 
 
 def test_of_a_producer_nothing_is_known_where_producers_are_not_visible() -> None:
-    """With DESCRIBE alone: something is open there, and may be the transaction that is asked for."""
+    """With DESCRIBE alone the open transaction may be the one that is asked for."""
     unseen = evaluate(snapshot([Entry(producer_id=-1, producer_epoch=-1)]), Memory(), Policy())
     answer = about_producer(unseen, "transactional id 'app-1'", [7], aside="Its coordinator has it Ongoing at epoch 3.")
 

@@ -52,7 +52,7 @@ def test_without_rules_a_group_is_the_prefix() -> None:
 
 
 def test_a_prefix_that_appears_later_begins_at_zero() -> None:
-    """What a process finds in the log at its start is no increase; what begins after that is one."""
+    """Counts that a process finds in the log at its start are no increase; those that begin later are one."""
     counts, machine = Counts(()), StateMachine()
 
     def committed(name: str) -> dict[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from heapq import nsmallest
 from typing import Any, Final
 
 from exporter.kafka.cluster_client import ClusterClient
@@ -43,13 +44,12 @@ async def with_next_offsets(
     """
     left_at: dict[_Place, int] = {}
     for each in offsets:
-        partition = each.topic, each.partition
-        stable, high_watermark = ends.get(partition, (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
+        stable, high_watermark = ends.get((each.topic, each.partition), (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
         if UNKNOWN_OFFSET < each.offset < stable < high_watermark:
             left_at[_place_of(each)] = stable - each.offset
     if not left_at:
         return offsets
-    places = sorted(left_at, key=lambda place: (left_at[place], place))[:POSITIONS_MAX]
+    places = nsmallest(POSITIONS_MAX, left_at, key=lambda place: (left_at[place], place))
     read = await client.gather(_next_offset(client, topology, place, ends[place[0]][0], pieces_max) for place in places)
     found = {place: offset for place, offset in zip(places, read, strict=True) if offset is not None}
     return tuple(
@@ -91,10 +91,10 @@ async def _next_offset(
 def next_committed(
     records: bytes, aborted: Iterable[AbortedTransaction], offset: int, stable: int
 ) -> tuple[int | None, int]:
-    """The offset of the first record from `offset` on that is committed, or without a transaction; `stable` if none is.
+    """Returns the offset of the next record that is committed, or without a transaction, and how far the piece was read.
 
-    None if the piece ends before. Also where the piece ends. The rule is that of Kafka's own consumer (CompletedFetch).
-    Raises MalformedResponseError.
+    The former is `stable` if there is none before it, and None if the piece ends before. The rule is that of Kafka's own
+    consumer (CompletedFetch). Raises MalformedResponseError.
     """
     last_first = sorted(aborted, key=lambda each: -each.first_offset)
     open_now: set[int] = set()
