@@ -77,6 +77,8 @@ class Answer:
     holds: tuple[Hold, ...] = ()
     partitions: int = 0
     """The partitions that the question is about."""
+    names: AbstractSet[TopicPartition] | None = None
+    """Their names; None where the question is about all that were read."""
     stuck: tuple[StuckTransaction, ...] = ()
     """The transactions of the id or producer that a coordinator cannot complete."""
     lag: int | None = None
@@ -96,6 +98,11 @@ class Answer:
 
     blocked_after_ms: int = 0
     """A live transaction that is open for less holds nobody up yet (`blocked.after`)."""
+
+    @property
+    def is_unproved(self) -> bool:
+        """True if it is not known whether what holds somebody up will end."""
+        return any(hold.row.verdict is Verdict.INCONCLUSIVE for hold in self.holds)
 
     @property
     def is_held(self) -> bool:
@@ -169,6 +176,7 @@ def about_group(
         subject=f"group {group}",
         holds=_worst_first(holds),
         partitions=len(positions),
+        names=positions.keys(),
         lag=sum(position.lag for position in positions.values()),
         unknown=tuple(unknown),
         has_begun=is_young,
@@ -202,6 +210,7 @@ def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> An
         subject=f"topic {topic}" if partition is None else f"{topic}-{partition}",
         holds=_worst_first(Hold(row=rows[name]) for name in wanted if name in rows),
         partitions=len(wanted),
+        names=frozenset(wanted),
         unknown=(*_unread(evaluation, wanted), *_unexamined(evaluation, wanted)),
     )
 

@@ -63,8 +63,8 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
         print(as_json(document(evaluation, answer)))
     else:
         print("\n".join(fit_terminal(printable(line)) for line in in_words(answer).split("\n")))
-    if answer.unknown:
-        complain_of_gaps(gaps(evaluation.snapshot))
+    if answer.unknown or answer.is_unproved:
+        complain_of_gaps(gaps(evaluation.snapshot, of=answer.names))
         return ExitStatus.INCOMPLETE
     return ExitStatus.HANGING if options.exit_code and answer.is_held else ExitStatus.ANSWERED
 

@@ -83,16 +83,18 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
 
 
 def of_patterns(scan: ScanSettings, topics: Sequence[str]) -> Iterable[Finding]:
-    """Finds expressions of scan.topics that match no visible topic: a misspelt one has no effect, without a word."""
+    """Finds expressions of scan.topics that match no visible topic, or fewer than a glob like them would."""
     visible = humanize_count(len(topics), "visible topic")
     for name, pattern in scan.topic_patterns:
-        if not any(is_matched(pattern, topic) for topic in topics):
-            meant = meant_by_glob(pattern.pattern)
+        count = sum(is_matched(pattern, topic) for topic in topics)
+        meant = meant_by_glob(pattern.pattern)
+        if not count or meant is not None:
+            chooses = "chooses" if name.endswith("include") else "excludes"
             yield Finding(
                 check="topics",
                 level=FindingLevel.LIMITED,
-                result=f"{name} {pattern.pattern!r} matches none of {visible}",
-                consequence=f"it {'chooses' if name.endswith('include') else 'excludes'} no topic",
+                result=f"{name} {pattern.pattern!r} matches {count or 'none'} of {visible}",
+                consequence=f"it {chooses} {'only these' if count else 'no topic'}",
                 advice="" if meant is None else f"for all such names write {meant!r}",
             )
 

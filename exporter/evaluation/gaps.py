@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.reasons import missing_in_words
 from exporter.evaluation.verdicts import InconclusiveReason
-from exporter.snapshot import STATE_TOPIC, CoordinatorProof, IdVisibility, SecondRead, Snapshot
+from exporter.snapshot import STATE_TOPIC, CoordinatorProof, IdVisibility, SecondRead, Snapshot, TopicPartition
 from exporter.snapshot.proof import FAILURES_IN_WORDS
 
 _NAMED_MAX = 100
 """Unconfirmed leaders with their own sentence, so that the log does not get 50,000."""
 
 
-def gaps(snapshot: Snapshot) -> tuple[str, ...]:
-    """Empty exactly where `snapshot.is_complete`."""
-    sentences = [*snapshot.visibility.gaps, *_unread_partitions(snapshot)]
+def gaps(snapshot: Snapshot, *, of: Collection[TopicPartition] | None = None) -> tuple[str, ...]:
+    """Empty exactly where `snapshot.is_complete`. Of unread partitions only those in `of` count, all by default."""
+    sentences = [*snapshot.visibility.gaps, *_unread_partitions(snapshot, of)]
     sentences += [broker.failure for broker in snapshot.brokers if broker.failure is not None]
     sentences += [coordinator.failure for coordinator in snapshot.coordinators if coordinator.failure is not None]
     sentences += _unproved(snapshot)
     return tuple(dict.fromkeys(sentences))
 
 
-def _unread_partitions(snapshot: Snapshot) -> list[str]:
+def _unread_partitions(snapshot: Snapshot, of: Collection[TopicPartition] | None) -> list[str]:
     partitions = snapshot.partitions
     unread = partitions.is_unread
+    if of is not None:
+        unread = unread & np.array([partitions.name(row) in of for row in range(len(partitions))], dtype=np.bool_)
     sentences = []
     for index, reason in enumerate(partitions.reasons):
         rows = np.flatnonzero(unread & (partitions.reason == index))

@@ -78,12 +78,15 @@ def test_a_url_of_prometheus_has_a_scheme_and_no_password(tmp_path: Path, url: s
 
 
 def test_a_pattern_that_matches_no_topic_is_named(tmp_path: Path) -> None:
-    """With what was meant, where it looks like a shell's; one that matches is not mentioned."""
+    """With what was meant, where it looks like a glob, also if it matches some; another that matches is not mentioned."""
     with FakeCluster(scene(), nodes=2) as cluster:
-        done = doctor(cluster, tmp_path, "--scan.topics.exclude", '["pay*", "mixed", "gone"]')
+        done = doctor(cluster, tmp_path, "--scan.topics.exclude", '["pay*", "mixed", "gone", "hung*"]')
 
     assert "limited  topics            scan.topics.exclude 'pay*' matches none of 4 visible topics" in done.stdout
     assert "-> it excludes no topic" in done.stdout
     assert "for all such names write 'pay.*'" in done.stdout
     assert "scan.topics.exclude 'gone' matches none of 4 visible topics" in done.stdout
+    assert "scan.topics.exclude 'hung*' matches 1 of 4 visible topics" in done.stdout
+    assert "it excludes only these" in done.stdout
+    assert "for all such names write 'hung.*'" in done.stdout
     assert "'mixed'" not in done.stdout

@@ -26,6 +26,7 @@ from exporter.commands.status import ExitStatus
 from exporter.commands.why import document
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.snapshot import MarkerFinding, SecondRead
@@ -175,6 +176,29 @@ def test_what_was_not_read_is_said_and_never_taken_for_no() -> None:
         "No open transaction that could be examined holds group readers; whether one does is not known.\n\n"
         "Not known: payments-3 could not be read, or is not visible."
     )
+
+
+def test_a_partition_without_the_group_is_no_gap_of_its_answer() -> None:
+    """An owner who may read one topic cannot act on the gaps of the others."""
+    taken = snapshot([Entry()], partitions=2, unread=(1,))
+    answer = about_group(evaluate(taken, Memory(), Policy()), "readers", {ORDERS_0: AT_LSO})
+
+    assert gaps(taken) == ("1 partition is unread (timed_out), the first is orders-1",)
+    assert gaps(taken, of=answer.names) == ()
+    assert gaps(taken, of=about_topic(evaluate(taken, Memory(), Policy()), "orders", None).names) == gaps(taken)
+
+
+def test_a_hold_that_is_not_proved_is_not_a_full_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Status 4 in each form of the question, as `find-hanging` has it: whether the transaction ends is not known."""
+    model = scene()
+    model.may_describe_ids = False
+    with FakeCluster(model, nodes=2) as cluster:
+        asked = ["why", "--bootstrap-server", f"{HOST}:{cluster.ports[1]}", "--topic", "hung"]
+        assert main(asked) == ExitStatus.INCOMPLETE
+
+    printed = capsys.readouterr()
+    assert "verdict inconclusive" in printed.out
+    assert "incomplete: " in printed.err
 
 
 def test_a_transaction_that_was_not_examined_is_never_taken_for_none() -> None:
