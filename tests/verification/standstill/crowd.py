@@ -1,7 +1,7 @@
 """Times cycles over 100 stalled partitions with 500 groups at each: `python -m tests.verification.standstill.crowd`.
 
 Every group stands at the first record of an open transaction on every partition, 50,000 positions in all. A cycle must end
-within `scan.deadline`.
+within `scan.deadline`. With `--aborted RECORDS` an aborted transaction with so many records of 100 bytes lies between.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from examples.workload.producers import OpenTransaction
 from exporter.config.loading import load
 from exporter.evaluation.verdicts import Policy
+from exporter.kafka.collect.next_records import POSITIONS_MAX
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.parties.play import PROPERTIES
 from tests.watching import Watch
@@ -28,9 +29,11 @@ CLIENTS: Final = 10
 TIMEOUT_MS: Final = 3_600_000
 
 
-def crowd(cluster: KafkaCluster, partitions: int, groups: int) -> None:
+def crowd(cluster: KafkaCluster, partitions: int, groups: int, aborted: int) -> None:
     """Opens a transaction on each partition, writes a record behind it, and has each group stand at all of them."""
     topic = cluster.topics.create("stalled", partitions=partitions)
+    if aborted:
+        abort(cluster, [(topic, partition) for partition in range(partitions)], aborted)
 
     def open_on(partition: int) -> None:
         owner = OpenTransaction(cluster.bootstrap, f"owner-{partition}", [(topic, partition)], timeout_ms=TIMEOUT_MS)
@@ -51,24 +54,41 @@ def crowd(cluster: KafkaCluster, partitions: int, groups: int) -> None:
     assert plain.flush(30) == 0
 
 
+def abort(cluster: KafkaCluster, places: list[tuple[str, int]], records: int) -> None:
+    """Writes so many records to each partition in one transaction, and aborts it."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "aborting", "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for topic, partition in places:
+        for _ in range(records):
+            producer.produce(topic, value=bytes(100), partition=partition)
+        producer.flush(30)
+    producer.abort_transaction(30)
+
+
 def main() -> int:
-    """Prints the times of the cycles that name everybody; the status is 1 if one is past the deadline."""
+    """Prints the times of the cycles that name all that can be named; the status is 1 if one is past the deadline."""
     parser = argparse.ArgumentParser(prog="python -m tests.verification.standstill.crowd", description=__doc__)
-    parser.parse_args()
+    parser.add_argument(
+        "--aborted", type=int, default=0, metavar="RECORDS", help="between each group and the transaction"
+    )
+    aborted = parser.parse_args().aborted
+    places = min(PARTITIONS, POSITIONS_MAX) if aborted else PARTITIONS
     settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings
     deadline_s = settings.scan.deadline_ms / 1000
     took: list[tuple[float, float]] = []
     with KafkaCluster("4.3.1", properties=PROPERTIES) as cluster:
-        crowd(cluster, PARTITIONS, GROUPS)
+        crowd(cluster, PARTITIONS, GROUPS, aborted)
         with Watch(cluster.bootstrap, policy=Policy(blocked_after_ms=1000)) as watch:
             while len(took) < CYCLES:
                 began = time.monotonic(), time.process_time()
                 named = len(watch.cycle().blocked_groups)
-                if named == PARTITIONS * GROUPS:
+                if named == places * GROUPS:
                     took.append((time.monotonic() - began[0], time.process_time() - began[1]))
     wall_s, processor_s = zip(*took, strict=True)
     print(
-        f"{PARTITIONS} partitions, {GROUPS} groups: {CYCLES} cycles of {min(wall_s):.1f} to {max(wall_s):.1f} s, "
+        f"{PARTITIONS} partitions, {GROUPS} groups, {aborted} records before: "
+        f"{CYCLES} cycles of {min(wall_s):.1f} to {max(wall_s):.1f} s, "
         f"{min(processor_s):.1f} to {max(processor_s):.1f} s on the processor; the deadline is {deadline_s:.0f} s"
     )
     return int(max(wall_s) > deadline_s)
