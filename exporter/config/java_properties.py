@@ -1,4 +1,4 @@
-"""Translates Java's property names, as Kafka's own tools use them, for `--command-config client.properties`.
+"""Translates the property names of Java's client and of librdkafka for `--command-config client.properties`.
 
 A property that is not supported is refused, unless it cannot change what a command sees.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
 from exporter.config.loading import ConfigurationError, SettingSource, nearest
 from exporter.config.sasl import MECHANISMS
+from exporter.config.settings import BY_NAME
 
 NAMES = {
     "bootstrap.servers": "kafka.bootstrap.servers",
+    "metadata.broker.list": "kafka.bootstrap.servers",
     "client.id": "kafka.client.id",
     "request.timeout.ms": "kafka.request.timeout.ms",
     "security.protocol": "kafka.security.protocol",
@@ -87,6 +90,11 @@ HARMLESS = frozenset(
         *("processing.guarantee", "production.exception.handler", "repartition.purge.interval.ms"),
         *("replication.factor", "task.timeout.ms", "topology.optimization", "upgrade.from"),
         *("windowed.inner.class.serde", "windowstore.changelog.additional.retention.ms"),
+        # These are for librdkafka.
+        *("api.version.request", "broker.address.family", "debug", "enable.partition.eof", "log_level", "log.queue"),
+        *("message.max.bytes", "queue.buffering.max.ms", "queued.min.messages", "socket.keepalive.enable"),
+        *("queue.buffering.max.kbytes", "queue.buffering.max.messages", "queued.max.messages.kbytes"),
+        *("socket.nagle.disable", "socket.timeout.ms", "statistics.interval.ms", "topic.metadata.refresh.interval.ms"),
         # These are for serializers with a schema registry.
         *("auto.register.schemas", "key.subject.name.strategy", "latest.compatibility.strict", "normalize.schemas"),
         *("specific.avro.reader", "use.latest.version", "value.subject.name.strategy"),
@@ -157,16 +165,15 @@ def _unescaped(written: str) -> str:
 
 
 def from_java(path: str, text: str) -> dict[str, SettingSource]:
-    """The settings in a Java client's properties file. Raises ConfigurationError with every problem."""
+    """The settings in a client's properties file. Raises ConfigurationError with every problem."""
     found: dict[str, SettingSource] = {}
     problems: list[str] = []
     lines = [(line, key, value.strip()) for line, key, value in properties(text)]
-    # Java's own default is JKS, and it reads PKCS12 under that name as well.
-    types = {key: value.upper() for _, key, value in lines if key.endswith("store.type")}
+    given = {key: value for _, key, value in lines}
     for line, key, value in lines:
         place = f"{path}:{line}"
         try:
-            found.update({name: SettingSource(ours, place) for name, ours in _ours(key, value, types).items()})
+            found.update({name: SettingSource(ours, place) for name, ours in _ours(key, value, given).items()})
         except ValueError as error:
             problems.append(f"{place}: {_named(key)} {error}")
     if problems:
@@ -187,14 +194,14 @@ def _named(key: str) -> str:
     )
 
 
-def _ours(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
-    """The settings for one property. Raises ValueError with the end of a sentence."""
+def _ours(key: str, value: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings for one property of those `given`. Raises ValueError with the end of a sentence."""
     if _is_left_out(key, value):
         return {}
     if key == "sasl.jaas.config":
         return _login(value)
-    if key in types or key.startswith("ssl."):
-        return _tls(key, value, types)
+    if key.startswith("ssl."):
+        return _tls(key, value, given)
     return {_setting_of(key): value}
 
 
@@ -202,10 +209,12 @@ def _setting_of(key: str) -> str:
     """Returns the name of the setting. Raises ValueError with the end of a sentence."""
     if key.startswith("spring.kafka."):
         raise ValueError("is a name of Spring: write Kafka's own, such as bootstrap.servers")
-    if key not in NAMES:
+    of_librdkafka = f"kafka.{key}"
+    setting = NAMES.get(key) or ALIASES.get(of_librdkafka, of_librdkafka)
+    if setting not in BY_NAME:
         near = nearest(key, NAMES) or ": remove it if the cluster does not need it"
         raise ValueError(f"is not supported by this program{near}")
-    return NAMES[key]
+    return setting
 
 
 def _is_left_out(key: str, value: str) -> bool:
@@ -214,18 +223,21 @@ def _is_left_out(key: str, value: str) -> bool:
         return value.startswith(_CALLBACK_HANDLERS)
     if key == "sasl.client.callback.handler.class":
         return value == _IAM_HANDLER
+    if (of_librdkafka := f"kafka.{key}") in SAME_AS_OURS:
+        return value.lower() == SAME_AS_OURS[of_librdkafka]
     return key in HARMLESS or key.startswith(HARMLESS_BEGINNINGS)
 
 
-def _tls(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
-    if key in types:
-        if types[key] not in _STORE_TYPES:
+def _tls(key: str, value: str, given: Mapping[str, str]) -> dict[str, str]:
+    if key.endswith("store.type"):  # Java's own default is JKS, and it reads PKCS12 under that name as well
+        if value.upper() not in _STORE_TYPES:
             raise ValueError("is of another type: only PEM and PKCS12 stores can be read")
         return {}
     if key in {"ssl.truststore.location", "ssl.keystore.location"}:
-        return _store(key, value, is_pem=types.get(key.replace("location", "type")) == "PEM")
+        return _store(key, value, is_pem=_is_pem(given, key.replace("location", "type")))
     if key == "ssl.key.password":
-        return {"kafka.ssl.key.password": value} if types.get("ssl.keystore.type") == "PEM" else {}
+        is_used = _is_pem(given, "ssl.keystore.type") or "ssl.key.location" in given
+        return {"kafka.ssl.key.password": value} if is_used else {}
     if key in {"ssl.protocol", "ssl.enabled.protocols"}:
         if not {version.strip().upper() for version in value.split(",")} <= _TLS_VERSIONS:
             raise ValueError("must name TLSv1.2 and TLSv1.3 only: no other version is supported")
@@ -234,6 +246,10 @@ def _tls(key: str, value: str, types: Mapping[str, str]) -> dict[str, str]:
         file = _INLINE_PEM[key]
         raise ValueError(f"is PEM in place (KIP-651): put it into a file and name that in {file}, with its type PEM")
     return {_setting_of(key): value or "none" if key == "ssl.endpoint.identification.algorithm" else value}
+
+
+def _is_pem(given: Mapping[str, str], type_key: str) -> bool:
+    return given.get(type_key, "").upper() == "PEM"
 
 
 def _store(key: str, value: str, *, is_pem: bool) -> dict[str, str]:

@@ -194,23 +194,23 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
     ),
     "plaintext to a TLS port": (
         lambda c: (c.door("TLS"), {}),
-        "(tls_failed): this listener uses TLS: set kafka.security.protocol to SSL or SASL_SSL",
+        "(tls_failed): this listener uses TLS: set security.protocol to SSL or SASL_SSL",
     ),
     "TLS to a plaintext port": (
         lambda c: (c.bootstrap, tls_by_pem(c)),
-        "as a listener without TLS does: in that case set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT",
+        "as a listener without TLS does: in that case set security.protocol to PLAINTEXT or SASL_PLAINTEXT",
     ),
     "login at a port without": (
         lambda c: (c.bootstrap, {"security.protocol": "SASL_PLAINTEXT", **login("PLAIN")}),
-        "(authentication_failed): this listener does not use SASL: set kafka.security.protocol to PLAINTEXT or SSL",
+        "(authentication_failed): this listener does not use SASL: set security.protocol to PLAINTEXT or SSL",
     ),
     "no login at a port that requires one": (
         lambda c: (c.door("LOGIN"), {}),
-        "in that case set kafka.security.protocol to SASL_PLAINTEXT or SASL_SSL",
+        "in that case set security.protocol to SASL_PLAINTEXT or SASL_SSL",
     ),
     "TLS without a login at a port that requires one": (
         lambda c: (c.door("BOTH"), tls_by_pem(c)),
-        "in that case set kafka.security.protocol to SASL_PLAINTEXT or SASL_SSL",
+        "in that case set security.protocol to SASL_PLAINTEXT or SASL_SSL",
     ),
 }
 

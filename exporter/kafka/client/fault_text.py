@@ -16,7 +16,7 @@ from exporter.kafka.errors import BrokerFault, FaultReason
 _VERIFICATION = {
     9: "its certificate is not valid yet: compare the clocks",
     10: "its certificate has expired",
-    18: "its certificate is self-signed: to trust it, set kafka.ssl.ca.location to it",
+    18: "its certificate is self-signed: to trust it, set ssl.ca.location to it",
     23: "its certificate is revoked",
 }
 _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21})
@@ -31,9 +31,9 @@ _LATE = (foreign.KafkaTimeoutError, foreign.RequestTimedOutError, TimeoutError)
 NOT_ALLOWED = "kafka.allowed.hosts does not match its host name"
 MAY_NEED_LOGIN = (
     "a listener that requires a login ends the connection like this at the first request: in that case set "
-    "kafka.security.protocol to SASL_PLAINTEXT or SASL_SSL"
+    "security.protocol to SASL_PLAINTEXT or SASL_SSL"
 )
-TLS_SPOKEN_HERE = "this listener uses TLS: set kafka.security.protocol to SSL or SASL_SSL"
+TLS_SPOKEN_HERE = "this listener uses TLS: set security.protocol to SSL or SASL_SSL"
 
 
 _BANNER_MIN, _BANNER_MAX = 4, 20
@@ -63,10 +63,10 @@ def describe_error(error: BaseException) -> str:
     if tls_error is not None:
         return _tls_in_words(tls_error)
     if isinstance(error, foreign.IllegalSaslStateError):
-        return "this listener does not use SASL: set kafka.security.protocol to PLAINTEXT or SSL"
+        return "this listener does not use SASL: set security.protocol to PLAINTEXT or SSL"
     if isinstance(error, foreign.UnsupportedSaslMechanismError):
         return (
-            "this listener has no such login: set kafka.sasl.mechanism to one of the broker's sasl.enabled.mechanisms"
+            "this listener has no such login: set sasl.mechanism to one of the broker's sasl.enabled.mechanisms"
         )
     if isinstance(error, foreign.SaslAuthenticationFailedError):
         # Number and name come before the broker's own sentence, once for each time that kafka-python wrapped it.
@@ -106,7 +106,7 @@ def _tls_in_words(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         code = error.verify_code
         if code in _UNKNOWN_AUTHORITY:
-            return "its certificate is signed by an unknown authority: set kafka.ssl.ca.location"
+            return "its certificate is signed by an unknown authority: set ssl.ca.location"
         if code in _OTHER_HOST:
             return f"its certificate is for another host: {error.verify_message}"
         return _VERIFICATION.get(code, f"its certificate cannot be verified: {error.verify_message}")
@@ -114,15 +114,15 @@ def _tls_in_words(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return (
             "it ends the connection during the TLS handshake, as a listener without TLS does: in that case set "
-            "kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+            "security.protocol to PLAINTEXT or SASL_PLAINTEXT"
         )
     reason = error.reason or ""
     if reason in _NO_TLS:
-        return "this listener does not use TLS: set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+        return "this listener does not use TLS: set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
     if "ALERT" in reason and ("CERTIFICATE" in reason or reason.endswith(("UNKNOWN_CA", "HANDSHAKE_FAILURE"))):
         return (
-            f"it rejects this client's certificate ({reason}): set kafka.ssl.certificate.location and "
-            "kafka.ssl.key.location to one that it trusts"
+            f"it rejects this client's certificate ({reason}): set ssl.certificate.location and "
+            "ssl.key.location to one that it trusts"
         )
     return f"TLS failed: {reason or error}"
 

@@ -80,7 +80,7 @@ def test_foreign_exceptions_are_of_the_kinds_that_the_border_distinguishes(
         (TimeoutError(), "no response came in time"),
         (
             foreign.UnsupportedSaslMechanismError(),
-            "this listener has no such login: set kafka.sasl.mechanism to one of the broker's sasl.enabled.mechanisms",
+            "this listener has no such login: set sasl.mechanism to one of the broker's sasl.enabled.mechanisms",
         ),
         (foreign.CorrelationIdError("3 nodes did"), "3 nodes did"),
     ],
