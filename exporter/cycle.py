@@ -38,7 +38,9 @@ def run_cycle(collect: Collect, known: EvaluationInput, journal_of: JournalOf = 
     """Collects a snapshot and evaluates it; the result has the memory for the next cycle. Raises what `collect` raises."""
     snapshot = collect(known.memory)
     open_ = snapshot.open_transactions
-    journal = journal_of(set(open_.producer_id[: open_.examined_count].tolist()))
+    # How a transaction ended that is not open any more says whether its owner's silence was usual.
+    were_open = {each.producer_id for each in known.memory.silences.of_ids.values() if each.is_open}
+    journal = journal_of({*open_.producer_id[: open_.examined_count].tolist(), *were_open})
     return evaluate(snapshot, known.memory, known.policy, journal, known.baseline)
 
 

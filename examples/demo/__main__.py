@@ -45,7 +45,7 @@ def _run(port: int, kafka_port: int | None) -> None:
                 incident = where_the_incident_is(on.url, "orders", 1)
             if last is not None and _hangs(last) and not _hangs(cycle):
                 say(
-                    f"\n>>> cleared: no transaction hangs any more, and the group {GROUP} is no longer behind one; the "
+                    f"\n>>> cleared: this transaction hangs no more, and the group {GROUP} is no longer behind it; the "
                     f"incident with its time line, until Ctrl-C ends the demo: {incident}\n"
                 )
             last = cycle

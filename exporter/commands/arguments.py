@@ -204,8 +204,8 @@ _COMMANDS: Final = {
         examples=("why --group order-emails", "why --topic orders --partition 3"),
         statuses=READS.replace(
             ", 4",
-            ",\n3 with --exit-code where a transaction has held it for longer than blocked.after, or is stuck at its\n"
-            "coordinator, 4",
+            ",\n3 with --exit-code where a suspect holds it, a live transaction for longer than blocked.after, or its\n"
+            "coordinator is stuck, 4",
         ),
     ),
     "find-hanging": Command(

@@ -14,7 +14,7 @@ from exporter.evaluation.document import TRANSACTION_KEYS, document, transaction
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.stuck import stuck_in_words
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
 
 Results = Sequence[ClusterResult[Evaluation]]
 RowsOf = Callable[[Evaluation], Sequence[TransactionRow]]
@@ -83,4 +83,7 @@ def status_of_evaluations(results: Results, output: str) -> ExitStatus:
             for stuck in evaluation.stuck:
                 complain(printable(f"{of}stuck at its coordinator: {stuck_in_words(stuck)}"))
     missing = [f"{of}{gap}" for of, evaluation in found for gap in gaps(evaluation.snapshot)]
-    return status_of(results, is_incomplete=complain_of_gaps(missing))
+    is_unproved = any(
+        verdict is Verdict.INCONCLUSIVE for _, evaluation in found for _, verdict in evaluation.examined_verdicts()
+    )
+    return status_of(results, is_incomplete=complain_of_gaps(missing) or is_unproved)

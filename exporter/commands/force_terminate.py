@@ -76,7 +76,8 @@ def _on(context: Context, collector: Collector, transaction: CoordinatorTransact
 def in_words(transaction: CoordinatorTransaction, now_ms: int) -> str:
     """The question to the operator."""
     named = (f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ()))
-    partitions = ", ".join(named) or "no partition"
+    hidden = "partitions that this login does not see (needs DESCRIBE on their topics): what is dropped is not known"
+    partitions = ", ".join(named) or (hidden if transaction.has_hidden_partitions else "no partition")
     found = (
         f"force-terminate: coordinator {transaction.coordinator} has {transaction.transactional_id!r} "
         f"{transaction.state.value} at epoch {transaction.producer_epoch} with {partitions}"

@@ -208,7 +208,7 @@ def add_why(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-code",
         action="store_true",
-        help="exit with 3 when a transaction has held it for longer than blocked.after",
+        help="exit with 3 when a suspect holds it, or a live transaction for longer than blocked.after",
     )
     add_format(parser, "text", "json")
 

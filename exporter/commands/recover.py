@@ -20,6 +20,7 @@ from exporter.commands.standstill import PROGRAM
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
 from exporter.config.settings import Settings
+from exporter.evaluation.blocked import group_failures
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_names, printable
@@ -131,8 +132,8 @@ def groups_in_words(row: TransactionRow, evaluation: Evaluation) -> str:
     waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none has committed offsets on this partition"
     if impact is None:
         waiting = "unknown, no broker was queried"
-    elif impact.failures:
-        waiting = f"{waiting}; not all are known: {humanize_names(impact.failures, shown_max=GROUPS_MAX)}"
+    elif failures := group_failures(impact, (row.topic, row.partition)):
+        waiting = f"{waiting}; not all are known: {humanize_names(failures, shown_max=GROUPS_MAX)}"
     # Beside the records that wait, which are counted without them.
     markers = " (their lag counts end markers too)" if any(group.waiting_records for group in row.groups) else ""
     return f"consumer groups{markers}: {waiting}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final
 
 import numpy as np
@@ -29,7 +30,24 @@ _WITHOUT_OFFSET: Final = (
     "on {} it has no committed offset, and a transaction is open there: whether it waits for that cannot be seen; "
     "why --topic says more"
 )
+_BEYOND: Final = (
+    "on {} it is beyond the last stable offset: it reads uncommitted records, or its offsets were set past the "
+    "transaction, and it gets nothing before that ends"
+)
+_NO_OFFSET: Final = (
+    "it has committed no offset to Kafka{}, so where it stands cannot be seen; why --topic TOPIC says what holds the "
+    "readers of a topic"
+)
 _WITHOUT_PRODUCER: Final = "on {} a transaction is open whose producer is not visible (needs READ on the topic)"
+
+
+class Stand(Enum):
+    """The place of a group with regard to the last stable offset of a partition."""
+
+    AT = "at"
+    BEFORE = "before"
+    """The group can read a record before that."""
+    BEYOND = "beyond"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +76,15 @@ class GroupPosition:
         is_before = self.committed < self.last_stable_offset < self.high_watermark
         return is_before and self.next_offset is None and not self.is_held
 
+    @property
+    def stand(self) -> Stand | None:
+        """The place of the group; None where nothing is held back, the group has no lag, or it is not known."""
+        if self.is_held:
+            return Stand.AT
+        if not UNKNOWN_OFFSET < self.last_stable_offset < self.high_watermark or not self.lag or self.is_unread:
+            return None
+        return Stand.BEFORE if self.committed < self.last_stable_offset else Stand.BEYOND
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
@@ -66,6 +93,15 @@ class Hold:
     row: TransactionRow
     position: GroupPosition | None = None
     """The group's, where the question names one."""
+    first: TransactionRow | None = None
+    """The transaction that holds the readers of this partition now, if it is another one."""
+    behind: tuple[TransactionRow, ...] = ()
+    """The transactions that hold them afterwards: open on this partition behind it, and not young."""
+
+    @property
+    def stand(self) -> Stand:
+        """The place of the group; AT, too, where no group is named, or it waits for a pending offset."""
+        return (None if self.position is None else self.position.stand) or Stand.AT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +121,8 @@ class Answer:
     """The group's, on all of them; None if no group was named."""
     unknown: tuple[str, ...] = ()
     """Parts that could not be looked at, a sentence each without its full stop."""
+    hides_topics: bool = False
+    """True if Kafka may hide offsets of the group from this login, which does not see every topic."""
     aside: str = ""
     """A sentence that explains a negative answer further."""
     has_begun: bool = False
@@ -106,7 +144,9 @@ class Answer:
 
     @property
     def is_held(self) -> bool:
-        return bool(self.stuck) or not all(self.is_young(hold.row) for hold in self.holds)
+        return bool(self.stuck) or any(
+            hold.stand is Stand.AT and (bool(hold.behind) or not self.is_young(hold.row)) for hold in self.holds
+        )
 
     def is_stuck(self, row: TransactionRow) -> bool:
         """True if its own marker is the one that does not come: an older epoch of the same producer may hang as well."""
@@ -142,15 +182,22 @@ def lasting(rows: Mapping[TopicPartition, TransactionRow], policy: Policy) -> se
 
 
 def about_group(
-    evaluation: Evaluation, group: str, positions: Mapping[TopicPartition, GroupPosition], *, is_pending: bool = False
+    evaluation: Evaluation,
+    group: str,
+    positions: Mapping[TopicPartition, GroupPosition],
+    *,
+    is_pending: bool = False,
+    hides_topics: bool = False,
 ) -> Answer:
     """`positions` are all that the group has committed. `is_pending`: one of its offsets is pending in a transaction."""
     rows = holding(evaluation)
+    long_held = lasting(rows, evaluation.policy)
     holds = [
         Hold(row=rows[partition], position=position)
         for partition, position in positions.items()
-        if position.is_held and partition in rows
+        if partition in (rows if position.is_held else long_held) and position.stand is not None
     ]
+    beyond = [(hold.row.topic, hold.row.partition) for hold in holds if hold.stand is Stand.BEYOND]
     holds += [Hold(row=rows[home]) for home in [home_of(evaluation, group)] if is_pending and home in rows]
     unknown = list(_unread(evaluation, positions))
     moved = [name for name, position in positions.items() if position.is_held and name not in rows]
@@ -161,24 +208,25 @@ def about_group(
     is_young = bool(moved) and not unseen and not unknown
     if unseen:
         unknown.append(_UNSEEN.format(_named(unseen)))
-    long_held = lasting(rows, evaluation.policy)
     unread, without = _may_wait(positions, long_held)
     if unread:
         unknown.append(_UNREAD.format(_named(unread)))
     if without:
         unknown.append(_WITHOUT_OFFSET.format(_named(without)))
+    if beyond:
+        unknown.append(_BEYOND.format(_named(beyond)))
     if not positions and not holds:
         unknown.append(
-            "it has committed no offset to Kafka, so where it stands cannot be seen; why --topic TOPIC says what holds the "
-            "readers of a topic"
+            _NO_OFFSET.format(" that this login sees (topics without DESCRIBE are hidden)" if hides_topics else "")
         )
     return Answer(
         subject=f"group {group}",
-        holds=_worst_first(holds),
+        holds=_in_order(evaluation, holds),
         partitions=len(positions),
         names=positions.keys(),
         lag=sum(position.lag for position in positions.values()),
         unknown=tuple(unknown),
+        hides_topics=hides_topics,
         has_begun=is_young,
         is_young_unread=any(_may_wait(positions, rows.keys() - long_held)),
         has_moved=bool(unseen),
@@ -208,7 +256,7 @@ def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> An
     rows = holding(evaluation)
     return Answer(
         subject=f"topic {topic}" if partition is None else f"{topic}-{partition}",
-        holds=_worst_first(Hold(row=rows[name]) for name in wanted if name in rows),
+        holds=_in_order(evaluation, (Hold(row=rows[name]) for name in wanted if name in rows)),
         partitions=len(wanted),
         names=frozenset(wanted),
         unknown=(*_unread(evaluation, wanted), *_unexamined(evaluation, wanted)),
@@ -221,7 +269,7 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
     names = names_of(evaluation)
     return Answer(
         subject=subject,
-        holds=_worst_first(Hold(row=row) for row in rows),
+        holds=_in_order(evaluation, (Hold(row=row) for row in rows)),
         partitions=evaluation.snapshot.partitions.included_count,
         unknown=(*_unread(evaluation, names), *_unexamined(evaluation, names), *_without_producer(evaluation)),
         aside="" if rows else aside,
@@ -248,8 +296,26 @@ def names_of(evaluation: Evaluation) -> list[TopicPartition]:
     return [partitions.name(row) for row in range(len(partitions))]
 
 
-def _worst_first(holds: Iterable[Hold]) -> tuple[Hold, ...]:
-    return tuple(sorted(holds, key=lambda hold: by_impact(hold.row)))
+def _in_order(evaluation: Evaluation, holds: Iterable[Hold]) -> tuple[Hold, ...]:
+    """The worst first, each with the transactions before and behind it on its partition."""
+    holds, open_ = tuple(holds), evaluation.snapshot.open_transactions
+    wanted = {(hold.row.topic, hold.row.partition) for hold in holds}
+    of: dict[TopicPartition, list[TransactionRow]] = {}
+    for place, partition_row in enumerate(open_.partition_row[: evaluation.examined_count].tolist()):
+        name = evaluation.snapshot.partitions.name(partition_row)
+        if name in wanted:
+            of.setdefault(name, []).append(transaction_row(evaluation, place))
+
+    def placed(hold: Hold) -> Hold:
+        rows = sorted(of[hold.row.topic, hold.row.partition], key=lambda row: row.start_offset)
+        behind = (row for row in rows if row.start_offset > hold.row.start_offset)
+        return replace(
+            hold,
+            first=None if rows[0].start_offset >= hold.row.start_offset else rows[0],
+            behind=tuple(row for row in behind if not _is_young(row, evaluation.policy.blocked_after_ms)),
+        )
+
+    return tuple(sorted(map(placed, holds), key=lambda hold: by_impact(hold.row)))
 
 
 def home_of(evaluation: Evaluation, group: str) -> TopicPartition:

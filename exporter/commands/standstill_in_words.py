@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from exporter.commands.lines import next_line, with_another_login
-from exporter.commands.standstill import NAMES_MAX, PROGRAM, Answer, Hold
+from exporter.commands.standstill import NAMES_MAX, PROGRAM, Answer, GroupPosition, Hold, Stand
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
-from exporter.snapshot import MarkerFinding
+from exporter.snapshot import OFFSETS_TOPIC, MarkerFinding
 
 
 def in_words(answer: Answer) -> str:
-    """A paragraph for each transaction, or a sentence that says that there is none; first whether all are young."""
+    """A paragraph for each transaction, or a sentence that there is none; first whether all are young, or ahead."""
     paragraphs = [_paragraph(answer, hold) for hold in answer.holds]
     if answer.holds and not answer.is_held:
-        paragraphs.insert(0, _all_young(answer))
+        stands = {hold.stand for hold in answer.holds}
+        if stands == {Stand.AT}:
+            paragraphs.insert(0, _all_young(answer))
+        elif Stand.BEYOND not in stands:
+            paragraphs.insert(0, _nothing(answer))
     paragraphs += [_stuck_paragraph(answer, each) for each in answer.stuck]
     if not paragraphs:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
@@ -51,11 +55,26 @@ def _not_held(answer: Answer, lag: int) -> str:
     no = f"No {which} holds {answer.subject}"
     if not answer.partitions:
         return f"{no}."
-    no = f"{no} on {_any_partition(answer, 'the')} where it has an offset"
+    seen = (
+        "this login sees an offset of it; topics without DESCRIBE are hidden"
+        if answer.hides_topics
+        else "it has an offset"
+    )
+    no = f"{no} on {_any_partition(answer, 'the')} where {seen}"
     if not lag:
         return f"{no}."
+    later = sum(_behind(hold.position) for hold in answer.holds if hold.position and hold.stand is Stand.BEFORE)
     own = f"its lag of {humanize_count(lag, 'offset')}, in which markers and aborted records count, has another cause"
+    if later:
+        own = (
+            f"of its lag of {humanize_count(lag, 'offset')}, {lag - later:,} are before the next one, markers and aborted "
+            "records included, and have another cause"
+        )
     return f"{no}; {own}{unless}. See whether its members run and move (kafka-consumer-groups.sh --describe)."
+
+
+def _behind(position: GroupPosition) -> int:
+    return position.high_watermark - position.last_stable_offset
 
 
 def _any_partition(answer: Answer, article: str) -> str:
@@ -69,15 +88,33 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     whose = f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer,"
     who = f"{_who(answer, hold)} behind a transaction of {whose} {opened}"
     if answer.is_young(row):
-        return f"{who}.{_YOUNG if answer.is_held else ''}"
+        return "\n".join((f"{who}.{_YOUNG if answer.is_held else ''}", *_then(hold, answer.connection)))
     since = f"{START_IN_WORDS[row.start_source]}; " if row.start_source is not StartSource.FIRST_SEEN else ""
     is_stuck = answer.is_stuck(row)
     lines = [
         f"{who} ({since}verdict {row.verdict.label}). {row.reason}",
-        " ".join(filter(None, (_waiting(hold), _on_disk(row), "" if is_stuck else _until(row)))),
-        *(() if is_stuck else (_effect(row), _next(row, answer.connection))),
+        " ".join(filter(None, (_waiting(answer, hold), _on_disk(row), "" if is_stuck else _until(row)))),
+        *(() if is_stuck else (_effect(hold), _next(row, answer.connection))),
+        *_then(hold, answer.connection),
     ]
     return "\n".join(filter(None, lines))
+
+
+def _then(hold: Hold, connection: tuple[str, ...]) -> Iterator[str]:
+    """Names the transactions that hold the same readers afterwards, each with its own command."""
+    for row in hold.behind[:NAMES_MAX]:
+        named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r}"
+        yield (
+            f"Behind it on {row.topic}-{row.partition}, from offset {row.start_offset} on, they wait for a transaction of "
+            f"{_producer(row)}{named}: verdict {row.verdict.label}. {_until(row)}"
+        )
+        yield _next(row, connection)
+    if len(hold.behind) > NAMES_MAX:
+        yield f"And behind {humanize_count(len(hold.behind) - NAMES_MAX, 'more transaction')}."
+
+
+def _producer(row: TransactionRow) -> str:
+    return f"producer {row.producer_id}" if row.has_producer else "an unknown producer"
 
 
 def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> str:
@@ -114,9 +151,19 @@ def _who(answer: Answer, hold: Hold) -> str:
     here = f"{row.topic}-{row.partition}"
     subject = _capitalized(answer.subject)
     if hold.position is not None:
-        return f"{subject} stands at offset {hold.position.committed} of {here},"
+        at = f"{subject} stands at offset {hold.position.committed} of {here},"
+        if hold.stand is Stand.BEFORE:
+            return f"{at} and will wait from offset {hold.position.last_stable_offset} on"
+        if hold.stand is Stand.BEYOND:
+            stable = hold.position.last_stable_offset
+            return f"{at} beyond its last stable offset {stable}, and gets no committed records"
+        return at
     if answer.lag is not None:
         return f"{subject} has an offset pending on {here}, which no consumer of it can read,"
+    if row.topic == OFFSETS_TOPIC:
+        return f"Consumers of a group with an offset pending on {here} cannot start"
+    if hold.first is not None:
+        return f"Readers of committed records stand at offset {hold.first.start_offset} of {here}, and wait later"
     if answer.subject.startswith(("transactional id", "producer id")):
         return f"On {here} everybody who reads committed records waits"
     return f"Readers of committed records stand at offset {row.start_offset} of {here},"
@@ -126,24 +173,41 @@ def _capitalized(subject: str) -> str:
     return f"{subject[0].upper()}{subject[1:]}"
 
 
-def _waiting(hold: Hold) -> str:
+def _waiting(answer: Answer, hold: Hold) -> str:
     row = hold.row
+    if hold.position is not None and hold.stand is Stand.BEYOND:
+        return f"The group's lag is {hold.position.lag:,}."
     if hold.position is not None:
-        behind = hold.position.high_watermark - hold.position.last_stable_offset
+        behind = _behind(hold.position)
         its_lag = "" if behind == hold.position.lag else f"; the group's lag is {hold.position.lag:,}"
         return f"{humanize_count(behind, 'offset')} {_verb(behind, 'waits', 'wait')} for it{its_lag}."
     lag = row.last_stable_offset_lag
+    if hold.first is not None:
+        lag = None if lag is None else max(lag - row.start_offset + hold.first.start_offset, 0)
+        return "" if lag is None else f"{humanize_count(lag, 'offset')} {_verb(lag, 'is', 'are')} behind its start."
     offsets = "" if lag is None else f"{humanize_count(lag, 'offset')} {_verb(lag, 'is', 'are')} held back."
+    if answer.lag is not None:
+        return offsets
+    return " ".join(filter(None, (offsets, *_groups(row))))
+
+
+def _groups(row: TransactionRow) -> Iterator[str]:
     # One with a pending offset has no position of its own.
     waits = [one.group for one in row.groups if one.blocked_since_ms is not None or one.committed_offset is None]
-    before = [one.group for one in row.groups if one.group not in waits]
+    others = [one for one in row.groups if one.group not in waits]
     if waits:
-        offsets += f" Groups that wait: {humanize_names(waits, shown_max=NAMES_MAX)}."
+        yield f"Groups that wait: {humanize_names(waits, shown_max=NAMES_MAX)}."
+    elif row.topic == OFFSETS_TOPIC:
+        yield "No group is seen to wait; one that commits for the first time is seen by why --group alone."
     else:
-        offsets += " No group is seen to wait; readers that commit no offsets cannot be seen."
-    if before:
-        offsets += f" Before it, perhaps with records to read: {humanize_names(before, shown_max=NAMES_MAX)}."
-    return offsets.strip()
+        yield "No group is seen to wait; readers that commit no offsets cannot be seen."
+    for is_beyond, words in (
+        (False, "Before it, perhaps with records to read"),
+        (True, "Beyond it, where readers of committed records get nothing"),
+    ):
+        names = [one.group for one in others if ((one.committed_offset or 0) > row.start_offset) is is_beyond]
+        if names:
+            yield f"{words}: {humanize_names(names, shown_max=NAMES_MAX)}."
 
 
 def _verb(count: int, of_one: str, of_more: str) -> str:
@@ -178,15 +242,19 @@ _UNTIL: Final[Mapping[Verdict, str]] = {
 }
 
 
-def _effect(row: TransactionRow) -> str:
+def _effect(hold: Hold) -> str:
     """Says what they will read next."""
+    row = hold.row
     if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
         return ""
+    if row.topic == OFFSETS_TOPIC and not row.verdict.is_hanging and row.verdict is not Verdict.INCONCLUSIVE:
+        return _OF_OFFSETS
     if row.verdict.is_hanging:
-        return _HANGS
+        return _HANGS.format(_those_behind(hold))
     if row.verdict is Verdict.INCONCLUSIVE:
-        return _MAY_HANG
-    effect = "After an abort its own records are skipped, after a commit they are read; those behind it are read then."
+        return _MAY_HANG.format(_those_behind(hold))
+    behind = _those_behind(hold)
+    effect = f"After an abort its own records are skipped, after a commit they are read; {behind} are read then."
     if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT:
         return effect
     return (
@@ -194,14 +262,22 @@ def _effect(row: TransactionRow) -> str:
     )
 
 
+def _those_behind(hold: Hold) -> str:
+    return f"those behind it up to offset {hold.behind[0].start_offset}" if hold.behind else "those behind it"
+
+
+_OF_OFFSETS: Final = (
+    "After an abort the group's former offsets count, after a commit those of the transaction. Groups without a pending "
+    "offset are not affected."
+)
 _HANGS: Final = (
-    "After an abort its own records are skipped, and those behind it are read. Do not restart its application to end it: "
+    "After an abort its own records are skipped, and {} are read. Do not restart its application to end it: "
     "the producer's next commit on this partition would make these records visible."
 )
 
 _MAY_HANG: Final = (
     "Do not restart its application before they have answered: if it hangs, the producer's next commit on this partition "
-    "makes its records visible. After an abort they are skipped, and those behind them are read."
+    "makes its records visible. After an abort they are skipped, and {} are read."
 )
 
 
@@ -222,8 +298,8 @@ def _next(row: TransactionRow, connection: tuple[str, ...], *, verdict: Verdict 
     else:
         who = _OPERATORS if verdict is Verdict.INCONCLUSIVE else ""
         words = ["find-hanging", *place, "--all"]
-    if who == _OPERATORS:  # the login of whoever asks is not theirs
-        connection = with_another_login(connection)
+    if who == _OPERATORS and "--command-config" in connection:  # the login of whoever asks is not theirs
+        connection, who = with_another_login(connection), f"{who}, whose login is in client.properties"
     return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from exporter.commands.context import Context
@@ -10,7 +11,7 @@ from exporter.commands.report import complain, complain_of_gaps, waiting_notice
 from exporter.commands.rows import Row, for_people, in_format, output_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.evaluation.humanize import humanize_count, humanize_duration
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names
 from exporter.kafka.log_progress import LogRecord
 from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.publication.page.humanize import humanize_instant
@@ -22,6 +23,8 @@ READ_SECONDS = 0.2
 SECONDS_MAX = 60
 FAILING_SECONDS_MAX = 5
 """The wait for partitions that have a failure all the time; a leader that moves is found sooner."""
+PARTITIONS_MAX = 5
+"""Partitions that a sentence about unread ones names."""
 BEGINNINGS_MS = 60 * 60 * 1000
 """Read before the wanted time: a transaction whose beginning was not read may be one that its client aborted."""
 KEYS = ("at_ms", "transactional_id", "outcome", "duration_ms", "timeout_ms", "partitions")
@@ -100,9 +103,7 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _LogContents:
                 why = dict.fromkeys(sorted(missing), "records are missing: truncated, removed or compressed")
                 for partition in unread:
                     why[partition] = log.failures.get(partition, f"it was not read to its end in {SECONDS_MAX} s")
-                found.gaps = [
-                    f"partition {partition} of __transaction_state: {reason}" for partition, reason in why.items()
-                ]
+                found.gaps = list(_unread(why))
                 break
     finally:
         log.close()
@@ -110,6 +111,14 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _LogContents:
         records = humanize_count(found.undecoded, "record")
         found.gaps.append(f"{records} of __transaction_state could not be decoded")
     return found
+
+
+def _unread(why: Mapping[int, str]) -> Iterator[str]:
+    """A sentence for each reason, with the partitions of `__transaction_state` that it holds for."""
+    for reason in dict.fromkeys(why.values()):
+        numbers = [number for number in why if why[number] == reason]
+        which = humanize_names(list(map(str, numbers)), shown_max=PARTITIONS_MAX)
+        yield f"partition{'' if len(numbers) == 1 else 's'} {which} of __transaction_state: {reason}"
 
 
 def _take(record: LogRecord, ledger: Ledger, found: _LogContents) -> None:

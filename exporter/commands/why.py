@@ -44,7 +44,7 @@ from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
 from exporter.kafka.messages import list_groups
 from exporter.kafka.offsets import latest_offsets
-from exporter.snapshot import CoordinatorTransaction, GroupOffset
+from exporter.snapshot import OFFSETS_TOPIC, CoordinatorTransaction, GroupOffset
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -87,7 +87,13 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
         return _of_producer(examiner, f"producer id {options.producer_id}", options.producer_id)
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     subject = f"transactional id {options.transactional_id!r}"
-    return _of_producer(examiner, subject, transaction.producer_id, aside=_at_coordinator(transaction))
+    evaluation, answer = _of_producer(examiner, subject, transaction.producer_id, aside=_at_coordinator(transaction))
+    if transaction.has_hidden_partitions and not answer.holds:
+        hidden = (
+            "its coordinator has it Ongoing on partitions that this login does not see (needs DESCRIBE on their topics)"
+        )
+        answer = replace(answer, unknown=(*answer.unknown, hidden))
+    return evaluation, answer
 
 
 def _of_producer(examiner: Examiner, subject: str, producer_id: int, *, aside: str = "") -> tuple[Evaluation, Answer]:
@@ -188,7 +194,8 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             )
             for partition, committed in sorted(positions.items())
         }
-        answer = about_group(evaluation, group, at, is_pending=bool(pending))
+        hides_topics = all(topic != OFFSETS_TOPIC for topic, _ in names_of(evaluation))
+        answer = about_group(evaluation, group, at, is_pending=bool(pending), hides_topics=hides_topics)
         return replace(answer, unknown=(*answer.unknown, *unknown))
 
     return collector.query(question)
@@ -204,11 +211,15 @@ def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
         "partitions": answer.partitions,
         "lag": answer.lag,
         "unknown": list(answer.unknown),
+        "hides_topics": answer.hides_topics,
         "holds": [
             {
                 "committed_offset": None if hold.position is None else hold.position.committed,
                 "waiting_offsets": None if hold.position is None else hold.position.lag,
                 "is_young": answer.is_young(hold.row),
+                "stands": None if hold.position is None else hold.stand.value,
+                "is_first": hold.first is None,
+                "behind": [project(row, Output.JSON) for row in hold.behind],
                 "transaction": project(hold.row, Output.JSON),
             }
             for hold in answer.holds

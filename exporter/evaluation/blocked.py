@@ -7,7 +7,7 @@ from typing import Final
 
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.verdicts import BlockedGroup, TransactionRow
-from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, Snapshot, TopicPartition
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, Impact, Snapshot, TopicPartition
 
 MARKER: Final = 1
 """Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too.
@@ -17,7 +17,8 @@ That is taken for granted where the log could not be read."""
 def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> tuple[BlockedGroup, ...]:
     """Groups that stand at the last stable offset of the partitions of these transactions, most waiting records first.
 
-    A group that has not come so far still reads, one that is beyond it reads uncommitted records: neither is blocked.
+    A group that has not come so far still reads. One that is beyond it reads uncommitted records, or its offsets were set
+    past the transaction, which no response says apart. Neither is called blocked.
     """
     impact = snapshot.impact
     if impact is None:
@@ -60,6 +61,19 @@ def pending_at(snapshot: Snapshot) -> set[TopicPartition]:
     return {(OFFSETS_TOPIC, partition) for partition, _ in residents}
 
 
+def group_failures(impact: Impact, on: TopicPartition | None = None) -> tuple[str, ...]:
+    """Says which groups are unknown, on one partition or on all: each transaction on `__consumer_offsets` has some."""
+    unseen = [number for number in impact.unseen if on in {None, (OFFSETS_TOPIC, number)}]
+    return (
+        *impact.failures,
+        *(
+            f"no visible group has an offset pending on {OFFSETS_TOPIC}-{number}: the transaction has ended, "
+            "or the group is not visible, or this is the first commit of the group"
+            for number in unseen
+        ),
+    )
+
+
 def names_of_blocked(rows: Iterable[TransactionRow]) -> set[str]:
     """The groups that stand still behind these transactions, also those that cannot read their own pending offset."""
     return {
@@ -75,7 +89,7 @@ def remembered_groups(
 ) -> Mapping[GroupKey, int]:
     """Returns the start of each group's block; groups whose broker did not respond in this cycle are included."""
     kept = {GroupKey(group.group, group.topic, group.partition): group.since_ms for group in blocked}
-    is_partial = snapshot.impact is None or snapshot.impact.failures
+    is_partial = snapshot.impact is None or snapshot.impact.failures or snapshot.impact.unseen
     if is_partial and memory.cluster_id == snapshot.cluster_id:
         held = _ends(snapshot, rows).keys()
         kept = {key: since for key, since in memory.blocked.items() if key[1:] in held} | kept

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from exporter.evaluation.blocked import group_failures
 from exporter.evaluation.field_types import Output
 from exporter.evaluation.fields import fields_of, project
 from exporter.evaluation.gaps import gaps
@@ -83,7 +84,7 @@ def coverage(snapshot: Snapshot) -> dict[str, Any]:
             for b in snapshot.brokers
         ],
         "coordinators": [{"broker": c.broker, "failure": c.failure} for c in snapshot.coordinators],
-        "group_failures": None if snapshot.impact is None else list(snapshot.impact.failures),
+        "group_failures": None if snapshot.impact is None else list(group_failures(snapshot.impact)),
         "log_dir_failures": None if snapshot.disk is None else list(snapshot.disk.failures),
         "gaps": list(gaps(snapshot)),
         "hidden_topics": list(snapshot.visibility.hidden_topics),

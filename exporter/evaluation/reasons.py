@@ -87,7 +87,8 @@ _MISSING = {
         "its coordinator responded with a transaction state that this version of the exporter does not know"
     ),
     InconclusiveReason.TRANSACTION_STATE_HIDDEN: (
-        "the topic __transaction_state is not visible; grant DESCRIBE on it, so that every coordinator is known"
+        "the topic __transaction_state is not visible; DESCRIBE on its transactional id shows a live owner, DESCRIBE on "
+        "that topic and on every transactional id proves a hang"
     ),
     InconclusiveReason.TRANSACTION_STATE_ABSENT: (
         "brokers show no topic __transaction_state, so no coordinator was queried; if a proxy hides it, connect to the "
@@ -98,7 +99,8 @@ _MISSING = {
     InconclusiveReason.STATE_PARTITION_OFFLINE: "a partition of __transaction_state has no leader",
     InconclusiveReason.LOADING: "a coordinator is still loading its partition of __transaction_state",
     InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN: (
-        "transactional ids are not visible; grant DESCRIBE on every transactional id"
+        "transactional ids are not visible; DESCRIBE on its own shows a live owner, DESCRIBE on every transactional id "
+        "proves a hang"
     ),
     InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not respond",
     InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader between the requests",

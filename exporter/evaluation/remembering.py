@@ -119,7 +119,8 @@ def _end_absent(builder: SilencesBuilder, snapshot: Snapshot, journal: Journal, 
 def _was_aborted(journal: Journal, latest: OwnerSilences) -> bool:
     logged = journal.producers.get(latest.producer_id)
     end = None if logged is None else logged.ended.get(latest.place)
-    return end is not None and end.start_ms == latest.start_ms and end.outcome is not Outcome.COMMITTED
+    is_its = end is not None and latest.start_ms in {None, end.start_ms}
+    return end is not None and is_its and end.outcome is not Outcome.COMMITTED
 
 
 def facts_of_others(snapshot: Snapshot, join: MemoryJoin) -> Facts:

@@ -57,6 +57,13 @@ def error_name(code: int) -> str:
         return f"ERROR_{code}" if name == "UNKNOWN" else name
 
 
+def refusal_of(broker: int, topic: str, code: int) -> str:
+    """A phrase about a broker that does not let this login read a topic, or cannot."""
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return f"not authorized to read {topic} ({error_name(code)}): needs READ on it"
+    return f"broker {broker} responded with {error_name(code)}"
+
+
 class FaultReason(Enum):
     """Reason why a broker gave no usable response. The values are published."""
 

@@ -22,7 +22,7 @@ from exporter.snapshot import (
     TopicPartition,
     TransactionState,
 )
-from exporter.snapshot.proof import FAILURES_IN_WORDS, IDS_IN_WORDS
+from exporter.snapshot.proof import FAILURES_IN_WORDS, IDS_HIDDEN, IDS_IN_WORDS
 
 
 @dataclass
@@ -47,7 +47,7 @@ async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
     if code is not None:
         raise KafkaRequestError(
             error_name(code),
-            f"topic {topic} does not exist or is not visible: needs DESCRIBE on it ({error_name(code)})",
+            f"topic {topic} does not exist or is not visible: needs READ on it ({error_name(code)})",
         )
     if topology.row(topic, partition) is None:
         raise KafkaRequestError(
@@ -196,8 +196,8 @@ async def list_all(
     gaps = [listing.failure for listing in listings if listing.failure is not None]
     failures = Counter(failure for failure in await probe(client, leaders.leaders) if failure is not None)
     gaps += [
-        f"partitions of {STATE_TOPIC} that are {FAILURES_IN_WORDS[failure]}, whose transactional ids are not listed: "
-        f"{count} of {len(leaders.leaders)}"
+        f"partitions of {STATE_TOPIC} that are {FAILURES_IN_WORDS[failure]}, whose "
+        f"{'other ' if failure == IDS_HIDDEN else ''}transactional ids are not listed: {count} of {len(leaders.leaders)}"
         for failure, count in failures.items()
     ]
     visibility = await id_visibility(client, brokers)

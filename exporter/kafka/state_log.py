@@ -27,7 +27,7 @@ from exporter.kafka.errors import (
     ClusterUnavailableError,
     ErrorCode,
     MalformedResponseError,
-    error_name,
+    refusal_of,
 )
 from exporter.kafka.log_progress import LogProgress, LogRecord
 from exporter.kafka.messages import fetch
@@ -335,7 +335,7 @@ class StateLog:
         self._again_at[leader] = self._clock() + AGAIN_SECONDS
         self._moves[partition] = self._moves.get(partition, 0) + 1
         if error not in _MOVED or self._moves[partition] > MOVES_MAX:
-            self.failures[partition] = f"broker {leader} responded with {error_name(error)}"
+            self.failures[partition] = refusal_of(leader, STATE_TOPIC, error)
 
     def _taken(self) -> Iterator[LogRecord]:
         """Takes up to BATCH_RECORDS_MAX records from the pieces."""

@@ -170,9 +170,15 @@ async def newest_claims(
     return claim, deciding
 
 
-async def coordinator_of(client: ClusterClient, transactional_id: str) -> Claim:
-    """The coordinator of the id, by the newest leader epoch of all brokers. Raises as `newest_claims`."""
-    return _coordinator_claim(await _views(client, (STATE_TOPIC,)), transactional_id)
+async def coordinator_of(client: ClusterClient, transactional_id: str) -> Claim | None:
+    """The coordinator of the id, by the newest leader epoch of all brokers; None if none shows `__transaction_state`.
+
+    Raises as `newest_claims`.
+    """
+    views = await _views(client, (STATE_TOPIC,))
+    return (
+        _coordinator_claim(views, transactional_id) if any(len(view.rows_of(STATE_TOPIC)) for view in views) else None
+    )
 
 
 def _coordinator_claim(views: list[Topology], transactional_id: str) -> Claim:

@@ -1,7 +1,8 @@
 """Terminates the ongoing transaction of a transactional id: reads again, fences its producer, and waits for the abort.
 
-Only the transaction of the plan is fenced. Each fence follows a read at the confirmed coordinator, and has the producer id
-and epoch of that read, so that a coordinator with a newer epoch refuses it. The remaining gap is the time between that
+Only the transaction of the plan is fenced. Each fence follows a read at the confirmed coordinator, or, where the login does
+not see `__transaction_state`, at the only broker that has the id. It has the producer id and epoch of that read, so that a
+coordinator with a newer epoch refuses it; a former coordinator cannot write it. The remaining gap is the time between that
 read and the fence: docs/verdicts.md.
 """
 
@@ -15,7 +16,7 @@ from typing import Protocol
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
-from exporter.kafka.lookups import KafkaRequestError, describe_at
+from exporter.kafka.lookups import KafkaRequestError, describe_at, describe_id
 from exporter.kafka.markers import fence
 from exporter.primitives import INT16_MAX
 from exporter.recovery.partition import ClusterQueries, confirm_all, coordinator_of
@@ -88,6 +89,10 @@ class CoordinatorOnBrokers:
 
     async def _look(self, client: ClusterClient) -> CoordinatorTransaction:
         claim = await coordinator_of(client, self._transactional_id)
+        if (
+            claim is None
+        ):  # the owner has rights on the id alone, as for Kafka's own tool; one broker claims to coordinate it
+            return await describe_id(client, self._transactional_id)
         await confirm_all(client, (claim,))
         return await describe_at(client, claim.leader, self._transactional_id)
 

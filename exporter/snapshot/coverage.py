@@ -32,6 +32,8 @@ class Impact:
     """(partition of `__consumer_offsets`, group): groups with offsets that are pending in a transaction there."""
     failures: tuple[str, ...]
     """Groups that are unknown, one sentence for each broker and reason."""
+    unseen: tuple[int, ...] = ()
+    """Partitions of `__consumer_offsets` with a transaction on which no visible group has an offset pending."""
 
     def on(self, topic: str, partition: int) -> tuple[GroupOffset, ...]:
         return self._by_partition.get((topic, partition), ())

@@ -45,6 +45,7 @@ IDS_IN_WORDS: Mapping[IdVisibility, str] = {
     IdVisibility.NOT_ANSWERED: "a coordinator did not respond about them",
 }
 
+IDS_HIDDEN = "transactional_ids_hidden"
 FAILURES_IN_WORDS: Mapping[str, str] = {
     "state_partition_offline": "offline",
     "loading": "still loading",
@@ -55,7 +56,7 @@ FAILURES_IN_WORDS: Mapping[str, str] = {
     "transactions_not_offered": "at brokers that do not offer DescribeTransactions: Kafka 3.0 or later is needed",
     "address_of_another_broker": "at brokers that are not reached at an address of their own",
     "leadership_unconfirmed": "at leaders that could not be confirmed",
-    "transactional_ids_hidden": "not authorized (needs DESCRIBE on all transactional ids)",
+    IDS_HIDDEN: "not authorized (needs DESCRIBE on all transactional ids)",
 }
 """Failures of a state partition."""
 

@@ -107,6 +107,11 @@ class CoordinatorTransaction:
         return self.partitions is not None
 
     @property
+    def has_hidden_partitions(self) -> bool:
+        """True if all its partitions are hidden from this login: an Ongoing transaction has one at least."""
+        return self.state is TransactionState.ONGOING and self.partitions == frozenset()
+
+    @property
     def is_active(self) -> bool:
         """True while the coordinator has it Ongoing or is completing it."""
         return self.state in ACTIVE_STATES

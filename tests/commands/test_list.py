@@ -43,7 +43,7 @@ def _state_topic_absent(model: Model) -> None:
             _ids_hidden,
             (
                 f"partitions of {STATE_TOPIC} that are not authorized (needs DESCRIBE on all transactional ids), whose "
-                "transactional ids are not listed: 8 of 8"
+                "other transactional ids are not listed: 8 of 8"
             ),
         ),
         (_one_id_hidden, "transactional ids: some are visible, and not all that the ACLs name"),

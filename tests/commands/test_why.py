@@ -29,7 +29,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
-from exporter.snapshot import MarkerFinding, SecondRead
+from exporter.snapshot import OFFSETS_TOPIC, MarkerFinding, SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction, without_examination
 from tests.evaluation.stuck import marker, stuck
 from tests.kafka.fake_broker import FakeCluster
@@ -86,11 +86,7 @@ def test_a_group_is_told_behind_whom_it_stands_and_until_when() -> None:
 @pytest.mark.parametrize(
     ("sentence", "position"),
     [
-        (
-            "it has records to read",
-            GroupPosition(committed=98, last_stable_offset=100, high_watermark=150, next_offset=98),
-        ),
-        ("it reads uncommitted records", GroupPosition(committed=150, last_stable_offset=100, high_watermark=150)),
+        ("it has read uncommitted records", GroupPosition(committed=150, last_stable_offset=100, high_watermark=150)),
         ("it has read everything", GroupPosition(committed=100, last_stable_offset=100, high_watermark=100)),
         ("the ends are unknown", GroupPosition(committed=100, last_stable_offset=-1, high_watermark=-1)),
     ],
@@ -102,6 +98,116 @@ def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: G
     lag = f"its lag of {position.lag} offsets, in which markers and aborted records count, has another cause"
     own = f"; {lag}. {LOOK}" if position.lag else "."
     assert in_words(answer) == f"No open transaction holds group readers on the partition where it has an offset{own}"
+
+
+def test_a_group_with_records_to_read_learns_where_it_will_wait() -> None:
+    """Its lag has two causes: what it can read, and what is behind the transaction, which it will meet."""
+    before = GroupPosition(committed=98, last_stable_offset=100, high_watermark=150, next_offset=98)
+    answer = replace(about_group(live(), "readers", {ORDERS_0: before}), blocked_after_ms=30_000)
+
+    assert (answer.is_held, answer.unknown) == (False, ())
+    assert in_words(answer).startswith(
+        "No open transaction holds group readers on the partition where it has an offset; of its lag of 52 offsets, 2 are "
+        f"before the next one, markers and aborted records included, and have another cause. {LOOK}\n\n"
+        "Group readers stands at offset 98 of orders-0, and will wait from offset 100 on behind a transaction of "
+        "producer 7, transactional id 'app-1', open from offset 100 on for 2 min 0 s"
+    )
+    assert "\n50 offsets wait for it; the group's lag is 52. " in in_words(answer)
+    assert about_group(live(start_ms=NOW_MS - 5000), "readers", {ORDERS_0: before}).holds == ()  # a young one is usual
+
+
+def test_a_group_whose_offsets_were_set_past_a_transaction_gets_nothing() -> None:
+    """Kafka gives a reader of committed records none from beyond the last stable offset; one of uncommitted records all."""
+    beyond = GroupPosition(committed=120, last_stable_offset=100, high_watermark=150)
+    answer = about_group(live(), "readers", {ORDERS_0: beyond})
+
+    assert not answer.is_held
+    assert in_words(answer).startswith(
+        "Group readers stands at offset 120 of orders-0, beyond its last stable offset 100, and gets no committed records "
+        "behind a transaction of producer 7,"
+    )
+    assert in_words(answer).endswith(
+        "\n\nNot known: on orders-0 it is beyond the last stable offset: it reads uncommitted records, or its offsets were "
+        "set past the transaction, and it gets nothing before that ends."
+    )
+
+
+def live_and_hang(**owned: Any) -> Evaluation:
+    """A live transaction at offset 100 of orders-0, a hang at 110 behind it, 150 offsets in all."""
+    known = {"start_ms": NOW_MS - 2 * MINUTE_MS, "timeout_ms": 15 * MINUTE_MS}
+    entries = [
+        Entry(last_timestamp_ms=NOW_MS - 90_000),
+        Entry(producer_id=4000, start_offset=110, last_stable_offset=100, second_read=SecondRead.UNCHANGED),
+    ]
+    return evaluate(
+        snapshot(entries, transactions=(transaction(**{**known, **owned}),), proof=proof()), Memory(), Policy()
+    )
+
+
+@pytest.mark.parametrize("age_ms", [2 * MINUTE_MS, 5000])
+def test_what_holds_its_readers_afterwards_is_named(age_ms: int) -> None:
+    """A hang behind a live transaction: whoever waits for the first one's time-out waits in vain."""
+    evaluation = live_and_hang(start_ms=NOW_MS - age_ms)
+    answer = replace(about_group(evaluation, "readers", {ORDERS_0: AT_LSO}), blocked_after_ms=30_000)
+    text = in_words(answer)
+
+    assert answer.is_held
+    assert (
+        "\nBehind it on orders-0, from offset 110 on, they wait for a transaction of producer 4000: verdict "
+        "hanging_no_transactional_id. No coordinator will end it: waiting does not help.\n"
+        "Next, for the operators of Kafka: kafka-transaction-exporter abort --topic orders --partition 0 "
+        "--start-offset 110 --dry-run"
+    ) in text
+    if age_ms == 2 * MINUTE_MS:
+        assert "those behind it up to offset 110 are read then." in text
+    assert [row.start_offset for hold in answer.holds for row in hold.behind] == [110]
+
+
+def test_a_transaction_behind_another_one_is_not_what_its_readers_wait_for_now() -> None:
+    text = in_words(about_producer(live_and_hang(), "producer id 4000", [4000]))
+
+    assert text.startswith(
+        "Readers of committed records stand at offset 100 of orders-0, and wait later behind a transaction of producer 4000"
+    )
+    assert "\n40 offsets are behind its start. No coordinator will end it" in text
+    assert "No group is seen to wait" not in text
+
+
+def test_a_pending_offset_stops_its_own_group_only() -> None:
+    """Others that have their offsets on the same partition of `__consumer_offsets` read them as before."""
+    home = (OFFSETS_TOPIC, 0)
+    owner = transaction(start_ms=NOW_MS - 2 * MINUTE_MS, partitions=frozenset({home}))
+    taken = snapshot([Entry()], transactions=(owner,), partitions=1)
+    taken = replace(taken, partitions=replace(taken.partitions, topics=(OFFSETS_TOPIC,)))
+    evaluation = evaluate(taken, Memory(), Policy())
+
+    own = in_words(about_group(evaluation, "readers", {}, is_pending=True))
+    of_id = in_words(about_producer(evaluation, "transactional id 'app-1'", [7]))
+
+    assert own.startswith(
+        f"Group readers has an offset pending on {OFFSETS_TOPIC}-0, which no consumer of it can read,"
+    )
+    assert "No group is seen to wait" not in own
+    assert of_id.startswith(f"Consumers of a group with an offset pending on {OFFSETS_TOPIC}-0 cannot start behind a")
+    assert "one that commits for the first time is seen by why --group alone." in of_id
+    for text in (own, of_id):
+        assert "After an abort the group's former offsets count, after a commit those of the transaction." in text
+
+
+def test_where_topics_are_hidden_no_is_said_of_what_is_seen() -> None:
+    """Kafka leaves out the offsets on topics without DESCRIBE, without a word."""
+    elsewhere = {("orders", 1): GroupPosition(committed=7, last_stable_offset=9, high_watermark=9)}
+    nowhere = in_words(about_group(live(), "readers", {}, hides_topics=True))
+
+    assert in_words(about_group(snapshot_without(), "readers", elsewhere, hides_topics=True)).startswith(
+        "No open transaction holds group readers on the partition where this login sees an offset of it; topics without "
+        "DESCRIBE are hidden; its lag of 2 offsets"
+    )
+    assert "it has committed no offset to Kafka that this login sees (topics without DESCRIBE are hidden)" in nowhere
+
+
+def snapshot_without() -> Evaluation:
+    return evaluate(snapshot([], partitions=2), Memory(), Policy())
 
 
 LOOK: Final = "See whether its members run and move (kafka-consumer-groups.sh --describe)."
@@ -378,8 +484,9 @@ def test_an_id_that_a_shell_would_read_is_quoted() -> None:
         about_group(live(), "readers", {ORDERS_0: AT_LSO}),
         about_group(live(), "readers", {}),
         about_topic(hang(), "orders", None),
+        about_group(live_and_hang(), "readers", {ORDERS_0: AT_LSO}),
     ],
-    ids=["held", "nothing", "hang"],
+    ids=["held", "nothing", "hang", "two"],
 )
 def test_json_matches_its_schema(answer: Answer) -> None:
     schema = json.loads((SCHEMAS / "why.schema.json").read_text())

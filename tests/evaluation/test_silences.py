@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from exporter.cycle import EvaluationInput, run_cycle
 from exporter.evaluation import silences
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
@@ -229,6 +231,21 @@ def test_a_silence_that_the_log_shows_aborted_is_not_learned(outcome: Outcome, l
     evaluation = cycle(memory, 30 * MINUTE_MS, number=3, journal=journal)
 
     assert len(evaluation.memory.silences.of_ids["payments-7"].ended) == learned
+
+
+def test_the_log_is_asked_for_what_is_not_open_any_more() -> None:
+    """A fence by a new instance that begins nothing: only the journal shows how the transaction ended."""
+    memory = idle_checkpoints(2).memory
+    gone = snapshot([], taken_at_ms=NOW_MS + 29 * MINUTE_MS, monotonic_ms=MONOTONIC_MS + 29 * MINUTE_MS)
+    requested: list[set[int]] = []
+
+    def journal_of(producer_ids: Collection[int]) -> Journal:
+        requested.append(set(producer_ids))
+        return NO_JOURNAL
+
+    run_cycle(lambda _: gone, EvaluationInput(memory=memory, policy=Policy()), journal_of)
+
+    assert requested == [{Entry().producer_id}]
 
 
 def test_one_outage_is_not_usual() -> None:

@@ -150,7 +150,9 @@ def test_a_topic_that_cannot_be_read_has_its_error() -> None:
         cluster.model.unreadable_topics.add(STATE_TOPIC)
         with reading(cluster) as read:
             read.until(lambda: read.log.failures)
-            assert read.log.failures == {0: "broker 1 responded with TOPIC_AUTHORIZATION_FAILED"}
+            assert read.log.failures == {
+                0: "not authorized to read __transaction_state (TOPIC_AUTHORIZATION_FAILED): needs READ on it"
+            }
 
 
 @pytest.mark.parametrize(

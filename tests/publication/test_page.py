@@ -234,12 +234,12 @@ def test_the_owner_of_a_live_transaction_is_described_by_what_is_known_of_its_id
     silent = next(row for row in groups_behind_live_transactions().blocking if row.owner is OwnerState.SILENT)
 
     assert owner_in_words(replace(silent, usual_silence_ms=0, takes_new_ids=True), 30_000) == (
-        "no write seen for 1 min 42 s (its id is usually silent for at most 30 s): it has stopped, is paused, or "
-        "computes; earlier ids of its prefix were never used again, so a restart with a new one ends nothing"
+        "no write seen for 1 min 42 s (usual for its id or prefix: 30 s at most): it has stopped, is paused, or "
+        "computes; ids of its prefix that came before were not used since, so a restart with a new one ends nothing"
     )
     assert owner_in_words(
         replace(silent, usual_silence_ms=90_000, owner=OwnerState.WRITING, takes_new_ids=True), 30_000
-    ) == ("no write seen for 1 min 42 s (its id is usually silent for at most 2 min 0 s)")
+    ) == ("no write seen for 1 min 42 s (usual for its id or prefix: 2 min 0 s at most)")
 
 
 def test_who_waits_behind_a_live_transaction_is_named_with_its_owner_and_its_end() -> None:

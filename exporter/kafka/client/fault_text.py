@@ -65,9 +65,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, foreign.IllegalSaslStateError):
         return "this listener does not use SASL: set security.protocol to PLAINTEXT or SSL"
     if isinstance(error, foreign.UnsupportedSaslMechanismError):
-        return (
-            "this listener has no such login: set sasl.mechanism to one of the broker's sasl.enabled.mechanisms"
-        )
+        return "this listener has no such login: set sasl.mechanism to one of the broker's sasl.enabled.mechanisms"
     if isinstance(error, foreign.SaslAuthenticationFailedError):
         # Number and name come before the broker's own sentence, once for each time that kafka-python wrapped it.
         return _WRAPPING.sub("", str(error)) or "the broker gave no reason"

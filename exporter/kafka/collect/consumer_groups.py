@@ -30,22 +30,13 @@ async def impact_on(client: ClusterClient, topology: Topology, partitions: Colle
     """The groups behind `partitions`, from every broker that responds."""
     parts = await client.gather(_of_broker(client, topology, broker, partitions) for broker in sorted(topology.brokers))
     residents = tuple(sorted(resident for part in parts for resident in part.residents))
-    failures = [failure for part in parts for failure in part.failures]
+    homes = {home for home, _ in residents}
     return Impact(
         offsets=tuple(offset for part in parts for offset in part.offsets),
         residents=residents,
-        failures=(*failures, *_nobody_pending(partitions, {home for home, _ in residents})),
+        failures=tuple(failure for part in parts for failure in part.failures),
+        unseen=tuple(number for topic, number in partitions if topic == OFFSETS_TOPIC and number not in homes),
     )
-
-
-def _nobody_pending(partitions: Iterable[TopicPartition], homes: Collection[int]) -> Iterator[str]:
-    """Says where the group of a transaction is not seen: each one on `__consumer_offsets` has offsets of a group."""
-    for topic, partition in partitions:
-        if topic == OFFSETS_TOPIC and partition not in homes:
-            yield (
-                f"no visible group has an offset pending on {topic}-{partition}: the transaction has ended, "
-                "or the group is not visible, or this is the first commit of the group"
-            )
 
 
 async def _of_broker(

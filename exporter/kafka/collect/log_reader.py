@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
+from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, refusal_of
 from exporter.kafka.messages import fetch
 from exporter.kafka.messages.fetch import Position, fetched
 from exporter.kafka.messages.log_batches import Batch, batches_from
@@ -91,5 +91,5 @@ async def read_piece(
     request = fetch.request(topic, {number: Position(offset)})
     error, size, high_watermark = await client.request(leader, "Fetch", request, read, patience_s=patience_s)
     if error:
-        raise BrokerFault(FaultReason.REFUSED, f"broker {leader} responded with {error_name(error)}")
+        raise BrokerFault(FaultReason.REFUSED, refusal_of(leader, topic, error))
     return size, high_watermark

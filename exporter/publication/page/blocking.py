@@ -81,8 +81,8 @@ def owner_in_words(row: TransactionRow, interval_ms: int) -> str:
     silent = f"no write seen for {humanize_duration(row.silent_ms)}"
     if row.usual_silence_ms is not None:
         usual = humanize_duration(row.usual_silence_ms + interval_ms)
-        silent += f" (its id is usually silent for at most {usual})"
+        silent += f" (usual for its id or prefix: {usual} at most)"
     if row.owner is not OwnerState.SILENT:
         return silent
-    new_ids = "; earlier ids of its prefix were never used again, so a restart with a new one ends nothing"
+    new_ids = "; ids of its prefix that came before were not used since, so a restart with a new one ends nothing"
     return f"{silent}: it has stopped, is paused, or computes{new_ids if row.takes_new_ids else ''}"

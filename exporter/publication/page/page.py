@@ -25,7 +25,9 @@ from exporter.publication.publication import Publication
 _REFRESH_SECONDS_MIN = 10
 
 
-NONE_NAMED: Final = "No transaction on this page names it. The command why --group NAME asks Kafka itself."
+NONE_NAMED: Final = (
+    "No transaction on this page names it. To ask Kafka itself: why --group, --topic or --transactional-id NAME."
+)
 SEARCH: Final = (
     '<p id="search" hidden><label>Who stands still? <input type="search" size="40" '
     'placeholder="group, topic, transactional id, producer id"></label> '

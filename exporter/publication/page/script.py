@@ -23,7 +23,7 @@ for (const command of document.querySelectorAll("code.command")) {
 const search = document.getElementById("search");
 if (search) {
   const [input, result] = search.querySelectorAll("input, output");
-  const cards = [...document.querySelectorAll("article.suspect")];
+  const cards = [...document.querySelectorAll("article.suspect, #others tbody tr")];
   const show = () => {
     const text = input.value.trim().toLowerCase();
     for (const card of cards) card.hidden = !card.textContent.toLowerCase().includes(text);

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from exporter.evaluation.blocked import group_failures
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.consumer_groups import impact_on, positions_of
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
@@ -132,4 +133,5 @@ def test_no_group_is_named_on_a_guess(pending: Any, failures: list[str]) -> None
     found = impact(Client([("readers", "classic")], OffsetFetch=[[], pending]), (OFFSETS_TOPIC, 0))
 
     assert found.residents == ()
-    assert [failure.partition(":")[0] for failure in found.failures] == failures
+    assert [failure.partition(":")[0] for failure in group_failures(found)] == failures
+    assert group_failures(found, ("orders", 0)) == found.failures
