@@ -107,8 +107,8 @@ def test_a_group_with_records_to_read_learns_where_it_will_wait() -> None:
 
     assert (answer.is_held, answer.unknown) == (False, ())
     assert in_words(answer).startswith(
-        "No open transaction holds group readers on the partition where it has an offset; of its lag of 52 offsets, 2 are "
-        f"before the next one, markers and aborted records included, and have another cause. {LOOK}\n\n"
+        "No open transaction holds group readers on the partition where it has an offset; of its lag of 52 offsets, "
+        f"50 are behind what is below, and 2, in which markers and aborted records count, have another cause. {LOOK}\n\n"
         "Group readers stands at offset 98 of orders-0, and will wait from offset 100 on behind a transaction of "
         "producer 7, transactional id 'app-1', open from offset 100 on for 2 min 0 s"
     )

@@ -167,7 +167,7 @@ BAD: dict[str, tuple[Callable[[SecureCluster], tuple[str, Settings]], str]] = {
     ),
     "unknown authority": (
         lambda c: (c.door("TLS"), {"security.protocol": "SSL"}),
-        "(tls_failed): its certificate is signed by an unknown authority: set kafka.ssl.ca.location",
+        "(tls_failed): its certificate is signed by an unknown authority: set ssl.ca.location",
     ),
     "expired certificate": (
         lambda c: (c.door("EXPIRED"), tls_by_pem(c)),
@@ -253,16 +253,16 @@ def test_doctor_says_the_same_of_what_does_not_work(cluster: SecureCluster, tmp_
     assert "c4nary" not in output
 
 
-ADVICE = re.compile(r"set (kafka\.[a-z.]+)(?: and (kafka\.[a-z.]+))?(?: to ([A-Z_]+)(?: or ([A-Z_]+))?)?")
+ADVICE = re.compile(r"set ((?:ssl|sasl|security)\.[a-z.]+)(?: and (ssl\.[a-z.]+))?(?: to ([A-Z_]+)(?: or ([A-Z_]+))?)?")
 
 
 @pytest.mark.parametrize("door", ["TLS", "MUTUAL", "LOGIN", "BOTH", "plain"])
 def test_who_sets_what_doctor_advises_gets_in(cluster: SecureCluster, tmp_path: Path, door: str) -> None:
     """Without any setting but the address, or with TLS and a login at a listener without; one advice after the other."""
     at_hand = {
-        "kafka.ssl.ca.location": str(cluster.certificates.authority.path),
-        "kafka.ssl.certificate.location": str(cluster.certificates.client.certificate),
-        "kafka.ssl.key.location": str(cluster.certificates.client.key),
+        "ssl.ca.location": str(cluster.certificates.authority.path),
+        "ssl.certificate.location": str(cluster.certificates.client.certificate),
+        "ssl.key.location": str(cluster.certificates.client.key),
     }
     settings: Settings = {"security.protocol": "SASL_SSL", **login("PLAIN")} if door == "plain" else {}
     bootstrap = cluster.bootstrap if door == "plain" else cluster.door(door)
@@ -272,10 +272,10 @@ def test_who_sets_what_doctor_advises_gets_in(cluster: SecureCluster, tmp_path: 
         if status == 0 or advice is None:
             break
         first, second, *protocols = advice.groups()
-        if first == "kafka.security.protocol":
+        if first == "security.protocol":
             settings = with_protocol(settings, [each for each in protocols if each], uses_tls="uses TLS" in output)
         else:
-            settings |= {name.removeprefix("kafka."): at_hand[name] for name in (first, second) if name}
+            settings |= {name: at_hand[name] for name in (first, second) if name}
         status, output = doctor(written(tmp_path, bootstrap, settings))
 
     assert status == 0, (settings, output)
