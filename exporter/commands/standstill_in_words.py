@@ -67,8 +67,9 @@ def _not_held(answer: Answer, lag: int) -> str:
     own = f"its lag of {humanize_count(lag, 'offset')}, in which markers and aborted records count, has another cause"
     if later:
         own = (
-            f"of its lag of {humanize_count(lag, 'offset')}, {later:,} {_verb(later, 'is', 'are')} behind what is below, and "
-            f"{lag - later:,}, in which markers and aborted records count, {_verb(lag - later, 'has', 'have')} another cause"
+            f"of its lag of {humanize_count(lag, 'offset')}, {later:,} {_verb(later, 'is', 'are')} behind what is below, "
+            f"and {lag - later:,}, in which markers and aborted records count, {_verb(lag - later, 'has', 'have')} another "
+            "cause"
         )
     return f"{no}; {own}{unless}. See whether its members run and move (kafka-consumer-groups.sh --describe)."
 

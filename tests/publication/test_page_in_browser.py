@@ -15,7 +15,7 @@ from exporter.evaluation.verdicts import Verdict
 from exporter.incidents.incident import NO_INCIDENTS, EventKind, IncidentEvent, by_time
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.incidents import IncidentPages
-from exporter.publication.page.page import NONE_NAMED, Page, render_page
+from exporter.publication.page.page import NONE_NAMED, OTHERS_NAMED, Page, render_page
 from exporter.publication.paths import INCIDENTS, path_of
 from exporter.publication.publication import Publication
 from exporter.snapshot import StatePartitionProof
@@ -72,6 +72,21 @@ def test_the_search_shows_only_what_names_the_text(browser: Browser) -> None:
     assert ">1 of 3</output>" in one
     assert f">{NONE_NAMED}</output>" in nothing
     assert "<output" in broken
+
+
+def test_the_search_finds_what_blocks_nobody(browser: Browser) -> None:
+    """A healthy transaction is in the table of the others, and the search shows its row alone."""
+    publication = groups_behind_live_transactions()
+    evaluated = publication.evaluation
+    assert evaluated is not None
+    quiet = replace(evaluated.longest_others[0], transactional_id="quiet-1", topic="audit")
+    with_quiet = replace(evaluated, longest_others=(quiet, *evaluated.longest_others))
+    with WebServer("127.0.0.1:0", _site(replace(publication, evaluation=with_quiet))) as web:
+        document = browser.elements(f"{web.url}/#search=QUIET-1")
+
+    others = document.partition('id="others"')[2].partition("</section>")[0]
+    assert f">{OTHERS_NAMED}</output>" in document
+    assert [row for row in re.findall(r"<tr[^>]*>(?=<td)", others) if "hidden" not in row] == ["<tr>"]
 
 
 def test_the_link_of_a_waiting_group_searches_for_it_on_the_status_page(browser: Browser) -> None:

@@ -38,7 +38,9 @@ from tests.watching import Watch
 ROOT = Path(__file__).parents[2]
 LOG_NOT_READ = {
     "DESCRIBE on topics": "__transaction_state is not visible: grant DESCRIBE and READ on it",
-    "READ on topics": "partition 0: not authorized to read __transaction_state (TOPIC_AUTHORIZATION_FAILED): needs READ on it, and 4 more",
+    "READ on topics": (
+        "partition 0: not authorized to read __transaction_state (TOPIC_AUTHORIZATION_FAILED): needs READ on it, and 4 more"
+    ),
 }
 LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": USERS[FULL]}
 

@@ -28,10 +28,11 @@ _REFRESH_SECONDS_MIN = 10
 NONE_NAMED: Final = (
     "No transaction on this page names it. To ask Kafka itself: why --group, --topic or --transactional-id NAME."
 )
+OTHERS_NAMED: Final = "No suspect, and nothing that blocks a group, names it: see the open transactions below."
 SEARCH: Final = (
     '<p id="search" hidden><label>Who stands still? <input type="search" size="40" '
     'placeholder="group, topic, transactional id, producer id"></label> '
-    f'<output data-none="{_e(NONE_NAMED)}"></output></p>'
+    f'<output data-none="{_e(NONE_NAMED)}" data-others="{_e(OTHERS_NAMED)}"></output></p>'
 )
 """Filters the transactions of the page; hidden where no script runs."""
 HTML: Final = "text/html; charset=utf-8"

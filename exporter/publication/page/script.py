@@ -23,12 +23,14 @@ for (const command of document.querySelectorAll("code.command")) {
 const search = document.getElementById("search");
 if (search) {
   const [input, result] = search.querySelectorAll("input, output");
-  const cards = [...document.querySelectorAll("article.suspect, #others tbody tr")];
+  const cards = [...document.querySelectorAll("article.suspect")];
+  const rows = [...document.querySelectorAll("#others tbody tr")];
   const show = () => {
     const text = input.value.trim().toLowerCase();
-    for (const card of cards) card.hidden = !card.textContent.toLowerCase().includes(text);
+    for (const each of [...cards, ...rows]) each.hidden = !each.textContent.toLowerCase().includes(text);
     const count = cards.filter(card => !card.hidden).length;
-    result.textContent = text === "" ? "" : count ? `${count} of ${cards.length}` : result.dataset.none;
+    const others = rows.some(row => !row.hidden) ? result.dataset.others : result.dataset.none;
+    result.textContent = text === "" ? "" : count ? `${count} of ${cards.length}` : others;
   };
   window.onhashchange = () => {
     const given = location.hash.startsWith("#search=") ? location.hash.slice(8) : "";
