@@ -17,6 +17,8 @@ from exporter.commands.rows import as_json
 from exporter.commands.standstill import (
     Answer,
     GroupPosition,
+    Hold,
+    Stand,
     about_group,
     about_producer,
     about_topic,
@@ -212,18 +214,21 @@ def document(evaluation: Evaluation, answer: Answer) -> dict[str, Any]:
         "lag": answer.lag,
         "unknown": list(answer.unknown),
         "hides_topics": answer.hides_topics,
-        "holds": [
-            {
-                "committed_offset": None if hold.position is None else hold.position.committed,
-                "waiting_offsets": None if hold.position is None else hold.position.lag,
-                "is_young": answer.is_young(hold.row),
-                "stands": None if hold.position is None else hold.stand.value,
-                "is_first": hold.first is None,
-                "behind": [project(row, Output.JSON) for row in hold.behind],
-                "transaction": project(hold.row, Output.JSON),
-            }
-            for hold in answer.holds
+        "holds": [_hold(answer, hold) for hold in answer.holds if hold.stand is Stand.AT],
+        "later": [
+            {"stands": hold.stand.value, **_hold(answer, hold)} for hold in answer.holds if hold.stand is not Stand.AT
         ],
         "stuck": [stuck_transaction(each) for each in answer.stuck],
         "text": in_words(answer),
+    }
+
+
+def _hold(answer: Answer, hold: Hold) -> dict[str, Any]:
+    return {
+        "committed_offset": None if hold.position is None else hold.position.committed,
+        "waiting_offsets": None if hold.position is None else hold.position.lag,
+        "is_young": answer.is_young(hold.row),
+        "is_first": hold.first is None,
+        "behind": [project(row, Output.JSON) for row in hold.behind],
+        "transaction": project(hold.row, Output.JSON),
     }

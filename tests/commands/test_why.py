@@ -485,8 +485,9 @@ def test_an_id_that_a_shell_would_read_is_quoted() -> None:
         about_group(live(), "readers", {}),
         about_topic(hang(), "orders", None),
         about_group(live_and_hang(), "readers", {ORDERS_0: AT_LSO}),
+        about_group(live_and_hang(), "readers", {ORDERS_0: replace(AT_LSO, committed=120)}),
     ],
-    ids=["held", "nothing", "hang", "two"],
+    ids=["held", "nothing", "hang", "two", "beyond"],
 )
 def test_json_matches_its_schema(answer: Answer) -> None:
     schema = json.loads((SCHEMAS / "why.schema.json").read_text())

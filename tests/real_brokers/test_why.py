@@ -81,7 +81,7 @@ def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(
         f"No open transaction holds group {slow} on any of the 2 partitions where it has an offset; of its lag of 11 "
         "offsets, 4 are behind what is below, and 7, in which markers and aborted records count, have another cause. See "
     )
-    assert [(hold["stands"], hold["committed_offset"]) for hold in no["holds"]] == [("before", 1)]
+    assert [(hold["stands"], hold["committed_offset"]) for hold in no["later"]] == [("before", 1)]
 
 
 def test_a_group_before_a_large_aborted_transaction(
