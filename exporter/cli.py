@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = [*words[1:], "--help"]
     if "_ARGCOMPLETE" in os.environ:
         importlib.import_module("exporter.commands.completion").complete(parser)
-    options = parser.parse_args(words)
+    options = _parsed(parser, words)
     context = Context(
         options=options,
         words=tuple(words),
@@ -81,6 +81,18 @@ def _refused(error: ConfigurationError, hint: str = "") -> int:
     return ExitStatus.WRONG_USAGE if isinstance(error, WrongUsageError) else ExitStatus.COULD_NOT_RUN
 
 
+def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Parses the command line; a long help may be printed to a pipe whose reader has ended. Raises SystemExit."""
+    try:
+        try:
+            return parser.parse_args(words)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _print_nothing_more()
+        raise SystemExit(ExitStatus.ANSWERED) from None
+
+
 def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
     options = context.options
     command = COMMANDS[options.command]
@@ -95,6 +107,9 @@ def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
         # The reader of the output has ended (`| head`): not a failure of a command that only reads, so nothing is reported.
         _print_nothing_more()
     except OSError as error:
+        if isinstance(error, PermissionError) and error.filename is not None:
+            print(f"{PROGRAM}: {error.filename} is closed to this user: {error.strerror}", file=sys.stderr)
+            return ExitStatus.COULD_NOT_RUN
         if error.errno != errno.ENOSPC:
             raise
         _print_nothing_more()

@@ -158,6 +158,11 @@ def test_the_file_is_read_again_when_it_changes(file: BaselineFile, path: Path) 
         ("it is not UTF-8 text", lambda path: path.write_bytes(b"\xff"), None),
         ("it was made 8.0 d ago", lambda path: write(path, made_at_ms=NOW_MS - 8 * DAY_MS), NOW_MS - 8 * DAY_MS),
         (
+            "it has no baselines yet: its history has no transaction that has ended",
+            lambda path: write(path, cluster_ids=[]),
+            NOW_MS - DAY_MS,
+        ),
+        (
             "it is for other clusters, not for cluster-1",
             lambda path: write(path, cluster_ids=["cluster-2"]),
             NOW_MS - DAY_MS,

@@ -449,7 +449,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionHanging.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionHanging",
@@ -469,7 +469,7 @@
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions are proved hanging, verdict hanging_*. They probably have one cause, which may still exist.",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionHangingClusterWide.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionBlocksConsumersLong",
@@ -508,7 +508,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionLate.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionBlocksConsumers",
@@ -530,7 +530,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionLate.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionOutcomeContradicted",
@@ -557,7 +557,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionReplicaDiverged.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionBlocksConsumers",
@@ -584,7 +584,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionStuckCompleting.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionProducerCannotStart",
@@ -611,7 +611,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionStuckCompleting.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionOutcomeContradicted",
@@ -639,7 +639,7 @@
                 "variables": "export PRODUCER_ID={{ $labels.producer_id | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionOutcomeContradicted.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionOutcomeContradicted",
@@ -663,7 +663,7 @@
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: partitions that by the audits of the last day lack the marker of a transaction, or have the opposite one, or that of another transaction: {{ $value }}. Committed records are hidden, or records are visible that nobody committed: their owners are in the table audit_transactions and must be informed.",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionAuditFinding.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionFillsDisk",
@@ -686,7 +686,7 @@
                 "variables": "export BROKER={{ $labels.broker | reReplaceAll \"[^0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionFillsDisk.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionProducerCannotStart",
@@ -720,7 +720,7 @@
                 "variables": "export PRODUCER_ID={{ $labels.producer_id | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionProducerCannotStart.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionBlocksConsumers",
@@ -752,7 +752,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionOwnerSilent.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionBlocksConsumersLong",
@@ -784,7 +784,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionOwnerSilent.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionBlocksConsumers",
@@ -811,7 +811,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionOverdueAtCoordinator.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionBlocksConsumers",
@@ -848,7 +848,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksConsumers.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionBlocksGroup",
@@ -867,11 +867,11 @@
               },
               "annotations": {
                 "summary": "A consumer group cannot read on, because a Kafka transaction stays open.",
-                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group's lag in offsets behind an open transaction: {{ $value }}. The operators of Kafka have an alert of their own if its owner does not end it soon.",
+                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group's lag in offsets behind an open transaction: {{ $value }}. The operators of Kafka have an alert of their own, at once if it hangs, otherwise if its owner does not end it soon.",
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} GROUP={{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksGroup.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -914,7 +914,7 @@
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} START_OFFSET={{ $labels.start_offset | reReplaceAll \"[^0-9]\" \"?\" }}{{ with $labels.transactional_id }} TRANSACTIONAL_ID={{ . | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }}{{ end }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionInconclusive.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-partition?var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}&{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -938,7 +938,7 @@
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: suspects without a series because of publish.suspects_limit: {{ $value }}. No alert can fire for them; the worst have series.",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionHanging",
@@ -966,7 +966,7 @@
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} proved hanging transactions, verdict hanging_*, have no series because of publish.suspects_limit. KafkaTransactionHanging cannot fire for them.",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionGroupFails",
@@ -992,7 +992,7 @@
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the transactions of group {{ $labels.group }} in the last 15 minutes were aborted by their coordinator, because they were open for longer than their transaction.timeout.ms. read_committed consumers will never see their records, and their producers get an error.",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionTimeouts.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionGroupFails",
@@ -1014,7 +1014,7 @@
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producers of group {{ $labels.group }} initialize transactional ids {{ printf \"%.0f\" $value }} times a minute, for longer than a deployment takes. Each time the previous producer of the id is fenced, and its open transaction is aborted.",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionFencingStorm.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionGroupFails",
@@ -1036,7 +1036,7 @@
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: one in a hundred transactions of group {{ $labels.group }} waits {{ humanizeDuration $value }} or longer for its last marker. Until then its producer cannot begin the next transaction, and read_committed consumers wait.",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionMarkersSlow.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
           ],
         },
@@ -1072,7 +1072,7 @@
                 "summary": "No exporter reads the transactions of a Kafka cluster.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id \"unknown\" }}, job {{ or $labels.job \"unknown\" }}: no instance of kafka-transaction-exporter responds to scrapes. No alert will fire for a hanging transaction.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterDown.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterBlind",
@@ -1094,7 +1094,7 @@
                 "summary": "An exporter of Kafka transactions runs without a fresh snapshot of its cluster.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: instances of kafka-transaction-exporter without a fresh snapshot for two minutes: {{ $value }}. No other alert about the cluster can fire.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterSnapshotStale.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1115,7 +1115,7 @@
                 "summary": "Many cycles of an exporter of Kafka transactions fail.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: {{ humanizePercentage $value }} of the cycles of the last 15 minutes failed or could not start. Hangs are found later than promised.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCyclesFailing.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1138,7 +1138,7 @@
                 "summary": "The transaction exporter cannot read a part of its Kafka cluster.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: for ten minutes, a part could not be read. No alert can fire for the unread part.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCoverageIncomplete.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterBlind",
@@ -1159,7 +1159,7 @@
                 "summary": "The transaction exporter sees no topic of its Kafka cluster.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the brokers show no topic to the exporter; its principal probably lacks DESCRIBE. No hang can be found, and no other alert will fire.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterNoTopicVisible.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1196,7 +1196,7 @@
                 "summary": "The transaction exporter reads less of its Kafka cluster than it did within the last day.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the topics or partitions that were read within the last day are read now. Where nobody deleted topics, hangs in the others are not seen.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterReadsLess.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1222,7 +1222,7 @@
                 "summary": "The transaction exporter lacks a grant to prove hangs.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or has a DENY. No hang can be proved there; only KafkaTransactionBlocksConsumersLong fires, twenty minutes later.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterTransactionalIdsHidden.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1243,7 +1243,7 @@
                 "summary": "A transaction exporter refused its changed configuration and runs with the old one.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the configuration in use was read {{ humanizeDuration $value }} ago, and the present one has an error. The exporter cannot start with it.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterConfigReloadFailed.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1264,7 +1264,7 @@
                 "summary": "The clock of a transaction exporter is ahead of Prometheus.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the exporter's clock is {{ humanizeDuration $value }} ahead of Prometheus'. Ages are wrong by this difference, and a stopped exporter is noticed later by the same difference.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterClockSkew.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1293,7 +1293,7 @@
                 "summary": "The transaction exporter cannot read or decode a part of Kafka's transaction log.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the exporter does not read all of the transaction log, __transaction_state, or cannot decode some of its records. Transactions by outcome and their durations are wrong; verdicts do not need the transaction log.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogIncomplete.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1320,7 +1320,7 @@
                 "summary": "An exporter reads Kafka's transaction log more slowly than it is written.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are unread, and the number has not fallen for ten minutes. Transactions by outcome are counted late.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogBehind.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionExporterPartlyBlind",
@@ -1343,7 +1343,7 @@
                 "summary": "A transaction exporter cannot write its history.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.job }}, job {{ $labels.job }}: the history is not written, or observations were dropped because too many waited. Waiting observations are in memory, and lost when the exporter is killed.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterHistoryNotWritten.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionProtectionMissing",
@@ -1364,7 +1364,7 @@
                 "summary": "A setting of the Kafka cluster lets transactions hang.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the check {{ $labels.check }} found a setting that lets transactions hang, or be lost with a disk. Whether a transaction hangs now is the matter of KafkaTransactionHanging.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionProtectionMissing.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
             {
               "alert": "KafkaTransactionWatchdog",
@@ -1384,7 +1384,7 @@
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }} is read, and alerts about it reach Alertmanager. Route this alert to a dead man's switch, which pages when it stops.",
                 "variables": "export PROMETHEUS={{ $externalURL | reReplaceAll \"[^-_.:/a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionWatchdog.md",
-              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview" },
+              } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
           ],
         },

@@ -134,11 +134,12 @@ def page_of(rule: Rule) -> str:
 
 
 def dashboard_path(rule: Rule) -> str:
-    """The dashboard of an alert, at the address of Grafana: that of its partition where it has one."""
+    """The dashboard of an alert, at the address of Grafana: that of its partition where it has one, for its cluster."""
+    cluster = "{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}"
     if "$labels.partition" in rule["annotations"]["description"]:
         chosen = "var-topic={{ $labels.topic }}&var-partition={{ $labels.partition }}"
-        return f"/d/kafka-transactions-partition?{chosen}"
-    return "/d/kafka-transactions-overview"
+        return f"/d/kafka-transactions-partition?{chosen}&{cluster}"
+    return f"/d/kafka-transactions-overview?{cluster}"
 
 
 def prometheus_rule(name: str, groups: list[Group]) -> dict[str, Any]:

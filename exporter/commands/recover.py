@@ -82,7 +82,6 @@ def counted(collector: Collector, row: TransactionRow) -> HeldBack:
             row.topic,
             row.partition,
             producer_id=row.producer_id,
-            producer_epoch=row.producer_epoch,
             start_offset=row.start_offset,
         )
     )

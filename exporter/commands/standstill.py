@@ -38,6 +38,14 @@ _NO_OFFSET: Final = (
     "it has committed no offset to Kafka{}, so where it stands cannot be seen; why --topic TOPIC says what holds the "
     "readers of a topic"
 )
+PENDING_UNSEEN: Final = (
+    "an offset of it is pending in a transaction that this login does not see (needs DESCRIBE on __consumer_offsets); if "
+    "that is so for longer than a moment, none of its consumers can start"
+)
+HIDDEN_TOPICS: Final = (
+    "partitions of topics without DESCRIBE for this login are not listed, such as __consumer_offsets where the producer "
+    "sends offsets: what is dropped there is not known"
+)
 _WITHOUT_PRODUCER: Final = "on {} a transaction is open whose producer is not visible (needs READ on the topic)"
 
 
@@ -122,13 +130,13 @@ class Answer:
     unknown: tuple[str, ...] = ()
     """Parts that could not be looked at, a sentence each without its full stop."""
     hides_topics: bool = False
-    """True if Kafka may hide offsets of the group from this login, which does not see every topic."""
+    """True if Kafka may hide offsets of the group, or partitions of the id: this login does not see every topic."""
     aside: str = ""
     """A sentence that explains a negative answer further."""
     has_begun: bool = False
     """True if the group stands at a transaction that has begun since its partition was read, on which nothing was open."""
-    is_young_unread: bool = False
-    """True if the group may wait for a transaction that has just begun: what lies before that was not read."""
+    may_be_young: bool = False
+    """True if the group may wait for a transaction that has just begun, at which it is not known to stand, or soon will."""
     has_moved: bool = False
     """True if the group stands at a transaction that has begun since the partition was read, or was not examined."""
     connection: tuple[str, ...] = ()
@@ -140,7 +148,8 @@ class Answer:
     @property
     def is_unproved(self) -> bool:
         """True if it is not known whether what holds somebody up will end."""
-        return any(hold.row.verdict is Verdict.INCONCLUSIVE for hold in self.holds)
+        rows = (row for hold in self.holds for row in (hold.row, *hold.behind))
+        return any(row.verdict is Verdict.INCONCLUSIVE for row in rows)
 
     @property
     def is_held(self) -> bool:
@@ -209,6 +218,7 @@ def about_group(
     if unseen:
         unknown.append(_UNSEEN.format(_named(unseen)))
     unread, without = _may_wait(positions, long_held)
+    young = rows.keys() - long_held
     if unread:
         unknown.append(_UNREAD.format(_named(unread)))
     if without:
@@ -228,7 +238,8 @@ def about_group(
         unknown=tuple(unknown),
         hides_topics=hides_topics,
         has_begun=is_young,
-        is_young_unread=any(_may_wait(positions, rows.keys() - long_held)),
+        may_be_young=any(_may_wait(positions, young))
+        or any(positions[name].stand in {Stand.BEFORE, Stand.BEYOND} for name in young & positions.keys()),
         has_moved=bool(unseen),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from exporter.commands.lines import next_line, with_another_login
-from exporter.commands.standstill import NAMES_MAX, PROGRAM, Answer, GroupPosition, Hold, Stand
+from exporter.commands.standstill import HIDDEN_TOPICS, NAMES_MAX, PROGRAM, Answer, GroupPosition, Hold, Stand
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
@@ -28,6 +28,8 @@ def in_words(answer: Answer) -> str:
     paragraphs += [_stuck_paragraph(answer, each) for each in answer.stuck]
     if not paragraphs:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
+    if answer.hides_topics and answer.lag is None and answer.holds:
+        paragraphs.append(f"{_capitalized(HIDDEN_TOPICS)}.")
     paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
     return "\n\n".join(paragraphs)
 
@@ -49,7 +51,7 @@ def _nothing(answer: Answer) -> str:
 def _not_held(answer: Answer, lag: int) -> str:
     """The answer about a group. What may wait for a young transaction is not denied."""
     which, unless = "open transaction", ""
-    if answer.is_young_unread:
+    if answer.may_be_young:
         which = f"transaction that is open for {humanize_duration(answer.blocked_after_ms)} or longer"
         unless = ", or it waits for a transaction that has just begun"
     no = f"No {which} holds {answer.subject}"
@@ -107,7 +109,8 @@ def _then(hold: Hold, connection: tuple[str, ...]) -> Iterator[str]:
         named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r}"
         yield (
             f"Behind it on {row.topic}-{row.partition}, from offset {row.start_offset} on, they wait for a transaction of "
-            f"{_producer(row)}{named}: verdict {row.verdict.label}. {_until(row)}"
+            f"{_producer(row)}{named}: verdict {row.verdict.label}. "
+            f"{f'{row.reason} ' if row.verdict is Verdict.INCONCLUSIVE else ''}{_until(row)}"
         )
         yield _next(row, connection)
     if len(hold.behind) > NAMES_MAX:
@@ -246,6 +249,12 @@ _UNTIL: Final[Mapping[Verdict, str]] = {
 def _effect(hold: Hold) -> str:
     """Says what they will read next."""
     row = hold.row
+    if hold.position is not None and hold.stand is Stand.BEYOND:
+        at = hold.position.committed
+        return (
+            f"When it has ended, the group reads from offset {at} on. What is committed from {row.start_offset} on and "
+            f"before {at} it never reads, unless its offsets are set back."
+        )
     if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
         return ""
     if row.topic == OFFSETS_TOPIC and not row.verdict.is_hanging and row.verdict is not Verdict.INCONCLUSIVE:
@@ -268,8 +277,8 @@ def _those_behind(hold: Hold) -> str:
 
 
 _OF_OFFSETS: Final = (
-    "After an abort the group's former offsets count, after a commit those of the transaction. Groups without a pending "
-    "offset are not affected."
+    "After an abort the group's former offsets count (without one, auto.offset.reset), after a commit those of the "
+    "transaction. Groups without a pending offset are not affected."
 )
 _HANGS: Final = (
     "After an abort its own records are skipped, and {} are read. Do not restart its application to end it: "

@@ -15,6 +15,7 @@ from exporter.commands.names import suggestion
 from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
 from exporter.commands.rows import as_json
 from exporter.commands.standstill import (
+    PENDING_UNSEEN,
     Answer,
     GroupPosition,
     Hold,
@@ -90,6 +91,7 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     subject = f"transactional id {options.transactional_id!r}"
     evaluation, answer = _of_producer(examiner, subject, transaction.producer_id, aside=_at_coordinator(transaction))
+    answer = replace(answer, hides_topics=all(topic != OFFSETS_TOPIC for topic, _ in names_of(evaluation)))
     if transaction.has_hidden_partitions and not answer.holds:
         hidden = (
             "its coordinator has it Ongoing on partitions that this login does not see (needs DESCRIBE on their topics)"
@@ -174,8 +176,11 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
                     raise
         rows = holding(evaluation)
         is_home_held = home_of(evaluation, group) in rows
-        names = names_of(evaluation) if is_home_held else ()
-        pending = await pending_groups(client, coordinator, [group] if is_home_held else [], names)
+        hides_topics = all(topic != OFFSETS_TOPIC for topic, _ in names_of(evaluation))
+        names = names_of(evaluation) if is_home_held else tuple(positions)
+        pending = await pending_groups(client, coordinator, [group] if is_home_held or hides_topics else [], names)
+        if pending and hides_topics:
+            unknown = (*unknown, PENDING_UNSEEN)
         topology = await client.topology(tuple({topic for topic, _ in positions}))
         ends = await latest_offsets(client, {partition: topology.leader_of(*partition)[0] for partition in positions})
         long_held = lasting(rows, evaluation.policy)
@@ -196,7 +201,6 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             )
             for partition, committed in sorted(positions.items())
         }
-        hides_topics = all(topic != OFFSETS_TOPIC for topic, _ in names_of(evaluation))
         answer = about_group(evaluation, group, at, is_pending=bool(pending), hides_topics=hides_topics)
         return replace(answer, unknown=(*answer.unknown, *unknown))
 

@@ -59,7 +59,9 @@ class OauthSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslSettings:
     mechanism: str = setting(
-        "kafka.sasl.mechanism", values.one_of_kind(*MECHANISMS), "The SASL mechanism, with SASL_PLAINTEXT and SASL_SSL."
+        "kafka.sasl.mechanism",
+        values.one_of_kind(*MECHANISMS),
+        f"With SASL_PLAINTEXT and SASL_SSL: {', '.join(MECHANISMS)}.",
     )
     """A key of MECHANISMS."""
     username: str | None = setting("kafka.sasl.username", values.TEXT, "The SASL user.")
@@ -155,7 +157,7 @@ class KafkaSettings:
     security_protocol: str = setting(
         "kafka.security.protocol",
         values.one_of_kind("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        "The protocol of the connections to brokers.",
+        "`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.",
         default="PLAINTEXT",
     )
     sasl: SaslSettings | None = only_if(lambda given: given["kafka.security.protocol"].startswith("SASL"))

@@ -336,13 +336,13 @@ class Settings:
     log_level: str = setting(
         "log.level",
         values.one_of_kind("debug", "info", "warning", "error"),
-        "The lowest level that is logged to standard error.",
+        "The lowest level on standard error: `debug`, `info`, `warning` or `error`.",
         default="info",
     )
     log_format: Literal["auto", "text", "logfmt", "json"] = setting(
         "log.format",
         values.one_of_kind("auto", "text", "logfmt", "json"),
-        "Format of log lines: `auto` is `text` on a terminal and `logfmt` elsewhere.",
+        "`text`, `logfmt` or `json`; `auto` is `text` on a terminal and `logfmt` elsewhere.",
         default="auto",
         needs_restart=True,
     )

@@ -59,6 +59,8 @@ class BaselineFile:
         age_ms = int(self._wall_clock() * 1000) - newest.made_at_ms
         if age_ms > self._age_ms_max:
             return f"it was made {age_ms / 86_400_000:.1f} d ago, more than baseline.max_age"
+        if not newest.cluster_ids:
+            return "it has no baselines yet: its history has no transaction that has ended"
         if cluster_ids and not newest.cluster_ids.intersection(cluster_ids):
             return f"it is for other clusters, not for {', '.join(cluster_ids)}"
         return None

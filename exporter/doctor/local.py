@@ -78,8 +78,12 @@ def _unwritable(folder: Place) -> str | None:
     A directory on this machine is not made: made by another user than the exporter's, it would be in the way.
     """
     if isinstance(folder, Path):
-        there = next((each for each in (folder, *folder.parents) if each.exists()), folder)
-        if not there.is_dir():
+        try:
+            there = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+            is_directory = there.is_dir()
+        except PermissionError:  # systemd's DynamicUser: a link into a directory of root's
+            return f"{folder} is closed to this user"
+        if not is_directory:
             return f"{folder} cannot be written: {there} is not a directory"
         return None if os.access(there, os.W_OK | os.X_OK) else f"{folder} cannot be written: no permission at {there}"
     try:

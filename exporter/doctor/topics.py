@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from exporter.config.settings import ScanSettings
-from exporter.doctor.acls import denials, hiding
+from exporter.doctor.acls import denials, hiding, rules_in_words
 from exporter.doctor.findings import DESCRIBE_IS_ENOUGH, NAMED_MAX, NOT_AUTHORIZED, Finding, FindingLevel, Grant, ok
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.patterns import is_matched, meant_by_glob
@@ -64,8 +64,10 @@ def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Findin
             denied_by=denials(pre, Resource.TOPIC, "*"),
         )
     elif hidden or pre.hidden_topics:
-        result = f"not visible any more: {humanize_names(hidden, shown_max=NAMED_MAX)}" if hidden else pre.hidden_topics
         denied = hiding(pre.acls.denied, Resource.TOPIC)
+        result = f"an ACL hides some: {rules_in_words(denied)}" if denied else pre.hidden_topics
+        if hidden:
+            result = f"not visible any more: {humanize_names(hidden, shown_max=NAMED_MAX)}"
         needs = () if denied or pre.acls.unread else (_READ_ALL,)
         yield Finding(
             check="topics",

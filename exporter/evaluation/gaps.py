@@ -17,11 +17,11 @@ _NAMED_MAX = 100
 
 
 def gaps(snapshot: Snapshot, *, of: Collection[TopicPartition] | None = None) -> tuple[str, ...]:
-    """Empty exactly where `snapshot.is_complete`. Of unread partitions only those in `of` count, all by default."""
+    """Empty exactly where `snapshot.is_complete`. Of what is said of partitions those in `of` count, all by default."""
     sentences = [*snapshot.visibility.gaps, *_unread_partitions(snapshot, of)]
     sentences += [broker.failure for broker in snapshot.brokers if broker.failure is not None]
     sentences += [coordinator.failure for coordinator in snapshot.coordinators if coordinator.failure is not None]
-    sentences += _unproved(snapshot)
+    sentences += _unproved(snapshot, of)
     return tuple(dict.fromkeys(sentences))
 
 
@@ -40,7 +40,7 @@ def _unread_partitions(snapshot: Snapshot, of: Collection[TopicPartition] | None
     return sentences
 
 
-def _unproved(snapshot: Snapshot) -> list[str]:
+def _unproved(snapshot: Snapshot, of: Collection[TopicPartition] | None) -> list[str]:
     """Gaps in the proof of suspects."""
     open_ = snapshot.open_transactions
     sentences = []
@@ -62,14 +62,14 @@ def _unproved(snapshot: Snapshot) -> list[str]:
         for partition in proof.unconfirmed
     ]
     sentences += _first_of(unconfirmed, "more leaders are not confirmed")
-    sentences += _first_of(_undecided(snapshot), "more reasons why overdue and stuck cannot be decided")
+    sentences += _first_of(_undecided(snapshot, of), "more reasons why overdue and stuck cannot be decided")
     failed = int(np.count_nonzero(open_.second_read == int(SecondRead.UNREAD)))
     if failed:
         sentences.append(f"{humanize_count(failed, 'suspect transaction')} could not be read a second time")
     aside = int(np.count_nonzero(open_.needs_examination))
     if aside:
-        of = humanize_count(len(open_), "open transaction")
-        sentences.append(f"not examined: {aside:,} of {of}; raise scan.transactions_limit")
+        all_open = humanize_count(len(open_), "open transaction")
+        sentences.append(f"not examined: {aside:,} of {all_open}; raise scan.transactions_limit")
     silent = sorted({broker for brokers in open_.silent_replicas for broker in brokers})
     if silent:
         brokers = ", ".join(map(str, silent))
@@ -77,17 +77,17 @@ def _unproved(snapshot: Snapshot) -> list[str]:
     return sentences
 
 
-def _undecided(snapshot: Snapshot) -> list[str]:
+def _undecided(snapshot: Snapshot, of: Collection[TopicPartition] | None) -> list[str]:
     """A sentence for each reason, with the first partition: the id may be hidden from readers of coverage."""
     open_ = snapshot.open_transactions
     rows: dict[str, list[int]] = {}
     for row, why in zip(open_.partition_row.tolist(), open_.unconfirmed, strict=False):  # empty: nothing is against any
-        if why is not None:
+        if why is not None and (of is None or snapshot.partitions.name(row) in of):
             rows.setdefault(why, []).append(row)
     sentences = []
-    for why, of in rows.items():
-        topic, partition = snapshot.partitions.name(of[0])
-        more = f" and {len(of) - 1} more" if len(of) > 1 else ""
+    for why, those in rows.items():
+        topic, partition = snapshot.partitions.name(those[0])
+        more = f" and {len(those) - 1} more" if len(those) > 1 else ""
         sentences.append(f"overdue and stuck cannot be decided for the transaction on {topic}-{partition}{more}: {why}")
     return sentences
 

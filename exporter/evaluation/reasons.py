@@ -87,8 +87,8 @@ _MISSING = {
         "its coordinator responded with a transaction state that this version of the exporter does not know"
     ),
     InconclusiveReason.TRANSACTION_STATE_HIDDEN: (
-        "the topic __transaction_state is not visible; DESCRIBE on its transactional id shows a live owner, DESCRIBE on "
-        "that topic and on every transactional id proves a hang"
+        "the topic __transaction_state is not visible; a live owner is seen with DESCRIBE on its transactional id, a hang "
+        "is proved with DESCRIBE on that topic and on every transactional id"
     ),
     InconclusiveReason.TRANSACTION_STATE_ABSENT: (
         "brokers show no topic __transaction_state, so no coordinator was queried; if a proxy hides it, connect to the "
@@ -99,8 +99,8 @@ _MISSING = {
     InconclusiveReason.STATE_PARTITION_OFFLINE: "a partition of __transaction_state has no leader",
     InconclusiveReason.LOADING: "a coordinator is still loading its partition of __transaction_state",
     InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN: (
-        "transactional ids are not visible; DESCRIBE on its own shows a live owner, DESCRIBE on every transactional id "
-        "proves a hang"
+        "not all transactional ids are visible; a live owner is seen with DESCRIBE on its own, a hang is proved with "
+        "DESCRIBE on every transactional id"
     ),
     InconclusiveReason.COORDINATOR_UNANSWERED: "a coordinator did not respond",
     InconclusiveReason.COORDINATOR_MOVED: "a partition of __transaction_state changed its leader between the requests",

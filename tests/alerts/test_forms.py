@@ -90,6 +90,15 @@ def test_the_mixin_hands_on_the_dashboards() -> None:
     }
 
 
+def test_the_dashboard_of_an_alert_is_that_of_its_cluster() -> None:
+    """With several clusters one topic is in each; without the label the page shows all."""
+    made = rule_groups(Choices(grafana_url="https://grafana"))
+    urls = [rule["annotations"]["dashboard_url"] for group in made for rule in group["rules"] if "alert" in rule]
+
+    assert {url.partition("?")[0].rpartition("-")[2] for url in urls} == {"overview", "partition"}
+    assert all(url.endswith("{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}") for url in urls)
+
+
 def test_nothing_chosen_is_what_is_written() -> None:
     assert rule_groups() == [*load(RECORDING), *load(ALERTS)]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -77,6 +80,18 @@ def test_every_command_is_in_one_group_of_the_help(capsys: pytest.CaptureFixture
     for command in set(COMMANDS.values()):
         assert out.count(f"  {command.help}\n") == 1
     assert [f"{group.value}:\n" in out for group in Group] == [True] * len(Group)
+
+
+def test_a_reader_of_the_help_may_end() -> None:
+    """`| head -1`: no traceback, and status 0 as for the other commands."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "exporter", "--help-settings"], stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("words", [(), ("once",)], ids=["alone", "of a command"])

@@ -122,6 +122,10 @@ def test_a_group_whose_offsets_were_set_past_a_transaction_gets_nothing() -> Non
     answer = about_group(live(), "readers", {ORDERS_0: beyond})
 
     assert not answer.is_held
+    assert (
+        "\nWhen it has ended, the group reads from offset 120 on. What is committed from 100 on and before"
+        in in_words(answer)
+    )
     assert in_words(answer).startswith(
         "Group readers stands at offset 120 of orders-0, beyond its last stable offset 100, and gets no committed records "
         "behind a transaction of producer 7,"
@@ -191,7 +195,43 @@ def test_a_pending_offset_stops_its_own_group_only() -> None:
     assert of_id.startswith(f"Consumers of a group with an offset pending on {OFFSETS_TOPIC}-0 cannot start behind a")
     assert "one that commits for the first time is seen by why --group alone." in of_id
     for text in (own, of_id):
-        assert "After an abort the group's former offsets count, after a commit those of the transaction." in text
+        assert (
+            "After an abort the group's former offsets count (without one, auto.offset.reset), after a commit" in text
+        )
+
+
+@pytest.mark.parametrize("committed", [98, 120], ids=["before", "beyond"])
+def test_a_young_transaction_that_a_group_will_meet_is_not_denied(committed: int) -> None:
+    """It is usual, and nobody is called; a minute later the answer names it."""
+    position = GroupPosition(committed=committed, last_stable_offset=100, high_watermark=150, next_offset=committed)
+    answer = about_group(live(start_ms=NOW_MS - 5000), "readers", {ORDERS_0: position})
+
+    assert (answer.holds, answer.unknown, answer.may_be_young) == ((), (), True)
+    assert "or it waits for a transaction that has just begun." in in_words(replace(answer, blocked_after_ms=30_000))
+
+
+def test_an_unproved_transaction_behind_another_makes_the_answer_incomplete() -> None:
+    """Its reason is said, as where it is the first one."""
+    evaluation = replace_hang_by_unproved()
+    answer = about_group(evaluation, "readers", {ORDERS_0: AT_LSO})
+
+    assert answer.is_unproved
+    assert "they wait for a transaction of producer 4000: verdict inconclusive. Unverified: " in in_words(answer)
+
+
+def replace_hang_by_unproved() -> Evaluation:
+    """As `live_and_hang`, without a proof of the second one."""
+    taken = replace(live_and_hang().snapshot, proof=None)
+    return evaluate(taken, Memory(), Policy())
+
+
+def test_an_id_may_have_more_partitions_than_this_login_sees() -> None:
+    answer = replace(about_producer(live(), "transactional id 'app-1'", [7]), hides_topics=True)
+
+    assert in_words(answer).endswith(
+        "\n\nPartitions of topics without DESCRIBE for this login are not listed, such as __consumer_offsets where the "
+        "producer sends offsets: what is dropped there is not known."
+    )
 
 
 def test_where_topics_are_hidden_no_is_said_of_what_is_seen() -> None:

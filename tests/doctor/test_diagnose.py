@@ -11,10 +11,12 @@ from exporter.doctor.acls import of_groups
 from exporter.doctor.diagnose import diagnose, unreachable
 from exporter.doctor.findings import Diagnosis, Finding, FindingLevel
 from exporter.doctor.remedies import acl_lines, strimzi_rules
+from exporter.doctor.topics import of_visible_topics
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.errors import ErrorCode
 from exporter.snapshot import STATE_TOPIC, Acls, DenyRule, Preconditions, Provable, Resource, StateTopic
 from exporter.snapshot.proof import FAILURES_IN_WORDS
+from tests.evaluation.builders import snapshot
 from tests.kafka.fake_broker import FakeCluster
 from tests.kafka.fake_model import DENY_DESCRIBE, Acl, QuorumState
 from tests.kafka.scene import collector_of, scene
@@ -336,3 +338,16 @@ def test_without_a_broker_nothing_is_claimed() -> None:
 
     assert (found.sentence, found.provable) == ("No hang can be proved: no broker responds.", Provable.NONE)
     assert "kafka:9092" in found.findings[0].result
+
+
+def test_a_topic_that_a_rule_hides_is_said_by_the_rule() -> None:
+    """A login with READ on every topic does not lack DESCRIBE."""
+    rule = replace(GROUP_DENIED, resource=Resource.TOPIC, name="payments")
+    pre = replace(
+        NOT_REFUSED, acls=Acls(denied=(rule,)), hidden_topics="some topics may not be visible: needs DESCRIBE"
+    )
+
+    (found,) = of_visible_topics(snapshot([]), pre)
+
+    assert found.result == "an ACL hides some: DENY DESCRIBE on topic payments for User:x"
+    assert (found.grants, found.denied_by) == ((), (rule,))

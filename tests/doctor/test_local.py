@@ -40,3 +40,14 @@ def test_a_directory_without_permission_is_said(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
 
     assert "no permission" in of_state_file(tmp_path / "a" / "state.json")
+
+
+def test_a_directory_that_is_closed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As systemd's state of a DynamicUser: Path.exists() raises there, and root's tests never see it."""
+
+    def closed(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", closed)
+
+    assert of_state_file(tmp_path / "a" / "state.json") == f"{tmp_path / 'a'} is closed to this user"

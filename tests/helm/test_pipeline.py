@@ -103,6 +103,20 @@ def test_no_scrape_goes_to_the_pipeline() -> None:
 
 
 @pytest.mark.programs
+@pytest.mark.parametrize(
+    ("more", "registry"),
+    [((), ""), (("image.registry=a.example",), "a.example/"), (("global.imageRegistry=b.example",), "b.example/")],
+)
+def test_the_registry_of_the_exporter_is_that_of_the_pipeline(more: tuple[str, ...], registry: str) -> None:
+    """Both images are pushed to one place; `pipeline.image.registry` names another one."""
+    settings = [f"--set={each}" for each in (*more, "pipeline.sparkApplication.enabled=true")]
+    objects = render("spark-operator", "--set=pipeline.image.registry=,image.registry=", *settings)
+    spec = only(objects, "ScheduledSparkApplication")["spec"]["template"]
+
+    assert spec["image"] == f"{registry}kafka-transaction-exporter-pipeline:0.1.0"
+
+
+@pytest.mark.programs
 def test_the_spark_application_does_the_same_on_several_nodes() -> None:
     """The same arguments, image and volume, for driver and executors, who may do no more than the exporter's pod."""
     objects = render(

@@ -13,8 +13,10 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from examples.workload.producers import OpenTransaction
 from hangbench.kafka.acls import acls_until_the_end
 from hangbench.kafka.coordinators import described
+from hangbench.kafka.groups import commit
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
 from hangbench.kafka.second_door import GuardedCluster, java_login
+from hangbench.situations.steps import Client
 from hangbench.waiting import until
 from tests.conftest import FreshName
 from tests.marks import starts
@@ -42,6 +44,12 @@ def binding(user: str, resource: ResourceType, operation: AclOperation) -> AclBi
     )
 
 
+def owned(resource: ResourceType, right: str) -> AclBinding:
+    """A right of the owner on what begins with `own`."""
+    allow, by_prefix = AclPermissionType.ALLOW, ResourcePatternType.PREFIXED
+    return AclBinding(resource, "own", by_prefix, f"User:{OWNER}", "*", AclOperation[right], allow)
+
+
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
 @starts("broker")
 def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
@@ -53,6 +61,8 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
                 *(binding(user, ResourceType.TOPIC, AclOperation.READ) for user in users),
                 *(binding(user, ResourceType.TRANSACTIONAL_ID, AclOperation.DESCRIBE) for user in users),
                 *(binding(user, CLUSTER, AclOperation.DESCRIBE) for user in (READER, WRITER)),
+                owned(ResourceType.TOPIC, "READ"),
+                owned(ResourceType.GROUP, "DESCRIBE"),
                 *(
                     binding(OWNER, ResourceType.TRANSACTIONAL_ID, AclOperation[right])
                     for right in ("DESCRIBE", "WRITE")
@@ -168,3 +178,25 @@ def test_an_owner_terminates_its_id_with_the_rights_on_it_alone(
     after = described(guarded.bootstrap, name)
     assert after is not None
     assert after.transaction_state == "CompleteAbort"
+
+
+def test_an_owner_learns_of_an_offset_that_is_pending_where_it_does_not_see(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Without DESCRIBE on `__consumer_offsets` nobody is named, and no is not said; the plan says that it may lack some."""
+    topic, group, name = guarded.topics.create(fresh_name("own-topic")), fresh_name("own-group"), fresh_name("own-id")
+    commit(guarded, group, topic, 0)
+    Client.begin(guarded.bootstrap, name).commit_offset_unheard(group, topic)
+    ongoing = fresh_name("own-id")
+    OpenTransaction(guarded.bootstrap, ongoing, [(topic, 0)]).__enter__()
+
+    why = until(
+        lambda: as_user(guarded, OWNER, tmp_path, "why", "--group", group), lambda run: run.returncode in {0, 4}
+    )
+    of_id = as_user(guarded, OWNER, tmp_path, "why", "--transactional-id", ongoing)
+    plan = as_user(guarded, OWNER, tmp_path, "force-terminate", "--transactional-id", ongoing, "--dry-run")
+
+    assert why.returncode == 4, why
+    assert "Not known: an offset of it is pending in a transaction that this login does not see" in why.stdout
+    for run in (of_id, plan):
+        assert "artitions of topics without DESCRIBE for this login are not listed" in run.stdout, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.kafka.errors import BrokerFault, FaultReason
-from exporter.kafka.messages.versions import Api, api_of
+from exporter.kafka.messages.versions import METADATA, Api, api_of
 
 _SINCE = dict.fromkeys(("Metadata", "ListOffsets", "DescribeProducers"), "2.8") | {
     **dict.fromkeys(("ListTransactions", "DescribeTransactions"), "3.0"),
@@ -38,6 +38,8 @@ def _is_newer(api: Api, offered: tuple[int, int] | None) -> bool:
 def _why(api: Api, offered: tuple[int, int] | None) -> str:
     name, since = f"{api.name} (API key {api.key})", _SINCE.get(api.name)
     needs = "" if since is None else f": {api.name} needs Apache Kafka {since} or later"
+    if offered is None and api is METADATA:
+        return f"does not offer {name}: a KRaft controller responds like this; name a listener of a broker"
     if offered is None:
         return f"does not offer {name}{needs}"
     offers = f"it offers {_range(*offered)}, this exporter knows {_range(api.lowest, api.highest)}"

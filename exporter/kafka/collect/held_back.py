@@ -30,9 +30,12 @@ class HeldBack:
 
 
 async def held_back(
-    client: ClusterClient, topic: str, partition: int, *, producer_id: int, producer_epoch: int, start_offset: int
+    client: ClusterClient, topic: str, partition: int, *, producer_id: int, start_offset: int
 ) -> HeldBack:
-    """Reads the partition from the start offset to its high watermark, BYTES_MAX at most. A fault ends the count."""
+    """Reads the partition from the start offset to its high watermark, BYTES_MAX at most. A fault ends the count.
+
+    Records of any epoch belong to the transaction: a marker ends all that the producer has open, also what hung before.
+    """
     own = others = 0
     budget = LogBudget(BYTES_MAX)
 
@@ -40,8 +43,7 @@ async def held_back(
         nonlocal own, others
         if batch.is_control:
             return
-        is_own = (batch.producer_id, batch.producer_epoch) == (producer_id, producer_epoch)
-        if is_own and batch.is_transactional:
+        if batch.producer_id == producer_id and batch.is_transactional:
             own += batch.records
         else:
             others += batch.records

@@ -3,7 +3,7 @@
 {{/* `include` it with a mapping: root and image. */}}
 {{- define "kafka-transaction-exporter.image" -}}
 {{- $image := .image }}
-{{- $registry := default $image.registry .root.Values.global.imageRegistry }}
+{{- $registry := default (default .root.Values.image.registry $image.registry) .root.Values.global.imageRegistry }}
 {{- $name := ternary (printf "%s/%s" (trimSuffix "/" $registry) $image.repository) $image.repository (ne $registry "") }}
 {{- if $image.digest }}
 {{- printf "%s@%s" $name $image.digest }}

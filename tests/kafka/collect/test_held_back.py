@@ -41,7 +41,7 @@ def counted(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> HeldBack:
 
     monkeypatch.setattr(counting, "leader_of", leader_of)
     client: Any = leader
-    return asyncio.run(held_back(client, "orders", 1, producer_id=7, producer_epoch=3, start_offset=10))
+    return asyncio.run(held_back(client, "orders", 1, producer_id=7, start_offset=10))
 
 
 LOG = [
@@ -56,10 +56,10 @@ LOG = [
 
 
 def test_own_records_and_those_of_others_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the start offset to the high watermark; another epoch is another transaction, a marker is not a record."""
+    """From the start offset to the high watermark; a marker ends all epochs of the producer, and is not a record."""
     leader = Leader(LOG, high_watermark=16)
 
-    assert counted(leader, monkeypatch) == HeldBack(own=3, others=2)
+    assert counted(leader, monkeypatch) == HeldBack(own=4, others=1)
     assert leader.offsets == [10, 11, 12, 13, 14, 15]
 
 
