@@ -42,6 +42,9 @@ PENDING_UNSEEN: Final = (
     "an offset of it is pending in a transaction that this login does not see (needs DESCRIBE on __consumer_offsets); if "
     "that is so for longer than a moment, none of its consumers can start"
 )
+_FIRST_UNSEEN: Final = (
+    "whether its first offset is pending in a transaction is seen with DESCRIBE on __consumer_offsets alone"
+)
 HIDDEN_TOPICS: Final = (
     "partitions of topics without DESCRIBE for this login are not listed, such as __consumer_offsets where the producer "
     "sends offsets: what is dropped there is not known"
@@ -197,8 +200,12 @@ def about_group(
     *,
     is_pending: bool = False,
     hides_topics: bool = False,
+    hides_offsets: bool = False,
 ) -> Answer:
-    """`positions` are all that the group has committed. `is_pending`: one of its offsets is pending in a transaction."""
+    """`positions` are all that the group has committed. `is_pending`: one of its offsets is pending in a transaction.
+
+    `hides_topics`: this login may not see some topics; `hides_offsets`: `__consumer_offsets` is one of them.
+    """
     rows = holding(evaluation)
     long_held = lasting(rows, evaluation.policy)
     holds = [
@@ -226,9 +233,10 @@ def about_group(
     if beyond:
         unknown.append(_BEYOND.format(_named(beyond)))
     if not positions and not holds:
-        unknown.append(
-            _NO_OFFSET.format(" that this login sees (topics without DESCRIBE are hidden)" if hides_topics else "")
-        )
+        seen = " that this login sees (topics without DESCRIBE are hidden)" if hides_topics else ""
+        unknown.append(_NO_OFFSET.format(seen))
+        if hides_offsets:
+            unknown.append(_FIRST_UNSEEN)
     return Answer(
         subject=f"group {group}",
         holds=_in_order(evaluation, holds),

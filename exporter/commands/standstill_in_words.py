@@ -28,10 +28,15 @@ def in_words(answer: Answer) -> str:
     paragraphs += [_stuck_paragraph(answer, each) for each in answer.stuck]
     if not paragraphs:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
-    if answer.hides_topics and answer.lag is None and answer.holds:
-        paragraphs.append(f"{_capitalized(HIDDEN_TOPICS)}.")
+    if answer.hides_topics and answer.holds:
+        paragraphs.append(f"{_capitalized(HIDDEN_TOPICS)}." if answer.lag is None else _MAY_STAND_ELSEWHERE)
     paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
     return "\n\n".join(paragraphs)
+
+
+_MAY_STAND_ELSEWHERE: Final = (
+    "Topics without DESCRIBE for this login are hidden: if the group reads one, it may stand still there, too."
+)
 
 
 def _nothing(answer: Answer) -> str:
@@ -92,7 +97,8 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     who = f"{_who(answer, hold)} behind a transaction of {whose} {opened}"
     if answer.is_young(row):
         return "\n".join((f"{who}.{_YOUNG if answer.is_held else ''}", *_then(hold, answer.connection)))
-    since = f"{START_IN_WORDS[row.start_source]}; " if row.start_source is not StartSource.FIRST_SEEN else ""
+    has_start = row.start_source is not StartSource.FIRST_SEEN and not _may_be_of_another(row)
+    since = f"{START_IN_WORDS[row.start_source]}; " if has_start else ""
     is_stuck = answer.is_stuck(row)
     lines = [
         f"{who} ({since}verdict {row.verdict.label}). {row.reason}",
@@ -138,13 +144,21 @@ _YOUNG: Final = " It is young, which is normal."
 
 
 def _all_young(answer: Answer) -> str:
-    count, where = len(answer.holds), " in what could be read" if answer.unknown else ""
+    where = " in what could be read" if answer.unknown else " in what this login sees" if answer.hides_topics else ""
+    count = len(answer.holds)
     which, one = ("the transaction is", "it") if count == 1 else (f"all {count} transactions are", "one")
     return f"Nothing unusual{where}: {which} young. If {one} is still open in a minute, run this again."
 
 
+def _may_be_of_another(row: TransactionRow) -> bool:
+    """True where only the offset is known: of the active transactions that may own it, perhaps none does."""
+    return row.verdict is Verdict.OPEN_WITHIN_TIMEOUT and not row.has_producer
+
+
 def _age(row: TransactionRow) -> str:
     """A command has just seen it first, where its start is not visible."""
+    if _may_be_of_another(row):
+        return ""
     if row.age_by_last_write_ms is not None:
         return f"at least {humanize_duration(row.age_by_last_write_ms)}, by its last write"
     return "" if row.start_source is StartSource.FIRST_SEEN else humanize_duration(row.duration_ms)
@@ -226,11 +240,18 @@ def _on_disk(row: TransactionRow) -> str:
 
 
 def _until(row: TransactionRow) -> str:
+    if _may_be_of_another(row):
+        within = until_in_words(row)
+        return f"If one of these owns it: {within[:1].lower()}{within[1:]} {_IF_NOT}"
     if row.verdict is Verdict.OPEN_WITHIN_TIMEOUT:
         return until_in_words(row)
     return _UNTIL[row.verdict]
 
 
+_IF_NOT: Final = (
+    "If the last stable offset stays there afterwards, it is held by another one, which may hang: do not restart its "
+    "application."
+)
 _UNTIL: Final[Mapping[Verdict, str]] = {
     **dict.fromkeys(
         (verdict for verdict in Verdict if verdict.is_hanging), "No coordinator will end it: waiting does not help."
@@ -265,7 +286,7 @@ def _effect(hold: Hold) -> str:
         return _MAY_HANG.format(_those_behind(hold))
     behind = _those_behind(hold)
     effect = f"After an abort its own records are skipped, after a commit they are read; {behind} are read then."
-    if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT:
+    if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT or _may_be_of_another(row):
         return effect
     return (
         f"{effect} A restart of its application with the same id ends it; terminate it only if that does not come back."

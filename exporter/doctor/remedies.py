@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from exporter.doctor.acls import rules_in_words
 from exporter.doctor.findings import Finding, Grant
 from exporter.snapshot import DenyRule, Resource
 
@@ -52,8 +53,9 @@ def _removal(rule: DenyRule, bootstrap: str) -> str:
 
 
 def strimzi_rules(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Lines for `spec.authorization.acls` of a KafkaUser; Strimzi knows no DENY rules of its own users' making."""
-    lines = []
+    """Lines for `spec.authorization.acls` of a KafkaUser, after comments that name the rules to remove."""
+    denied = dict.fromkeys(rule for finding in findings for rule in finding.denied_by)
+    lines = [f"# remove {rules_in_words((rule,))}" for rule in denied]
     grants_by_name = [(grant, name) for grant in _missing(findings) for name in grant.names or ("",)]
     for grant, name in grants_by_name:
         lines += ["- resource:", f"    type: {_STRIMZI_TYPES[grant.resource]}"]

@@ -35,8 +35,8 @@ class ProofLevel(Enum):
 
 
 _LEVELS = {
-    ProofLevel.FULL: "Level of proof: full, with the producer.",
-    ProofLevel.BY_OFFSETS: "Level of proof: by offsets, where producers are not shown.",
+    ProofLevel.FULL: "Level of proof there: full, with the producer.",
+    ProofLevel.BY_OFFSETS: "Level of proof there: by offsets, where producers are not shown.",
     ProofLevel.WATCH_ONLY: "Level of proof: watch only; open transactions, their durations and groups are shown.",
     ProofLevel.NONE: "",
 }

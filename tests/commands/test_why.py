@@ -29,7 +29,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
-from exporter.snapshot import OFFSETS_TOPIC, MarkerFinding, SecondRead
+from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, MarkerFinding, SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction, without_examination
 from tests.evaluation.stuck import marker, stuck
 from tests.kafka.fake_broker import FakeCluster
@@ -244,6 +244,25 @@ def test_where_topics_are_hidden_no_is_said_of_what_is_seen() -> None:
         "DESCRIBE are hidden; its lag of 2 offsets"
     )
     assert "it has committed no offset to Kafka that this login sees (topics without DESCRIBE are hidden)" in nowhere
+    held = replace(about_group(live(), "readers", {ORDERS_0: AT_LSO}, hides_topics=True), blocked_after_ms=30_000)
+    assert in_words(held).endswith("are hidden: if the group reads one, it may stand still there, too.")
+    young = about_group(live(start_ms=NOW_MS - 5000), "readers", {ORDERS_0: AT_LSO}, hides_topics=True)
+    assert in_words(replace(young, blocked_after_ms=30_000)).startswith("Nothing unusual in what this login sees: ")
+    first = about_group(live(), "readers", {}, hides_topics=True, hides_offsets=True)
+    assert first.unknown[-1].endswith("is seen with DESCRIBE on __consumer_offsets alone")
+
+
+def test_by_its_offset_alone_a_transaction_may_be_of_another_one() -> None:
+    """Without READ the active transactions that may own it are known, and whether one of them does is not."""
+    answer = about_topic(live(), "orders", 0)
+    (hold,) = answer.holds
+    unseen = replace(hold, row=replace(hold.row, producer_id=NO_PRODUCER_ID, transactional_id=None))
+    text = in_words(replace(answer, holds=(unseen,)))
+
+    assert "open from offset 100 on for an unknown time (verdict open_within_timeout)." in text
+    assert "If one of these owns it: " in text
+    assert "it is held by another one, which may hang: do not restart its application." in text
+    assert "A restart of its application with the same id ends it" not in text
 
 
 def snapshot_without() -> Evaluation:

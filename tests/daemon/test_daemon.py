@@ -222,7 +222,7 @@ def test_whether_a_hang_could_be_proved_is_logged_once_and_shown(caplog: pytest.
     assert [fourth, fifth] == [(3, "Hangs can be proved on the 1 visible topic."), (3, "")]
     page = get(daemon, "/")[1]
     assert "could be proved" not in page
-    topics = r"Hangs can be proved on the 1 visible topic\. Level of proof: full, with the producer\."
+    topics = r"Hangs can be proved on the 1 visible topic\. Level of proof there: full, with the producer\."
     assert re.search(topics + r" Rights and coordinators were checked at \d{4}-\d\d-\d\d [0-9:]{8} UTC\.", page)
 
 

@@ -351,3 +351,4 @@ def test_a_topic_that_a_rule_hides_is_said_by_the_rule() -> None:
 
     assert found.result == "an ACL hides some: DENY DESCRIBE on topic payments for User:x"
     assert (found.grants, found.denied_by) == ((), (rule,))
+    assert strimzi_rules([found]) == ("# remove DENY DESCRIBE on topic payments for User:x",)

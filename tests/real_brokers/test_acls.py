@@ -146,7 +146,7 @@ def test_hidden_transactional_ids_make_a_live_transaction_inconclusive(
 
     assert row.verdict is Verdict.INCONCLUSIVE
     assert row.inconclusive_reason is InconclusiveReason.TRANSACTIONAL_IDS_HIDDEN
-    assert "grant DESCRIBE on every transactional id" in row.reason
+    assert "DESCRIBE on every transactional id" in row.reason
 
 
 def test_a_deny_on_one_id_keeps_its_live_transaction_from_being_called_hanging(

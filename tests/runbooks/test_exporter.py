@@ -162,7 +162,7 @@ def test_transactional_ids_hidden(
 
         with desk.reading("KafkaTransactionExporterTransactionalIdsHidden") as operator:
             operator.pastes(
-                "find-hanging", status=4, shows="DESCRIBE on every transactional id proves a hang", hides="hanging_"
+                "find-hanging", status=4, shows="proved with DESCRIBE on every transactional id", hides="hanging_"
             )
             granted(desk, guarded, operator.pastes("doctor", status=4, shows="transactional ids"))
             operator.pastes_until(lambda done: "inconclusive" not in done.output and hang.topic in done.output)

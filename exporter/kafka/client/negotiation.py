@@ -38,7 +38,7 @@ def _is_newer(api: Api, offered: tuple[int, int] | None) -> bool:
 def _why(api: Api, offered: tuple[int, int] | None) -> str:
     name, since = f"{api.name} (API key {api.key})", _SINCE.get(api.name)
     needs = "" if since is None else f": {api.name} needs Apache Kafka {since} or later"
-    if offered is None and api is METADATA:
+    if offered is None and api == METADATA:
         return f"does not offer {name}: a KRaft controller responds like this; name a listener of a broker"
     if offered is None:
         return f"does not offer {name}{needs}"

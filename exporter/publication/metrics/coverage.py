@@ -89,7 +89,8 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_coverage_complete",
-        help="1 when everything was visible and responded; at 0 the absence of suspects proves nothing.",
+        help="1 when all that this principal sees was read (hidden topics: `doctor`); at 0 the absence of suspects "
+        "proves nothing.",
         of=CLUSTER,
         values=lambda evaluation: evaluation.snapshot.is_complete,
     ),

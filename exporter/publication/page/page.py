@@ -28,7 +28,7 @@ _REFRESH_SECONDS_MIN = 10
 NONE_NAMED: Final = (
     "No transaction on this page names it. To ask Kafka itself: why --group, --topic or --transactional-id NAME."
 )
-OTHERS_NAMED: Final = "No suspect, and nothing that blocks a group, names it: see the open transactions below."
+OTHERS_NAMED: Final = "Only an open transaction below names it, which is not suspect and blocks no group."
 SEARCH: Final = (
     '<p id="search" hidden><label>Who stands still? <input type="search" size="40" '
     'placeholder="group, topic, transactional id, producer id"></label> '

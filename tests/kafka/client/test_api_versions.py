@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from exporter.evaluation.gaps import gaps
+from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
+from exporter.kafka.messages import metadata
 from exporter.snapshot import NO_PRODUCER_ID, UNKNOWN_OFFSET, IdVisibility, Snapshot
 from hangbench.waiting import until
 from tests.kafka.fake_broker import EVERYTHING, FakeCluster, Received
@@ -200,6 +203,15 @@ def replace_by_newer(cluster: FakeCluster, api: str) -> None:
     for node in BOTH:
         cluster.oldest[node][api], cluster.offered[node][api] = 30, 32
     cluster.cut()
+
+
+def test_the_listener_of_a_controller_is_not_an_old_broker() -> None:
+    """To take its port for the broker's is a usual mistake; it offers other requests, and no Metadata."""
+    versions = SimpleNamespace(api_versions={18: (0, 4), 55: (0, 2)})
+    connection = SimpleNamespace(node_id="127.0.0.1:9093", broker_version_data=versions, too_new=set())
+
+    with pytest.raises(BrokerFault, match="a KRaft controller responds like this; name a listener of a broker"):
+        negotiate(connection, metadata.request(()))
 
 
 def test_a_cluster_that_no_broker_can_describe_any_more_is_reported() -> None:
