@@ -41,8 +41,12 @@ def align(
     """
     if not decisions or not in_log:
         return [], True
-    if len(decisions) == len(in_log) == 1 and decisions[0].has_own_epoch:
-        return ([(decisions[0], in_log[0])] if may_pair(decisions[0], in_log[0]) else []), True
+    if (
+        len(decisions) == 1
+        and decisions[0].has_own_epoch
+        and (its_own := _first_sent(decisions[0], in_log)) is not None
+    ):
+        return ([(decisions[0], its_own)] if may_pair(decisions[0], its_own) else []), True
     repeated = [_repeats(in_log, number) for number in range(len(in_log))]
     in_order = list(zip(decisions, in_log, strict=False))
     agreed = _agreed(in_order, repeated)
@@ -59,6 +63,19 @@ def align(
     pairs = in_order[:begin] + (found or [])
     is_sure = found is not None and _is_sure(pairs) and not _may_be_apart(decisions, in_log, repeated, pairs)
     return pairs, is_sure
+
+
+def _first_sent(decision: Decision, in_log: Sequence[LogTransaction]) -> LogTransaction | None:
+    """The marker that ended the records, of one that its coordinator has sent several times; None if others are there.
+
+    It sends one again to the next leader if the response is lost, with the same epochs, and changes nothing.
+    """
+    if len(in_log) == 1:
+        return in_log[0]
+    with_records = [each for each in in_log if each.has_records]
+    first = with_records[0] if with_records else in_log[0]
+    are_alike = len(with_records) <= 1 and all(is_as_decided(decision, each) for each in in_log)
+    return first if are_alike and misfit_ms(decision, first) <= CLOCKS_APART_MS else None
 
 
 def _is_late(decisions: Sequence[Decision], in_log: Sequence[LogTransaction], horizon: Horizon) -> bool:

@@ -95,7 +95,10 @@ def log_facts(records: DataFrame, state: AuditState, *, log_ends: Mapping[int, i
         offsets=offsets,
         settled={**before_run, **{row.log_partition: row.settled for row in found if row.settled is not None}},
         read_from_ms=min((row.read_from_ms for row in found), default=0),
-        read_to_ms=read_to_ms(newest_ms, [each for each in offsets if offsets[each] + 1 < log_ends.get(each, 0)]),
+        # One whose end is not known, while it has no leader, may have newer records.
+        read_to_ms=read_to_ms(
+            newest_ms, [each for each in offsets if each not in log_ends or offsets[each] + 1 < log_ends[each]]
+        ),
         complete_from_ms=max(
             [state.log_complete_from_ms, *(row.after_gap_ms for row in found if row.after_gap_ms is not None)]
         ),

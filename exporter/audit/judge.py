@@ -23,6 +23,7 @@ from exporter.audit.decisions import Decision, ProducerDecisions
 from exporter.audit.log_transactions import LogTransaction, MarkerKind, joined
 from exporter.audit.verdicts import (
     CLOCKS_APART_MS,
+    REPEATED_WITHIN_MS,
     SETTLED_MS,
     AuditFinding,
     AuditVerdict,
@@ -241,9 +242,10 @@ class _OnePartition:
     def _is_recorded(self, each: LogTransaction) -> bool:
         """True if the decision that has its marker written, if there is one, is in the transaction log as it was read.
 
-        Its last record comes after the marker.
+        Its last record comes after the marker; but a marker without records may be one that was sent again, even later.
         """
-        return (each.marker_timestamp_ms or 0) >= self._horizon.log_complete_from_ms + CLOCKS_APART_MS
+        late_ms = CLOCKS_APART_MS if each.has_records else REPEATED_WITHIN_MS
+        return (each.marker_timestamp_ms or 0) >= self._horizon.log_complete_from_ms + late_ms
 
     def _decision_on_records(
         self, each: LogTransaction, following: LogTransaction | None, unmatched: Collection[Decision]

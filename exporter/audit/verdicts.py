@@ -15,6 +15,8 @@ SETTLED_MS: Final = 60_000
 """A decision is compared when its markers have been written for so long: a new leader's high watermark may lag."""
 CLOCKS_APART_MS: Final = 1_000
 """Brokers' clocks differ by less, where an accusation needs them."""
+REPEATED_WITHIN_MS: Final = 600_000
+"""A coordinator sends a marker again within this time after its transaction, where a response was lost."""
 
 
 class AuditVerdict(Enum):

@@ -341,3 +341,37 @@ def test_the_evidence_before_a_marker_is_the_newest_one_that_is_sure() -> None:
     assert [before.offset(asked, by_ms) for by_ms in (119, 120, 130, 219, 220)] == [None, 5, 5, 5, 12]
     assert before.offset(decision(2, at_ms=300), 1_000) == 5
     assert before.offset(decision(5, at_ms=400, log_partition=2), 1_000) is None
+
+
+def test_a_marker_that_its_coordinator_has_sent_again_is_repeated() -> None:
+    """The response to the first one was lost with the partition's leader; the second has the same coordinator epoch.
+
+    So found on Kafka 4.3.1 under killed brokers: the decision was given to the second, and the first had none.
+    """
+    own = decision(1, at_ms=BEGIN_MS, marker_epoch=4, has_own_epoch=True, completed_ms=BEGIN_MS + 90_000)
+    first = in_log(4, at_ms=BEGIN_MS + 20_000, marker_epoch=4, coordinator_epoch=18)
+    again = replace(
+        first,
+        first_epoch=None,
+        last_epoch=None,
+        first_offset=None,
+        last_offset=None,
+        records=0,
+        marker_offset=9,
+        marker_timestamp_ms=BEGIN_MS + 40_000,
+    )
+
+    for rows in ([first, again], [first, again, replace(again, marker_offset=12)]):
+        assert said(judged([own], rows)) == [(AuditVerdict.AS_DECIDED, None, 5)]
+    assert said(judged([own], [again, replace(again, marker_offset=12)])) == [(AuditVerdict.AS_DECIDED, None, 9)]
+
+
+def test_a_repeated_marker_whose_decision_is_not_recorded_accuses_nobody() -> None:
+    """The transaction log is complete from an instant between the decision and the marker's repetition."""
+    empty = {"first_epoch": None, "last_epoch": None, "first_offset": None, "last_offset": None, "records": 0}
+    late = in_log(4, at_ms=BEGIN_MS + 60_000, **empty)
+    horizon = replace(HORIZON, log_complete_from_ms=BEGIN_MS + 30_000)
+
+    assert said(judged([], [late], horizon=horizon)) == [(AuditVerdict.UNKNOWN, Reason.NOT_RECORDED, 5)]
+    with_records = in_log(4, at_ms=BEGIN_MS + 60_000)
+    assert said(judged([], [with_records], horizon=horizon)) == [(AuditVerdict.MARKER_WITHOUT_DECISION, None, 5)]

@@ -35,7 +35,11 @@ TOPIC: Final = "clean"
 PARTITIONS: Final = 100
 PROCESSES: Final = 2
 FINDINGS_STATUS: Final = 3
-PROPERTIES: Final[dict[str, str | int]] = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+PROPERTIES: Final[dict[str, str | int]] = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+    # What compaction removes is unknown to the audit in one go, and known to the one that has read it before.
+    "transaction.state.log.segment.bytes": 1_000_000_000,
+}
 REPLICATED: Final[dict[str, str | int]] = {
     **PROPERTIES,
     # An acknowledged record must not be lost: with it a marker would be.
