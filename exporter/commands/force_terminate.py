@@ -23,15 +23,15 @@ from exporter.config.settings import Settings
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.owner import coordinator_ends_at_ms
 from exporter.evaluation.verdicts import Policy
-from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import EVERYTHING, Scope
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, describe_id
+from exporter.kafka.visibility.topics import may_hide_topics
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.plan import records_in_words
 from exporter.recovery.termination import CoordinatorOnBrokers, Ending, refusal_to_terminate, terminate
-from exporter.snapshot import OFFSETS_TOPIC, CoordinatorTransaction, TransactionState
+from exporter.snapshot import CoordinatorTransaction, TransactionState
 
 PARTITIONS_MAX: Final = 10
 """Partitions of which the plan says what the abort costs: their logs are read for it."""
@@ -50,7 +50,7 @@ def run(context: Context, settings: Settings) -> int:
 def _on(context: Context, collector: Collector, transaction: CoordinatorTransaction) -> int:
     options = context.options
     why = refusal_to_terminate(transaction)
-    cost = () if why is not None else (*_cost(collector, transaction), *collector.query(_hidden))
+    cost = () if why is not None else tuple(_cost(collector, transaction))
     say("\n  ".join((in_words(transaction, int(time.time() * 1000)), *cost)))
     if options.dry_run:
         return dry_run(context, why, "WRITE on the transactional id")
@@ -109,13 +109,8 @@ def _cost(collector: Collector, transaction: CoordinatorTransaction) -> Iterator
             yield f"{topic}-{partition}: {records}; {groups_in_words(row, evaluation)}"
     if len(partitions) > PARTITIONS_MAX:
         yield f"and {humanize_count(len(partitions) - PARTITIONS_MAX, 'more partition')}"
-
-
-async def _hidden(client: ClusterClient) -> tuple[str, ...]:
-    """Says that partitions may be missing from the plan: brokers leave those out that this login does not see."""
-    topology = await client.topology((OFFSETS_TOPIC,))
-    is_refused = topology.topic_errors.get(OFFSETS_TOPIC) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return (HIDDEN_TOPICS,) if is_refused else ()
+    if collector.query(may_hide_topics):
+        yield HIDDEN_TOPICS
 
 
 def _until(transaction: CoordinatorTransaction, now_ms: int) -> str:

@@ -47,8 +47,8 @@ from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
 from exporter.kafka.messages import list_groups
 from exporter.kafka.offsets import latest_offsets
-from exporter.kafka.visibility.topics import what_hides_topics
-from exporter.snapshot import OFFSETS_TOPIC, CoordinatorTransaction, GroupOffset
+from exporter.kafka.visibility.topics import may_hide_topics
+from exporter.snapshot import CoordinatorTransaction, GroupOffset
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -92,7 +92,7 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     subject = f"transactional id {options.transactional_id!r}"
     evaluation, answer = _of_producer(examiner, subject, transaction.producer_id, aside=_at_coordinator(transaction))
-    answer = replace(answer, hides_topics=collector.query(_hides_topics))
+    answer = replace(answer, hides_topics=collector.query(may_hide_topics))
     if transaction.has_hidden_partitions and not answer.holds:
         hidden = (
             "its coordinator has it Ongoing on partitions that this login does not see (needs DESCRIBE on their topics)"
@@ -140,11 +140,6 @@ def _completing(answer: Answer) -> AbstractSet[int]:
     return {hold.row.producer_id for hold in answer.holds if hold.row.verdict is Verdict.COMPLETING}
 
 
-async def _hides_topics(client: ClusterClient) -> bool:
-    """True unless the ACLs, or that there is no authorizer, show that this login sees every topic."""
-    return bool(await what_hides_topics(client, sorted(client.brokers or {})))
-
-
 def _at_coordinator(transaction: CoordinatorTransaction) -> str:
     """Says what its coordinator has where nothing is open."""
     at = f"Its coordinator, broker {transaction.coordinator}, has it {transaction.state.value}"
@@ -181,8 +176,8 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
                 if fault.reason is not FaultReason.UNSUPPORTED_API:
                     raise
         rows = holding(evaluation)
-        is_home_held = home_of(evaluation, group) in rows
-        hides_offsets = all(topic != OFFSETS_TOPIC for topic, _ in names_of(evaluation))
+        home = home_of(evaluation, group)
+        is_home_held, hides_offsets = home in rows, home[1] < 0
         names = names_of(evaluation) if is_home_held else tuple(positions)
         pending = await pending_groups(client, coordinator, [group] if is_home_held or hides_offsets else [], names)
         if pending and hides_offsets:
@@ -212,7 +207,7 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             group,
             at,
             is_pending=bool(pending),
-            hides_topics=await _hides_topics(client),
+            hides_topics=await may_hide_topics(client),
             hides_offsets=hides_offsets,
         )
         return replace(answer, unknown=(*answer.unknown, *unknown))

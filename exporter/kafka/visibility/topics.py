@@ -40,6 +40,11 @@ async def what_hides_topics(client: ClusterClient, brokers: Iterable[int]) -> st
     return f"some topics may not be visible: {why}"
 
 
+async def may_hide_topics(client: ClusterClient) -> bool:
+    """True unless the ACLs, or that there is no authorizer, show that this login sees every topic."""
+    return bool(await what_hides_topics(client, sorted(client.brokers or {})))
+
+
 async def _refused(client: ClusterClient, names: list[str]) -> str:
     for first in range(0, len(names), NAMES_IN_A_REQUEST):
         metadata = await client.topology(tuple(names[first : first + NAMES_IN_A_REQUEST]))
