@@ -41,11 +41,8 @@ def align(
     """
     if not decisions or not in_log:
         return [], True
-    if (
-        len(decisions) == 1
-        and decisions[0].has_own_epoch
-        and (its_own := _first_sent(decisions[0], in_log)) is not None
-    ):
+    its_own = _first_sent(decisions[0], in_log) if len(decisions) == 1 and decisions[0].has_own_epoch else None
+    if its_own is not None:
         return ([(decisions[0], its_own)] if may_pair(decisions[0], its_own) else []), True
     repeated = [_repeats(in_log, number) for number in range(len(in_log))]
     in_order = list(zip(decisions, in_log, strict=False))

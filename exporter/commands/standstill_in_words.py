@@ -91,10 +91,9 @@ def _any_partition(answer: Answer, article: str) -> str:
 
 def _paragraph(answer: Answer, hold: Hold) -> str:
     row = hold.row
-    named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r},"
     opened = f"open from offset {row.start_offset} on for {_age(row) or 'an unknown time'}"
-    whose = f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer,"
-    who = f"{_who(answer, hold)} behind a transaction of {whose} {opened}"
+    comma = "," if not row.has_producer or row.transactional_id is not None else ""
+    who = f"{_who(answer, hold)} behind a transaction of {_owner(row)}{comma} {opened}"
     if answer.is_young(row):
         return "\n".join((f"{who}.{_YOUNG if answer.is_held else ''}", *_then(hold, answer.connection)))
     has_start = row.start_source is not StartSource.FIRST_SEEN and not _may_be_of_another(row)
@@ -112,10 +111,9 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
 def _then(hold: Hold, connection: tuple[str, ...]) -> Iterator[str]:
     """Names the transactions that hold the same readers afterwards, each with its own command."""
     for row in hold.behind[:NAMES_MAX]:
-        named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r}"
         yield (
             f"Behind it on {row.topic}-{row.partition}, from offset {row.start_offset} on, they wait for a transaction of "
-            f"{_producer(row)}{named}: verdict {row.verdict.label}. "
+            f"{_owner(row)}: verdict {row.verdict.label}. "
             f"{f'{row.reason} ' if row.verdict is Verdict.INCONCLUSIVE else ''}{_until(row)}"
         )
         yield _next(row, connection)
@@ -123,8 +121,9 @@ def _then(hold: Hold, connection: tuple[str, ...]) -> Iterator[str]:
         yield f"And behind {humanize_count(len(hold.behind) - NAMES_MAX, 'more transaction')}."
 
 
-def _producer(row: TransactionRow) -> str:
-    return f"producer {row.producer_id}" if row.has_producer else "an unknown producer"
+def _owner(row: TransactionRow) -> str:
+    named = "" if row.transactional_id is None else f", transactional id {row.transactional_id!r}"
+    return f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer"
 
 
 def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> str:

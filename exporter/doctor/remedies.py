@@ -21,9 +21,13 @@ _STRIMZI_TYPES = {
 
 def acl_lines(findings: Sequence[Finding], *, principal: str | None, bootstrap: str) -> tuple[str, ...]:
     """Commands for an administrator, each once."""
-    rules = dict.fromkeys(rule for finding in findings for rule in finding.denied_by)
-    removals = (_removal(rule, bootstrap) for rule in rules)
+    removals = (_removal(rule, bootstrap) for rule in _denied(findings))
     return (*removals, *(_addition(grant, principal or PLACEHOLDER, bootstrap) for grant in _missing(findings)))
+
+
+def _denied(findings: Sequence[Finding]) -> tuple[DenyRule, ...]:
+    """Returns each rule to remove once."""
+    return tuple(dict.fromkeys(rule for finding in findings for rule in finding.denied_by))
 
 
 def _missing(findings: Sequence[Finding]) -> tuple[Grant, ...]:
@@ -54,8 +58,7 @@ def _removal(rule: DenyRule, bootstrap: str) -> str:
 
 def strimzi_rules(findings: Sequence[Finding]) -> tuple[str, ...]:
     """Lines for `spec.authorization.acls` of a KafkaUser, after comments that name the rules to remove."""
-    denied = dict.fromkeys(rule for finding in findings for rule in finding.denied_by)
-    lines = [f"# remove {rules_in_words((rule,))}" for rule in denied]
+    lines = [f"# remove {rules_in_words((rule,))}" for rule in _denied(findings)]
     grants_by_name = [(grant, name) for grant in _missing(findings) for name in grant.names or ("",)]
     for grant, name in grants_by_name:
         lines += ["- resource:", f"    type: {_STRIMZI_TYPES[grant.resource]}"]

@@ -176,9 +176,8 @@ async def coordinator_of(client: ClusterClient, transactional_id: str) -> Claim 
     Raises as `newest_claims`.
     """
     views = await _views(client, (STATE_TOPIC,))
-    return (
-        _coordinator_claim(views, transactional_id) if any(len(view.rows_of(STATE_TOPIC)) for view in views) else None
-    )
+    is_shown = any(len(view.rows_of(STATE_TOPIC)) for view in views)
+    return _coordinator_claim(views, transactional_id) if is_shown else None
 
 
 def _coordinator_claim(views: list[Topology], transactional_id: str) -> Claim:

@@ -89,9 +89,7 @@ class CoordinatorOnBrokers:
 
     async def _look(self, client: ClusterClient) -> CoordinatorTransaction:
         claim = await coordinator_of(client, self._transactional_id)
-        if (
-            claim is None
-        ):  # the owner has rights on the id alone, as for Kafka's own tool; one broker claims to coordinate it
+        if claim is None:  # an owner has rights on the id alone, as for Kafka's own tool; only one broker may have it
             return await describe_id(client, self._transactional_id)
         await confirm_all(client, (claim,))
         return await describe_at(client, claim.leader, self._transactional_id)

@@ -91,7 +91,7 @@ def test_the_mixin_hands_on_the_dashboards() -> None:
 
 
 def test_the_dashboard_of_an_alert_is_that_of_its_cluster() -> None:
-    """With several clusters one topic is in each; without the label the page shows all."""
+    """Several clusters may have a topic of the same name; without the label the page shows all of them."""
     made = rule_groups(Choices(grafana_url="https://grafana"))
     urls = [rule["annotations"]["dashboard_url"] for group in made for rule in group["rules"] if "alert" in rule]
 

@@ -26,6 +26,10 @@ ORDERS = ("orders", 0)
 BEGIN_MS = 1_000_000
 HORIZON = Horizon(settled={0: 1000}, log_read_to_ms=BEGIN_MS + 600_000, log_complete_from_ms=0)
 READ = PartitionRead(topic_id="one", judged={})
+WITHOUT_RECORDS: dict[str, Any] = {
+    **dict.fromkeys(("first_epoch", "last_epoch", "first_offset", "last_offset")),
+    "records": 0,
+}
 
 
 def decision(number: int, *, at_ms: int, **fields: Any) -> Decision:
@@ -350,16 +354,7 @@ def test_a_marker_that_its_coordinator_has_sent_again_is_repeated() -> None:
     """
     own = decision(1, at_ms=BEGIN_MS, marker_epoch=4, has_own_epoch=True, completed_ms=BEGIN_MS + 90_000)
     first = in_log(4, at_ms=BEGIN_MS + 20_000, marker_epoch=4, coordinator_epoch=18)
-    again = replace(
-        first,
-        first_epoch=None,
-        last_epoch=None,
-        first_offset=None,
-        last_offset=None,
-        records=0,
-        marker_offset=9,
-        marker_timestamp_ms=BEGIN_MS + 40_000,
-    )
+    again = replace(first, **WITHOUT_RECORDS, marker_offset=9, marker_timestamp_ms=BEGIN_MS + 40_000)
 
     for rows in ([first, again], [first, again, replace(again, marker_offset=12)]):
         assert said(judged([own], rows)) == [(AuditVerdict.AS_DECIDED, None, 5)]
@@ -368,8 +363,7 @@ def test_a_marker_that_its_coordinator_has_sent_again_is_repeated() -> None:
 
 def test_a_repeated_marker_whose_decision_is_not_recorded_accuses_nobody() -> None:
     """The transaction log is complete from an instant between the decision and the marker's repetition."""
-    empty = {"first_epoch": None, "last_epoch": None, "first_offset": None, "last_offset": None, "records": 0}
-    late = in_log(4, at_ms=BEGIN_MS + 60_000, **empty)
+    late = in_log(4, at_ms=BEGIN_MS + 60_000, **WITHOUT_RECORDS)
     horizon = replace(HORIZON, log_complete_from_ms=BEGIN_MS + 30_000)
 
     assert said(judged([], [late], horizon=horizon)) == [(AuditVerdict.UNKNOWN, Reason.NOT_RECORDED, 5)]

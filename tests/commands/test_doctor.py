@@ -78,7 +78,7 @@ def test_a_url_of_prometheus_has_a_scheme_and_no_password(tmp_path: Path, url: s
 
 
 def test_a_pattern_that_matches_no_topic_is_named(tmp_path: Path) -> None:
-    """With what was meant, where it looks like a glob, also if it matches some; another that matches is not mentioned."""
+    """The finding says what a glob was meant to be, also if it matches some; another that matches is not mentioned."""
     with FakeCluster(scene(), nodes=2) as cluster:
         done = doctor(cluster, tmp_path, "--scan.topics.exclude", '["pay*", "mixed", "gone", "hung*"]')
 

@@ -220,7 +220,7 @@ def test_an_unproved_transaction_behind_another_makes_the_answer_incomplete() ->
 
 
 def replace_hang_by_unproved() -> Evaluation:
-    """As `live_and_hang`, without a proof of the second one."""
+    """The transactions of `live_and_hang`, without a proof of the second one."""
     taken = replace(live_and_hang().snapshot, proof=None)
     return evaluate(taken, Memory(), Policy())
 

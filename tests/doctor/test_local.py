@@ -43,7 +43,7 @@ def test_a_directory_without_permission_is_said(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_closed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As systemd's state of a DynamicUser: Path.exists() raises there, and root's tests never see it."""
+    """Systemd closes the state of a DynamicUser: Path.exists() raises there, which tests as root never see."""
 
     def closed(_: Path) -> bool:
         raise PermissionError(13, "Permission denied")

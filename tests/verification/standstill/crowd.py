@@ -1,7 +1,7 @@
 """Times cycles over 100 stalled partitions with 500 groups at each: `python -m tests.verification.standstill.crowd`.
 
 Every group stands at the first record of an open transaction on every partition, 50,000 positions in all. A cycle must end
-within `scan.deadline`. With `--aborted RECORDS` an aborted transaction with so many records of 100 bytes lies between.
+within `scan.deadline`. With `--aborted RECORDS` an aborted transaction with so many records lies between.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from examples.workload.producers import OpenTransaction
+from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.config.loading import load
 from exporter.evaluation.verdicts import Policy
 from exporter.kafka.collect.next_records import POSITIONS_MAX
@@ -33,7 +33,8 @@ def crowd(cluster: KafkaCluster, partitions: int, groups: int, aborted: int) -> 
     """Opens a transaction on each partition, writes a record behind it, and has each group stand at all of them."""
     topic = cluster.topics.create("stalled", partitions=partitions)
     if aborted:
-        abort(cluster, [(topic, partition) for partition in range(partitions)], aborted)
+        for partition in range(partitions):
+            run_transaction(cluster.bootstrap, "aborting", [(topic, partition)], records=aborted, outcome="abort")
 
     def open_on(partition: int) -> None:
         owner = OpenTransaction(cluster.bootstrap, f"owner-{partition}", [(topic, partition)], timeout_ms=TIMEOUT_MS)
@@ -52,18 +53,6 @@ def crowd(cluster: KafkaCluster, partitions: int, groups: int, aborted: int) -> 
     for partition in range(partitions):
         plain.produce(topic, value=b"behind", partition=partition)
     assert plain.flush(30) == 0
-
-
-def abort(cluster: KafkaCluster, places: list[tuple[str, int]], records: int) -> None:
-    """Writes so many records to each partition in one transaction, and aborts it."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "aborting", "log_level": 0})
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for topic, partition in places:
-        for _ in range(records):
-            producer.produce(topic, value=bytes(100), partition=partition)
-        producer.flush(30)
-    producer.abort_transaction(30)
 
 
 def main() -> int:
