@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from deltalake import DeltaTable
 
@@ -199,10 +199,10 @@ def play(arguments: argparse.Namespace) -> int:
                 auditor.run()
             found, in_one_go = often.found(), once.found()
             accused = once.accused()
-            confirmed = [row for row in accused if is_confirmed(cluster, row)]
+            logs = [(row, batches_of(cluster, row)) for row in accused]
         ended = clients.ended()
-        false = [row for row in accused if row not in confirmed]
-    return _say(arguments, ended, seconds, kills, often.runs, found, in_one_go, len(confirmed), false)
+        false = [(row, own) for row, own in logs if not is_confirmed(row, own)]
+    return _say(arguments, ended, seconds, kills, often.runs, found, in_one_go, len(accused) - len(false), false)
 
 
 BATCH: Final = re.compile(
@@ -211,18 +211,25 @@ BATCH: Final = re.compile(
 )
 
 
-def is_confirmed(cluster: KafkaCluster, row: Mapping[str, Any]) -> bool:
-    """True if the log has the records and no marker with the epoch of their decision, as Kafka's own tool prints it."""
+Batches: TypeAlias = tuple[tuple[int, int, bool], ...]
+
+
+def batches_of(cluster: KafkaCluster, row: Mapping[str, Any]) -> Batches:
+    """Offset, epoch and whether it is a marker, of each batch of the row's producer, as Kafka's own tool prints the log."""
     leader, *_ = cluster.topics.in_sync(row["topic"], row["partition"])
     folder = cluster.broker(leader).directory / "data" / f"{row['topic']}-{row['partition']}"
     files = ",".join(str(path) for path in sorted(folder.glob("*.log")))
     package = "kafka.tools" if cluster.version.startswith("3.") else "org.apache.kafka.tools"
     printed = cluster.tool(f"{package}.DumpLogSegments", "--files", files)
-    own = [
+    return tuple(
         (int(offset), int(epoch), control == "true")
         for offset, producer_id, epoch, control in BATCH.findall(printed)
         if int(producer_id) == row["producer_id"]
-    ]
+    )
+
+
+def is_confirmed(row: Mapping[str, Any], own: Batches) -> bool:
+    """True if the log has the records and no marker with the epoch of their decision."""
     markers = [(offset, epoch) for offset, epoch, is_control in own if is_control]
     if row["verdict"] == AuditVerdict.MARKER_MISSING.value:
         if row["first_offset"] is not None:
@@ -242,7 +249,7 @@ def _say(
     found: Counter[tuple[Any, ...]],
     in_one_go: Counter[tuple[Any, ...]],
     confirmed: int,
-    false: Sequence[Mapping[str, Any]],
+    false: Sequence[tuple[Mapping[str, Any], Batches]],
 ) -> int:
     counts = Counter[str]()
     for row, count in found.items():
