@@ -26,6 +26,10 @@ _UNREAD: Final = (
     "on {} it stands before an open transaction, and what lies between was not read (needs READ on the topic): if that is "
     "end markers and aborted records only, the transaction holds it"
 )
+_ASSUMED: Final = (
+    "on {} it stands one offset before the transaction, and what is there was not read (needs READ on the topic): it is "
+    "taken for an end marker; if it is a record, the group can read that first"
+)
 _WITHOUT_OFFSET: Final = (
     "on {} it has no committed offset, and a transaction is open there: whether it waits for that cannot be seen; "
     "why --topic says more"
@@ -80,6 +84,11 @@ class GroupPosition:
     def is_held(self) -> bool:
         """True at the last stable offset, with something behind it."""
         return is_held(self.committed, self.last_stable_offset, self.high_watermark, self.next_offset)
+
+    @property
+    def is_assumed(self) -> bool:
+        """True if it is held unless the one offset before the last stable offset is a record."""
+        return self.is_held and self.next_offset is None and self.committed < self.last_stable_offset
 
     @property
     def is_unread(self) -> bool:
@@ -228,6 +237,9 @@ def about_group(
     young = rows.keys() - long_held
     if unread:
         unknown.append(_UNREAD.format(_named(unread)))
+    assumed = [name for name in positions.keys() & rows.keys() if positions[name].is_assumed]
+    if assumed:
+        unknown.append(_ASSUMED.format(_named(sorted(assumed))))
     if without:
         unknown.append(_WITHOUT_OFFSET.format(_named(without)))
     if beyond:

@@ -41,7 +41,12 @@ from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.consumer_groups import pending_groups, share_positions
-from exporter.kafka.collect.next_records import PIECES_MAX, PIECES_OF_A_COMMAND, with_next_offsets
+from exporter.kafka.collect.next_records import (
+    PIECES_MAX,
+    PIECES_OF_A_COMMAND,
+    POSITIONS_OF_A_COMMAND,
+    with_next_offsets,
+)
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
 from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
@@ -191,7 +196,10 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
                 GroupOffset(group=group, topic=topic, partition=number, offset=positions[topic, number])
                 for topic, number in sorted(positions.keys() & held)
             ]
-            for each in await with_next_offsets(client, topology, offsets, ends, pieces_max=pieces_max):
+            known, _ = await with_next_offsets(
+                client, topology, offsets, ends, positions_max=POSITIONS_OF_A_COMMAND, pieces_max=pieces_max
+            )
+            for each in known:
                 next_offsets[each.topic, each.partition] = each.next_offset
         at = {
             partition: GroupPosition(

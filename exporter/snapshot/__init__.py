@@ -25,6 +25,7 @@ from exporter.snapshot.coverage import (
     GroupOffset,
     Impact,
     MaxTimeout,
+    PositionRead,
     Visibility,
 )
 from exporter.snapshot.disk import DiskSpace, LogDir, RememberedBytes, ReplicaSize

@@ -23,6 +23,19 @@ class GroupOffset:
     None if it was not looked for, or not found."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionRead:
+    """How far a log was read from a group's position on: no committed record lies between."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    read_to: int
+    has_record: bool
+    """True if a committed record is at `read_to`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Impact:
     """The blocked consumer groups of suspects, as far as groups are visible."""
@@ -34,6 +47,8 @@ class Impact:
     """Groups that are unknown, one sentence for each broker and reason."""
     unseen: tuple[int, ...] = ()
     """Partitions of `__consumer_offsets` with a transaction on which no visible group has an offset pending."""
+    positions_read: tuple[PositionRead, ...] = ()
+    """Positions before a last stable offset from which logs were read, the longest ago first."""
 
     def on(self, topic: str, partition: int) -> tuple[GroupOffset, ...]:
         return self._by_partition.get((topic, partition), ())

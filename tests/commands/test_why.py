@@ -289,6 +289,21 @@ def test_what_lies_before_a_transaction_and_was_not_read_may_be_nothing_but_mark
     assert (young.unknown, young.is_held) == ((), False)
 
 
+def test_an_offset_that_is_taken_for_an_end_marker_makes_no_full_answer() -> None:
+    """A login with DESCRIBE alone cannot see whether it is a record, which the group reads first."""
+    assumed = GroupPosition(committed=99, last_stable_offset=100, high_watermark=150)
+    answer = about_group(live(), "readers", {ORDERS_0: assumed})
+
+    assert answer.is_held
+    (sentence,) = answer.unknown
+    assert sentence == (
+        "on orders-0 it stands one offset before the transaction, and what is there was not read (needs READ on the "
+        "topic): it is taken for an end marker; if it is a record, the group can read that first"
+    )
+    assert about_group(live(), "readers", {ORDERS_0: replace(assumed, next_offset=100)}).unknown == ()
+    assert about_group(live(), "readers", {ORDERS_0: AT_LSO}).unknown == ()
+
+
 def test_a_partition_on_which_the_group_has_no_offset_may_hold_it() -> None:
     """A consumer that commits what it has read only has none on a partition at whose first record it stands."""
     elsewhere = {("orders", 1): GroupPosition(committed=9, last_stable_offset=9, high_watermark=9)}

@@ -47,6 +47,7 @@ from exporter.snapshot import (
     DiskSpace,
     Int32Column,
     MaxTimeout,
+    PositionRead,
     RememberedCompletions,
     Snapshot,
     TransactionKeys,
@@ -90,6 +91,7 @@ class EarlierState:
     topics: TopicWatch = field(default_factory=TopicWatch)
     log_facts: LogFacts = field(default_factory=dict)
     disk: DiskSpace | None = None
+    positions_read: tuple[PositionRead, ...] = ()
     clock_ahead_ms: float = 0.0
     clock_source: ClockSource = ClockSource.EXPORTER
     """Copies of those in `ClusterClock`."""
@@ -176,6 +178,7 @@ class Collector:
             completing=completing if scope == EVERYTHING else None,
             log_facts=self._earlier.log_facts,
             disk=self._earlier.disk,
+            positions_read=self._earlier.positions_read,
         )
         snapshot: Snapshot = self._connections.run(self._collect, client, earlier, scope, progress, search_logs)
         return snapshot
@@ -194,6 +197,7 @@ class Collector:
             self._metadata.cluster = UNKNOWN_CLUSTER
         if reconnect:
             self._earlier.topology = self._earlier.producers = self._earlier.refused = self._earlier.disk = None
+            self._earlier.positions_read = ()
             self._earlier.out_of_touch.clear()
             self._earlier.cycles, self._earlier.source, self._earlier.out_of_date = 0, None, None
             self._cluster_clock = ClusterClock(self._wall_clock, self._clock)
@@ -312,6 +316,7 @@ class Collector:
         known.cycles = 0 if is_doubted or any(snapshot.open_transactions.unconfirmed) else known.cycles + 1
         known.topology, known.producers, known.refused = scan.topology, scan.producers, scan.was_refused()
         known.disk = snapshot.disk
+        known.positions_read = () if snapshot.impact is None else snapshot.impact.positions_read
         self.phases = stopwatch.laps()
         return snapshot
 

@@ -107,9 +107,7 @@ async def complete(
         owners = dict(await unconfirmed_owners(client, verified, coordinators, cluster_ms))
         ends = await _partition_ends(client, verified.examined)
         stopwatch.lap("offsets")
-        effects = await find_impact(
-            client, verified, coordinators, ends, cluster_ms, earlier.disk, search_logs=search_logs
-        )
+        effects = await find_impact(client, verified, coordinators, ends, cluster_ms, earlier, search_logs=search_logs)
         not_open_at_ms = await read_before_starts(client, verified, limit.timeout_ms, cluster_ms, earlier.log_facts)
         stopwatch.lap("impact")
         visibility = await with_state_topic(client, scan.topology, visibility)

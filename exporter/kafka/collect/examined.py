@@ -21,6 +21,7 @@ from exporter.snapshot import (
     NO_KEYS,
     BoolColumn,
     DiskSpace,
+    PositionRead,
     RememberedCompletions,
     TransactionKeys,
     TransactionState,
@@ -40,6 +41,8 @@ class EarlierCycles:
     """Facts from the logs of suspects that were read."""
     disk: DiskSpace | None = None
     """The last reading of log directories."""
+    positions_read: tuple[PositionRead, ...] = ()
+    """Positions from which the last cycle knew logs."""
 
 
 def set_aside(

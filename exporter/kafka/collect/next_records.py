@@ -19,10 +19,12 @@ from exporter.kafka.messages.fetch import AbortedTransaction, Position, fetched,
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.kafka.offsets import Ends
 from exporter.kafka.topology import Topology
-from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, GroupOffset, TopicPartition
+from exporter.snapshot import NO_LEADER, UNKNOWN_OFFSET, GroupOffset, PositionRead, TopicPartition
 
 POSITIONS_MAX: Final = 20
-"""Positions whose next record is looked for, the nearest to the last stable offset first."""
+"""Positions from which a cycle reads: new ones first, the nearest to the last stable offset, then those read longest ago,
+since compaction may have removed the record that was found."""
+POSITIONS_OF_A_COMMAND: Final = 200
 PIECES_MAX: Final = 4
 """Pieces of a log that a cycle reads from one position on, half a megabyte: most have a committed record in the first."""
 PIECES_OF_A_COMMAND: Final = 80
@@ -36,11 +38,15 @@ async def with_next_offsets(
     offsets: Sequence[GroupOffset],
     ends: Ends,
     *,
+    earlier: Iterable[PositionRead] = (),
+    positions_max: int = POSITIONS_MAX,
     pieces_max: int = PIECES_MAX,
-) -> Sequence[GroupOffset]:
+) -> tuple[Sequence[GroupOffset], tuple[PositionRead, ...]]:
     """Adds the offset of the next record to those that stand before a last stable offset, as far as it was read.
 
-    Most groups stand at it: a cycle may have 50,000 positions, which are not copied.
+    `earlier` are the positions that the cycle before knew: each log is read on from where that ended, and after a few
+    cycles all positions are known. Most groups stand at the last stable offset: a cycle may have 50,000 of those, which are
+    not copied.
     """
     left_at: dict[_Place, int] = {}
     for each in offsets:
@@ -48,27 +54,52 @@ async def with_next_offsets(
         if UNKNOWN_OFFSET < each.offset < stable < high_watermark:
             left_at[_place_of(each)] = stable - each.offset
     if not left_at:
-        return offsets
-    places = nsmallest(POSITIONS_MAX, left_at, key=lambda place: (left_at[place], place))
-    read = await client.gather(_next_offset(client, topology, place, ends[place[0]][0], pieces_max) for place in places)
-    found = {place: offset for place, offset in zip(places, read, strict=True) if offset is not None}
-    return tuple(
-        replace(each, next_offset=found[place]) if (place := _place_of(each)) in found else each for each in offsets
+        return offsets, ()
+    known = {
+        _place_of(each): each
+        for each in earlier
+        if _place_of(each) in left_at and each.topic_id == topology.topic_id_of(each.topic)
+    }
+    last_read = {place: number for number, place in enumerate(known)}
+    unread = [place for place in left_at if place not in known or known[place].read_to < ends[place[0]][0]]
+    chosen = nsmallest(positions_max, unread, key=lambda place: (last_read.get(place, -1), left_at[place], place))
+    begins = [known[place].read_to if place in known else place[1] for place in chosen]
+    read = await client.gather(
+        _read_on(client, topology, place[0], begin, ends[place[0]][0], pieces_max)
+        for place, begin in zip(chosen, begins, strict=True)
     )
+    for place, (read_to, has_record) in zip(chosen, read, strict=True):
+        known.pop(place, None)
+        (topic, partition), offset = place
+        topic_id = topology.topic_id_of(topic)
+        known[place] = PositionRead(
+            topic=topic, topic_id=topic_id, partition=partition, offset=offset, read_to=read_to, has_record=has_record
+        )
+    found = {place: _next_offset(each, ends[place[0]][0]) for place, each in known.items()}
+    with_next = tuple(
+        each if (next_offset := found.get(_place_of(each))) is None else replace(each, next_offset=next_offset)
+        for each in offsets
+    )
+    return with_next, tuple(known.values())
 
 
-def _place_of(offset: GroupOffset) -> _Place:
-    return (offset.topic, offset.partition), offset.offset
+def _place_of(position: GroupOffset | PositionRead) -> _Place:
+    return (position.topic, position.partition), position.offset
 
 
-async def _next_offset(
-    client: ClusterClient, topology: Topology, place: _Place, stable: int, pieces_max: int
-) -> int | None:
-    """The offset of the next record that a reader of committed records gets; `stable` if none is before it."""
-    partition, offset = place
+def _next_offset(read: PositionRead, stable: int) -> int | None:
+    if read.read_to >= stable:
+        return stable
+    return read.read_to if read.has_record else None
+
+
+async def _read_on(
+    client: ClusterClient, topology: Topology, partition: TopicPartition, offset: int, stable: int, pieces_max: int
+) -> tuple[int, bool]:
+    """Returns how far the log was read, `stable` at most, and whether a reader of committed records gets a record there."""
     leader, _ = topology.leader_of(*partition)
     if leader == NO_LEADER:
-        return None
+        return offset, False
 
     def read(answer: Any) -> tuple[int | None, int]:
         error, records, _ = fetched(answer)
@@ -81,11 +112,13 @@ async def _next_offset(
         try:
             found, reached = await client.request(leader, "Fetch", request, read)
         except BrokerFault:
-            return None
-        if found is not None or reached == offset:
-            return found
+            break
+        if found is not None:
+            return found, found < stable
+        if reached == offset:
+            break
         offset = reached
-    return None
+    return offset, False
 
 
 def next_committed(

@@ -11,13 +11,13 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.consumer_groups import impact_on
 from exporter.kafka.collect.disk import disk_space
 from exporter.kafka.collect.end_markers import end_markers
+from exporter.kafka.collect.examined import EarlierCycles
 from exporter.kafka.collect.next_records import with_next_offsets
 from exporter.kafka.collect.state import CoordinatorView, Effects, ExaminedEntries, Verification
 from exporter.kafka.coordinators import by_producer_id
 from exporter.snapshot import (
     COMPLETING_STATES,
     CoordinatorTransaction,
-    DiskSpace,
     Int64Column,
     SecondRead,
     holds_back,
@@ -36,7 +36,7 @@ async def find_impact(
     coordinators: CoordinatorView,
     ends: Int64Column,
     now_ms: int,
-    last_disk: DiskSpace | None = None,
+    earlier: EarlierCycles,
     *,
     search_logs: bool,
 ) -> Effects:
@@ -69,9 +69,11 @@ async def find_impact(
     impact = await impact_on(client, examined.topology, sorted(partitions)) if partitions else None
     if impact is not None:
         of_held = {examined.partition(i): (int(ends[i, 0]), int(ends[i, 1])) for i in np.flatnonzero(holds).tolist()}
-        offsets = await with_next_offsets(client, examined.topology, impact.offsets, of_held)
-        impact = replace(impact, offsets=tuple(offsets))
-    disk = await disk_space(client, examined.topology, held, now_ms, last_disk)
+        offsets, read = await with_next_offsets(
+            client, examined.topology, impact.offsets, of_held, earlier=earlier.positions_read
+        )
+        impact = replace(impact, offsets=tuple(offsets), positions_read=read)
+    disk = await disk_space(client, examined.topology, held, now_ms, earlier.disk)
     return Effects(impact=impact, disk=disk, end_markers=markers)
 
 

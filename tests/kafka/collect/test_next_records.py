@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from exporter.kafka.collect import next_records
 from exporter.kafka.collect.next_records import next_committed, with_next_offsets
 from exporter.kafka.errors import BrokerFault, FaultReason, MalformedResponseError
 from exporter.kafka.messages.fetch import AbortedTransaction
-from exporter.snapshot import NO_LEADER, GroupOffset
+from exporter.snapshot import NO_LEADER, GroupOffset, PositionRead
 from tests.kafka.log_batch import ABORT, COMMIT, batch
 
 ABORTED = (AbortedTransaction(7, 10),)
@@ -66,12 +65,28 @@ class Leader:
 
 def next_offsets(
     leader: Leader, *offsets: int, broker: int = 1, ends: tuple[int, int] = (STABLE, 20), pieces_max: int = 4
-) -> list[Any]:
+) -> list[int | None]:
+    return cycle(leader, *offsets, broker=broker, ends=ends, pieces_max=pieces_max)[0]
+
+
+def cycle(
+    leader: Leader,
+    *offsets: int,
+    broker: int = 1,
+    ends: tuple[int, int] = (STABLE, 20),
+    pieces_max: int = 4,
+    earlier: tuple[PositionRead, ...] = (),
+    topic_id: str = "first",
+) -> tuple[list[int | None], tuple[PositionRead, ...]]:
     client: Any = leader
-    topology: Any = SimpleNamespace(leader_of=lambda *_: (broker, 0))
+    topology: Any = SimpleNamespace(leader_of=lambda *_: (broker, 0), topic_id_of=lambda _: topic_id)
     groups = [GroupOffset(group=f"g{offset}", topic="orders", partition=0, offset=offset) for offset in offsets]
-    found = asyncio.run(with_next_offsets(client, topology, groups, {("orders", 0): ends}, pieces_max=pieces_max))
-    return [each.next_offset for each in found]
+    found, read = asyncio.run(
+        with_next_offsets(
+            client, topology, groups, {("orders", 0): ends}, earlier=earlier, positions_max=2, pieces_max=pieces_max
+        )
+    )
+    return [each.next_offset for each in found], read
 
 
 def test_only_positions_before_the_last_stable_offset_are_read() -> None:
@@ -114,12 +129,32 @@ def test_aborted_transactions_are_read_through_and_from_afar() -> None:
     assert next_offsets(LeaderOfPieces(aborted), 10, pieces_max=2) == [None], "as much as is read"
 
 
-def test_so_many_positions_are_read_in_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(next_records, "POSITIONS_MAX", 2)
-    leader = Leader([batch(12, control=ABORT)])
+def test_so_many_positions_are_read_in_a_cycle_and_after_a_few_all_are_known() -> None:
+    """The nearest first; what is known is not read again, but for a record that compaction may have removed."""
+    leader = Leader([batch(9), batch(12, control=ABORT)])
 
-    assert next_offsets(leader, 9, 10, 11, 12) == [None, None, STABLE, STABLE]
-    assert leader.offsets == [12, 11]
+    first, known = cycle(leader, 8, 10, 11, 12)
+    second, both = cycle(leader, 8, 10, 11, 12, earlier=known)
+    asked, compacted = leader.offsets, Leader([batch(12, control=ABORT)])
+    third, _ = cycle(compacted, 8, 10, 11, 12, earlier=both)
+
+    assert (first, second) == ([None, None, STABLE, STABLE], [9, STABLE, STABLE, STABLE])
+    assert asked == [12, 11, 10, 8]
+    assert (third, compacted.offsets) == ([STABLE, STABLE, STABLE, STABLE], [9])
+
+
+def test_a_log_is_read_on_from_where_the_last_cycle_ended() -> None:
+    """So what is behind a large aborted transaction is found; also where the last stable offset has moved."""
+    log = [batch(10), batch(11), batch(12, control=ABORT)]
+    leader = LeaderOfPieces(log)
+
+    first, known = cycle(leader, 10, pieces_max=2)
+    second, known = cycle(leader, 10, pieces_max=2, earlier=known)
+    moved, _ = cycle(LeaderOfPieces([*log, batch(13, producer_id=8)]), 10, ends=(14, 20), pieces_max=2, earlier=known)
+    recreated, _ = cycle(LeaderOfPieces(log), 10, pieces_max=2, earlier=known, topic_id="second")
+
+    assert (first, second, moved, recreated) == ([None], [STABLE], [13], [None])
+    assert leader.offsets == [10, 11, 12]
 
 
 @pytest.mark.parametrize(
