@@ -1,7 +1,8 @@
 """Times cycles over 100 stalled partitions with 500 groups at each: `python -m tests.verification.standstill.crowd`.
 
 Every group stands at the first record of an open transaction on every partition, 50,000 positions in all. A cycle must end
-within `scan.deadline`. With `--aborted RECORDS` an aborted transaction with so many records lies between.
+within `scan.deadline`. With `--aborted RECORDS` an aborted transaction with so many records lies between, and the first
+cycles, which come to know these, count too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.config.loading import load
 from exporter.evaluation.verdicts import Policy
-from exporter.kafka.collect.next_records import POSITIONS_MAX
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.parties.play import PROPERTIES
 from tests.watching import Watch
@@ -56,31 +56,31 @@ def crowd(cluster: KafkaCluster, partitions: int, groups: int, aborted: int) -> 
 
 
 def main() -> int:
-    """Prints the times of the cycles that name all that can be named; the status is 1 if one is past the deadline."""
+    """Prints the times of the cycles; the status is 1 if one is past the deadline, or the last does not name everybody."""
     parser = argparse.ArgumentParser(prog="python -m tests.verification.standstill.crowd", description=__doc__)
     parser.add_argument(
         "--aborted", type=int, default=0, metavar="RECORDS", help="between each group and the transaction"
     )
     aborted = parser.parse_args().aborted
-    places = min(PARTITIONS, POSITIONS_MAX) if aborted else PARTITIONS
     settings = load(file=None, environment={}, flags={"kafka.bootstrap.servers": "a:1"}).settings
     deadline_s = settings.scan.deadline_ms / 1000
     took: list[tuple[float, float]] = []
+    named = 0
     with KafkaCluster("4.3.1", properties=PROPERTIES) as cluster:
         crowd(cluster, PARTITIONS, GROUPS, aborted)
         with Watch(cluster.bootstrap, policy=Policy(blocked_after_ms=1000)) as watch:
             while len(took) < CYCLES:
                 began = time.monotonic(), time.process_time()
                 named = len(watch.cycle().blocked_groups)
-                if named == places * GROUPS:
-                    took.append((time.monotonic() - began[0], time.process_time() - began[1]))
+                took.append((time.monotonic() - began[0], time.process_time() - began[1]))
     wall_s, processor_s = zip(*took, strict=True)
     print(
         f"{PARTITIONS} partitions, {GROUPS} groups, {aborted} records before: "
         f"{CYCLES} cycles of {min(wall_s):.1f} to {max(wall_s):.1f} s, "
-        f"{min(processor_s):.1f} to {max(processor_s):.1f} s on the processor; the deadline is {deadline_s:.0f} s"
+        f"{min(processor_s):.1f} to {max(processor_s):.1f} s on the processor; the deadline is {deadline_s:.0f} s; "
+        f"{named} of {PARTITIONS * GROUPS} waiting positions are named"
     )
-    return int(max(wall_s) > deadline_s)
+    return int(max(wall_s) > deadline_s or named < PARTITIONS * GROUPS)
 
 
 if __name__ == "__main__":
