@@ -25,7 +25,7 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionRead:
-    """How far a log was read from a group's position on: no committed record lies between."""
+    """A group's position, and the offset to which its log was read: no committed record lies between."""
 
     topic: str
     topic_id: str
