@@ -148,7 +148,7 @@ def _one(planned: PlannedAbort, before: AbortReview, means: ClusterAccess, audit
 
 def _done(planned: PlannedAbort, before: AbortReview, now: AbortReview, means: ClusterAccess, audit: AuditLog) -> int:
     if now.plan is not None:
-        log_plan(audit, now.plan)
+        log_plan(audit, now.plan, "judged_again")
     if now.standing is Standing.HANGS:
         assert now.plan is not None, "only what is open can be judged to hang"
         result = carry_out(now.plan, means.partition(planned.topic, planned.partition), audit)

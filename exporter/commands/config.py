@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,11 +12,12 @@ import yaml
 from exporter.commands.cautions import exposed_secrets, globs
 from exporter.commands.context import Context
 from exporter.commands.report import complain
-from exporter.commands.serve import require_startable, web_server
+from exporter.commands.serve import baseline_of, require_startable, web_server
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.settings import SETTINGS, Settings
 from exporter.config.table import Setting
+from exporter.storage.places import place_of
 
 REDACTED = "<secret>"
 
@@ -35,11 +37,20 @@ def run(context: Context, settings: Settings) -> int:
         dumps = [f"# cluster {name}\n{dump(of_cluster)}" for name, of_cluster in written.items()]
         print("---\n".join(dumps or [dump(context.settings_source.loaded.written)]), end="")
     else:
-        for sentence in (*exposed_secrets(settings), *globs(settings)):
+        for sentence in (*exposed_secrets(settings), *globs(settings), *_unusable_files(settings)):
             complain(f"warning: {sentence}")
         files = ", ".join(map(str, context.settings_source.files))
         print(f"The settings are valid{f': {files}' if files else '.'}")
     return ExitStatus.ANSWERED
+
+
+def _unusable_files(settings: Settings) -> Iterator[str]:
+    """Reads what `serve` reads from this disk while it runs, and goes on without."""
+    baseline = baseline_of(settings)
+    if baseline is not None and isinstance(place_of(str(settings.baseline.file)), Path):
+        why = baseline.why_unusable()
+        if why is not None:
+            yield f"baseline.file {settings.baseline.file} would not be used: {why}"
 
 
 def dump(written: Mapping[str, SettingSource]) -> str:

@@ -31,7 +31,7 @@ from exporter.kafka.visibility.topics import may_hide_topics
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.plan import records_in_words
 from exporter.recovery.termination import CoordinatorOnBrokers, Ending, refusal_to_terminate, terminate
-from exporter.snapshot import CoordinatorTransaction, TransactionState
+from exporter.snapshot import CoordinatorTransaction, PartitionResult, TransactionState
 
 PARTITIONS_MAX: Final = 10
 """Partitions of which the plan says what the abort costs: their logs are read for it."""
@@ -100,13 +100,16 @@ def _cost(collector: Collector, transaction: CoordinatorTransaction) -> Iterator
         return
     rows = rows_of_producer(evaluation, {transaction.producer_id})
     open_at = {(row.topic, row.partition): row for row in rows}
+    examined = evaluation.snapshot.partitions
     for topic, partition in partitions[:PARTITIONS_MAX]:
-        row = open_at.get((topic, partition))
-        if row is None:
-            yield f"{topic}-{partition}: it could not be read, or has no record of the transaction"
-        else:
+        row, examined_row = open_at.get((topic, partition)), examined.row(topic, partition)
+        if row is not None:
             records = records_in_words(row, counted(collector, row))
             yield f"{topic}-{partition}: {records}; {groups_in_words(row, evaluation)}"
+        elif examined_row is not None and examined.answer[examined_row] == int(PartitionResult.BY_OFFSETS):
+            yield f"{topic}-{partition}: what is dropped is not known (needs READ on the topic)"
+        else:
+            yield f"{topic}-{partition}: it could not be read, or has no record of the transaction"
     if len(partitions) > PARTITIONS_MAX:
         yield f"and {humanize_count(len(partitions) - PARTITIONS_MAX, 'more partition')}"
     if collector.query(may_hide_topics):

@@ -231,9 +231,9 @@ def say_how_to_write(context: Context) -> None:
         say(next_line(f"{PROGRAM} {shlex.join(words)}"))
 
 
-def log_plan(audit: AuditLog, plan: Plan, *, forced: str | None = None) -> None:
+def log_plan(audit: AuditLog, plan: Plan, step: str = "planned", *, forced: str | None = None) -> None:
     """Raises AuditError."""
-    audit.step("planned", plan=document(plan), forced=forced)
+    audit.step(step, plan=document(plan), forced=forced)
 
 
 def refused(audit: AuditLog, plan: Plan, against: str) -> int:

@@ -78,7 +78,8 @@ def _not_held(answer: Answer, lag: int) -> str:
             f"and {lag - later:,}, in which markers and aborted records count, {_verb(lag - later, 'has', 'have')} another "
             "cause"
         )
-    return f"{no}; {own}{unless}. See whether its members run and move (kafka-consumer-groups.sh --describe)."
+    describe = f"kafka-consumer-groups.sh --describe --group {shlex.quote(answer.subject.removeprefix('group '))}"
+    return f"{no}; {own}{unless}. See whether its members run and move ({describe})."
 
 
 def _behind(position: GroupPosition) -> int:

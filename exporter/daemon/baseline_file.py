@@ -43,6 +43,10 @@ class BaselineFile:
                     log.info("baseline file %s is used", self._path, extra={"subject": "baseline"})
             return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
 
+    def why_unusable(self) -> str | None:
+        """The end of a sentence; None if the file can be used on some cluster."""
+        return self._failure(self._read(), ())
+
     def _read(self) -> Baseline | BaselineError:
         changed = self._text.changed()
         if changed is not None:

@@ -14,6 +14,7 @@ from exporter.incidents.incident import EventKind, Incident, IncidentEvent, by_t
 _SENTENCES = {
     "planned": "{who} planned {action} of the transaction on {place}",
     "plan_file": "{who} planned {action} of the transaction on {place}, by a plan file",
+    "judged_again": "the command of {who} has judged the transaction on {place} again, as it writes",
     "confirmed": "{who} confirmed the plan for {place} ({by})",
     "declined": "{who} declined the plan for {place} ({by}): nothing was written",
     "refused": "the command of {who} for {place} was refused: {said}",

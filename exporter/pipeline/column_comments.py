@@ -119,9 +119,9 @@ RUNS: Final = {
 OPERATOR_STEPS: Final = {
     "step_id": "key",
     "written_at": "by the operator's clock",
-    "who": "user and host",
+    "who": "`user@host`",
     "cluster_id": "null in older logs and for `force-terminate`",
-    "step": "`planned`, `plan_file`, `confirmed`, `declined`, `refused`, `sending`, `answered`, `ended`",
+    "step": "`planned`, `plan_file`, `judged_again`, `confirmed`, `declined`, `refused`, `sending`, `answered`, `ended`",
     "action": "`abort`, `complete`, `force-terminate`; null in older logs",
     "topic": "null for `force-terminate`, as the next four",
     "partition": "the partition",

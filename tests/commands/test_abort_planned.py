@@ -56,8 +56,8 @@ def test_each_is_judged_again_and_one_refusal_stops_no_other(tmp_path: Path) -> 
     assert written_to[0].written[0].partition == 1
     assert [step["step"] for step in steps] == [
         *("plan_file", "confirmed"),
-        *("planned", "refused"),
-        *("planned", "sending", "answered", "ended"),
+        *("judged_again", "refused"),
+        *("judged_again", "sending", "answered", "ended"),
         "gone",
     ]
     assert (steps[0]["judged"], len(steps[0]["sha256"])) == (3, 64)

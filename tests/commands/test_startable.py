@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter import cli
+from exporter.cli import main
 from exporter.commands.context import Configuration
 from exporter.commands.serve import reloader_of
 from exporter.commands.status import ExitStatus
@@ -40,6 +41,24 @@ def test_a_web_configuration_with_an_error_is_a_failed_reload(tmp_path: Path, ca
     for name in ("own.pem", "own.key"):
         (tmp_path / name).write_text("written later")
     assert reloader.if_changed() is not None
+
+
+def test_a_baseline_file_that_serve_would_not_use_is_said_by_config_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A warning: `serve` runs without it, and waits for it."""
+    path = tmp_path / "baselines.json"
+    words = ["config", "check", "--bootstrap-server", BROKER, f"--baseline.file={path}"]
+    path.write_text("{")
+
+    assert main(words) == 0
+    damaged = capsys.readouterr().err
+    path.unlink()
+    assert main(words) == 0
+    missing = capsys.readouterr().err
+
+    assert f" warning: baseline.file {path} would not be used: it is not JSON: " in damaged
+    assert f" warning: baseline.file {path} would not be used: it cannot be read: No such file" in missing
 
 
 def test_a_missing_package_is_said_by_config_check(

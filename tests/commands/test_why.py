@@ -269,7 +269,7 @@ def snapshot_without() -> Evaluation:
     return evaluate(snapshot([], partitions=2), Memory(), Policy())
 
 
-LOOK: Final = "See whether its members run and move (kafka-consumer-groups.sh --describe)."
+LOOK: Final = "See whether its members run and move (kafka-consumer-groups.sh --describe --group readers)."
 UNREAD: Final = GroupPosition(committed=60, last_stable_offset=100, high_watermark=150)
 
 

@@ -23,7 +23,7 @@ PLAN = {"action": "abort", "topic": "orders", "partition": 0, "start_offset": 10
 
 def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Path) -> None:
     (incident,) = Cycles().cycle(0, [hang()]).all
-    clock = iter([NOW_MS / 1000 + second for second in range(1, 9)])
+    clock = iter([NOW_MS / 1000 + second for second in range(1, 10)])
     audit = AuditLog(tmp_path / "audit.jsonl", wall_clock=lambda: next(clock))
     facts = {"topic": "orders", "partition": 0, "start_offset": 100}
     other = {**facts, "start_offset": 7}
@@ -34,6 +34,7 @@ def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Pat
     audit.step("sending", plan={**PLAN, **other})
     audit.step("confirmed", by="terminal", **facts)
     audit.step("confirmed", by="--yes", transactions=[other])
+    audit.step("judged_again", plan=PLAN)
     audit.step("ended", **facts, done=True, sentence="the marker was written")
     steps = steps_in(incident, (tmp_path / "audit.jsonl").read_text().splitlines())
     who = f"{getpass.getuser()}@{socket.gethostname()}"
@@ -43,7 +44,8 @@ def test_steps_on_its_transactions_are_listed_in_the_order_of_time(tmp_path: Pat
         (3000, f"{who} planned an abort of the transaction on orders-0, by a plan file"),
         (4000, f"the plan of {who} for orders-0 was not confirmed, as there was no terminal: nothing was written"),
         (6000, f"{who} confirmed the plan for orders-0 (typed at the terminal)"),
-        (8000, f"the command of {who} for orders-0 ended: the marker was written"),
+        (8000, f"the command of {who} has judged the transaction on orders-0 again, as it writes"),
+        (9000, f"the command of {who} for orders-0 ended: the marker was written"),
     ]
 
 

@@ -473,6 +473,8 @@ def test_the_longest_of_the_others_are_listed() -> None:
     assert re.findall(r"app-(\d+)", text) == [str(n) for n in range(12, 2, -1)]
     assert "orders-0 app-12 12 s open_within_timeout" in text
     assert "app-12" not in _text(replace(publication, options=PublishOptions(transactional_ids=False)))
+    before = transaction(transactional_id=None, duration_ms=0, start_source=StartSource.FIRST_SEEN)
+    assert "orders-0 at least 0 ms open_within_timeout" in _text(published(evaluation([Partition()], [before])))
     assert "Open transactions that are not suspects None." in _text(published(evaluation([Partition()], [hanging()])))
 
 

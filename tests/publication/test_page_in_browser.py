@@ -63,6 +63,7 @@ def test_the_search_shows_only_what_names_the_text(browser: Browser) -> None:
             return browser.elements(f"{web.url}/#search={text}")
 
         everything, one, nothing, broken = map(searched, ("", "STOCK-7", "nobody", "%"))
+        whole, part = map(searched, ("4001", "400"))
 
     def shown(document: str) -> list[str]:
         return [card for card in re.findall(r'<article class="suspect"[^>]*>', document) if "hidden" not in card]
@@ -72,6 +73,7 @@ def test_the_search_shows_only_what_names_the_text(browser: Browser) -> None:
     assert ">1 of 3</output>" in one
     assert f">{NONE_NAMED}</output>" in nothing
     assert "<output" in broken
+    assert (len(shown(whole)), len(shown(part))) == (1, 0), "a number is searched for as a whole"
 
 
 def test_the_search_finds_what_blocks_nobody(browser: Browser) -> None:

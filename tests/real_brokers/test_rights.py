@@ -44,10 +44,10 @@ def binding(user: str, resource: ResourceType, operation: AclOperation) -> AclBi
     )
 
 
-def owned(resource: ResourceType, right: str) -> AclBinding:
-    """A right of the owner on what begins with `own`."""
+def owned(resource: ResourceType, right: str, prefix: str = "own") -> AclBinding:
+    """A right of the owner on what begins with `prefix`."""
     allow, by_prefix = AclPermissionType.ALLOW, ResourcePatternType.PREFIXED
-    return AclBinding(resource, "own", by_prefix, f"User:{OWNER}", "*", AclOperation[right], allow)
+    return AclBinding(resource, prefix, by_prefix, f"User:{OWNER}", "*", AclOperation[right], allow)
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
@@ -62,6 +62,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
                 *(binding(user, ResourceType.TRANSACTIONAL_ID, AclOperation.DESCRIBE) for user in users),
                 *(binding(user, CLUSTER, AclOperation.DESCRIBE) for user in (READER, WRITER)),
                 owned(ResourceType.TOPIC, "READ"),
+                owned(ResourceType.TOPIC, "DESCRIBE", "seen"),
                 owned(ResourceType.GROUP, "DESCRIBE"),
                 *(
                     binding(OWNER, ResourceType.TRANSACTIONAL_ID, AclOperation[right])
@@ -182,6 +183,19 @@ def test_an_owner_terminates_its_id_with_the_rights_on_it_alone(
     after = described(guarded.bootstrap, name)
     assert after is not None
     assert after.transaction_state == "CompleteAbort"
+
+
+def test_the_plan_of_an_owner_without_read_names_the_missing_right(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """It said that the partition could not be read, or had no record of the transaction."""
+    topic, name = guarded.topics.create(fresh_name("seen")), fresh_name("ongoing")
+    OpenTransaction(guarded.bootstrap, name, [(topic, 0)]).__enter__()
+
+    terminate = ("force-terminate", "--transactional-id", name, "--dry-run")
+    dry = until(lambda: as_user(guarded, OWNER, tmp_path, *terminate), lambda run: f"{topic}-0:" in run.stdout)
+
+    assert f"\n  {topic}-0: what is dropped is not known (needs READ on the topic)\n" in dry.stdout
 
 
 def test_an_owner_learns_of_an_offset_that_is_pending_where_it_does_not_see(

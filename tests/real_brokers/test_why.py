@@ -18,7 +18,7 @@ from tests.real_brokers.exporting import AT_ONCE, ask_why, called
 
 IN_LAG: Final = (
     "where it has an offset; its lag of {} offsets, in which markers and aborted records count, has another cause. See "
-    "whether its members run and move (kafka-consumer-groups.sh --describe)."
+    "whether its members run and move (kafka-consumer-groups.sh --describe --group {})."
 )
 
 
@@ -53,7 +53,7 @@ def test_a_group_behind_a_live_transaction(
     assert others == [0, 0, 0, 0]
     assert status.returncode == 3
     assert "unless its producer ends it before" in of_group["text"]
-    assert after["text"] == f"No open transaction holds group {group} on the partition {IN_LAG.format(11)}"
+    assert after["text"] == f"No open transaction holds group {group} on the partition {IN_LAG.format(11, group)}"
     assert of_id["text"].startswith(
         f"No transaction of transactional id '{owner}' is open on any partition that was read. "
     )

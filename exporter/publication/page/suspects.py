@@ -168,7 +168,7 @@ def others_section(publication: Publication) -> str:
     count = evaluation.open_count - evaluation.suspect_count
     rows = [
         f"<tr><td><code>{_e(row.topic)}-{row.partition}</code>{_id_below(row)}</td>"
-        f'<td class="number">{humanize_duration(row.duration_ms)}</td>'
+        f'<td class="number">{_open_for(row)}</td>'
         f'<td class="word">{breakable(row.verdict.label)}</td></tr>'
         for row in publication.longest_others
     ]
@@ -176,6 +176,12 @@ def others_section(publication: Publication) -> str:
     note = f' <span class="quiet">({shown})</span>' if rows else ""
     listed = table(("partition, transactional id", "#open for", "verdict"), rows) if rows else "<p>None.</p>"
     return f'<section id="others"><h2>Open transactions that are not suspects{note}</h2>{listed}</section>'
+
+
+def _open_for(row: TransactionRow) -> str:
+    """A transaction that was open when the exporter started is older than its duration says."""
+    open_for = humanize_duration(row.duration_ms)
+    return f"at least {open_for}" if row.start_source is StartSource.FIRST_SEEN else open_for
 
 
 def _id_below(row: TransactionRow) -> str:
