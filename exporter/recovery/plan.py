@@ -257,4 +257,5 @@ def records_in_words(row: TransactionRow, records: HeldBack | None, effect: str 
         return f"{effect}: not counted{why}; offsets that wait: {held_back}"
     or_more = " or more" if records.uncounted else ""
     why = f" ({records.uncounted})" if records.uncounted else ""
-    return f"{effect}: {records.own:,}{or_more}; records of others that wait: {records.others:,}{or_more}{why}"
+    open_ = f", and {records.others_open:,} of other open transactions" if records.others_open else ""
+    return f"{effect}: {records.own:,}{or_more}; records of others that wait: {records.others:,}{or_more}{open_}{why}"

@@ -168,6 +168,10 @@ def test_an_operator_reads_what_will_be_written() -> None:
     [
         (HeldBack(own=1003, others=12039), "records that are dropped: 1,003; records of others that wait: 12,039"),
         (
+            HeldBack(own=3, others=9, others_open=1),
+            "records that are dropped: 3; records of others that wait: 9, and 1 of other open transactions",
+        ),
+        (
             HeldBack(own=3, others=9, uncounted="only the first 16 MB were read"),
             (
                 "records that are dropped: 3 or more; records of others that wait: 9 or more "
@@ -182,7 +186,7 @@ def test_an_operator_reads_what_will_be_written() -> None:
             ),
         ),
     ],
-    ids=["all", "some", "none"],
+    ids=["all", "others that are open", "some", "none"],
 )
 def test_the_two_numbers_that_decide_are_side_by_side(records: HeldBack, expected: str) -> None:
     """Records that are lost and records that are freed; a lower bound says that it is one."""

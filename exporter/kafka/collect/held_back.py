@@ -5,6 +5,7 @@ An operator decides by these two numbers: an ABORT marker drops the first, and l
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from exporter.kafka.cluster_client import ClusterClient
@@ -12,7 +13,7 @@ from exporter.kafka.collect.log_reader import LogBudget, LogReader
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, leader_of
 from exporter.kafka.messages.fetch import MEGABYTE
-from exporter.kafka.messages.log_batches import Batch
+from exporter.kafka.messages.log_batches import Batch, markers_in
 
 BYTES_MAX = 16 * MEGABYTE
 
@@ -24,7 +25,9 @@ class HeldBack:
     own: int = 0
     """Records of the transaction itself."""
     others: int = 0
-    """Committed, aborted or open ones of other producers, and those without a transaction."""
+    """Those that consumers of committed records wait for: committed ones of others, and those without a transaction."""
+    others_open: int = 0
+    """Those of other transactions that are open; 0 where not all are counted."""
     uncounted: str = ""
     """Reason why there may be more, as a phrase; empty when all are counted."""
 
@@ -37,16 +40,20 @@ async def held_back(
     Records of any epoch belong to the transaction: a marker ends all that the producer has open, also what hung before.
     """
     own = others = 0
+    undecided: Counter[int] = Counter()
     budget = LogBudget(BYTES_MAX)
 
-    def take(batch: Batch, *_: object) -> None:
+    def take(batch: Batch, records: bytes, *_: object) -> None:
         nonlocal own, others
         if batch.is_control:
-            return
-        if batch.producer_id == producer_id and batch.is_transactional:
+            ended = undecided.pop(batch.producer_id, 0)
+            others += ended if any(marker.commit for marker in markers_in(batch, records)) else 0
+        elif not batch.is_transactional:
+            others += batch.records
+        elif batch.producer_id == producer_id:
             own += batch.records
         else:
-            others += batch.records
+            undecided[batch.producer_id] += batch.records
 
     try:
         leader = await leader_of(client, topic, partition)
@@ -56,4 +63,4 @@ async def held_back(
         )
     except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as fault:
         uncounted = str(fault)
-    return HeldBack(own=own, others=others, uncounted=uncounted)
+    return HeldBack(own=own, others=others, others_open=0 if uncounted else undecided.total(), uncounted=uncounted)

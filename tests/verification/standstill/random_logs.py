@@ -29,6 +29,7 @@ EVENTS_MAX: Final = 12
 RECORDS_MAX: Final = 6
 CODECS: Final = ("none", "gzip", "lz4", "zstd", "snappy")
 OWNERS: Final = 3
+OWNER_KEY: Final = "of the owner"
 TIMEOUT_MS: Final = 600_000
 WAIT_S: Final = 30
 WAYS: Final = ("live", "live", "hang", "both", "none")
@@ -47,6 +48,9 @@ class Log:
     high_watermark: int
     committed: tuple[int, ...]
     """Offsets of the records that a consumer of committed records gets."""
+    of_owner: tuple[int, ...] = ()
+    of_hang: tuple[int, ...] = ()
+    """Offsets of the records of the owner whose transaction is open until the end, and of a planted hang."""
 
     def stand(self, offset: int) -> str | None:
         """`at`, `before` or `beyond`, as in the answer; None where nothing is held back from a group at `offset`."""
@@ -144,7 +148,9 @@ def _open(cluster: KafkaCluster, places: Sequence[Place], chance: random.Random,
     for owner in owners:
         owner.begin_transaction()
     for place in places:
-        write_one(chance.choice(owners), place, "of the owner")
+        owner = chance.choice(owners)
+        for _ in range(chance.randint(1, RECORDS_MAX)):
+            write_one(owner, place, OWNER_KEY)
     for owner in owners:
         assert owner.flush(WAIT_S) == 0
 
@@ -165,26 +171,47 @@ def _ends(bootstrap: str, places: Sequence[Place], spec: OffsetSpec, level: Isol
 
 
 def read_logs(bootstrap: str, places: Sequence[Place]) -> Mapping[Place, Log]:
-    """Reads each partition to its end as a consumer of committed records."""
+    """Reads each partition to its end, as a consumer of committed records and as one of all."""
     if not places:
         return {}
     latest, earliest = OffsetSpec.latest(), OffsetSpec.earliest()  # type: ignore[no-untyped-call]
     begins = _ends(bootstrap, places, earliest, IsolationLevel.READ_UNCOMMITTED)
     stable = _ends(bootstrap, places, latest, IsolationLevel.READ_COMMITTED)
     ends = _ends(bootstrap, places, latest, IsolationLevel.READ_UNCOMMITTED)
-    options = {"group.id": "oracle", "isolation.level": "read_committed", "enable.partition.eof": True}
+    read = {place: [offset for offset, _ in rows] for place, rows in _records(bootstrap, begins, "committed").items()}
+    keys = _records(bootstrap, begins, "uncommitted")
+
+    def offsets(place: Place, key: bytes | None) -> tuple[int, ...]:
+        return tuple(offset for offset, of_record in keys[place] if of_record == key)
+
+    return {
+        place: Log(
+            begins[place],
+            stable[place],
+            ends[place],
+            tuple(sorted(read[place])),
+            of_owner=offsets(place, OWNER_KEY.encode()),
+            of_hang=offsets(place, None),
+        )
+        for place in places
+    }
+
+
+def _records(bootstrap: str, begins: Mapping[Place, int], level: str) -> dict[Place, list[tuple[int, bytes | None]]]:
+    """Reads each partition to its end: offsets and keys."""
+    options = {"group.id": "oracle", "isolation.level": f"read_{level}", "enable.partition.eof": True}
     consumer = Consumer({**client_of(bootstrap), **options, "enable.auto.commit": False})
-    consumer.assign([TopicPartition(*place, begins[place]) for place in places])
-    committed: dict[Place, list[int]] = {place: [] for place in places}
-    unread = set(places)
+    consumer.assign([TopicPartition(*place, offset) for place, offset in begins.items()])
+    found: dict[Place, list[tuple[int, bytes | None]]] = {place: [] for place in begins}
+    unread = set(begins)
     while unread:
         message = consumer.poll(WAIT_S)
         assert message is not None
         place, error = (str(message.topic()), int(message.partition() or 0)), message.error()
         if error is None:
-            committed[place].append(int(message.offset() or 0))
+            found[place].append((int(message.offset() or 0), message.key()))
         else:
             assert error.code() == END_OF_PARTITION, error
             unread.discard(place)
     consumer.close()
-    return {place: Log(begins[place], stable[place], ends[place], tuple(sorted(committed[place]))) for place in places}
+    return found

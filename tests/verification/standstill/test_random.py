@@ -1,4 +1,4 @@
-"""The judges of random groups accept what is true and find what is not; and a short run on a real broker is right."""
+"""The judges of random groups and plans accept what is true and find what is not; short runs on real brokers are right."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import pytest
 from hangbench.parties.scenes import VERSIONS
 from tests.verification.standstill.random_groups import differences, falsehoods, play, wrong_about_topic
 from tests.verification.standstill.random_logs import Log
+from tests.verification.standstill.random_plans import Numbers, Start, numbers_in
+from tests.verification.standstill.random_plans import differences as wrong_numbers
+from tests.verification.standstill.random_plans import play as play_plans
 
 PLACE = ("orders", 0)
+PLANS_MIN = 10
 LOG = Log(begins_at=2, last_stable_offset=9, high_watermark=12, committed=(3, 4))
 """A record at 4, a marker at 5, an aborted transaction from 6 to 8, an open one at 9."""
 
@@ -73,3 +77,38 @@ def test_why_and_the_cycle_are_right_about_random_groups(version: str) -> None:
 
     assert outcome.wrong == []
     assert {"at", "before", "beyond", "free"} <= set(outcome.judged)
+
+
+def test_the_numbers_of_a_plan_are_what_its_marker_does() -> None:
+    """An owner at 9 with a hang at 10 behind it: one record waits behind both, and none behind the hang alone."""
+    before = Log(
+        begins_at=2, last_stable_offset=9, high_watermark=15, committed=(3, 4), of_owner=(9, 11), of_hang=(10,)
+    )
+    after = Log(begins_at=2, last_stable_offset=15, high_watermark=15, committed=(3, 4, 12))
+    truth: dict[Start, Numbers | None] = {(PLACE, 9): (2, 1, 1), (PLACE, 10): (1, 1, 1)}
+
+    assert list(wrong_numbers(truth, {PLACE: before}, {PLACE: after})) == []
+    assert len(list(wrong_numbers({**truth, (PLACE, 9): (2, 2, 1)}, {PLACE: before}, {PLACE: after}))) == 1
+    assert len(list(wrong_numbers({**truth, (PLACE, 10): None}, {PLACE: before}, {PLACE: after}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("records that are dropped: 1,003; records of others that wait: 12,039", (1003, 12039, 0)),
+        ("records that are dropped: 3; records of others that wait: 9, and 1 of other open transactions", (3, 9, 1)),
+        ("records that are dropped: not counted; offsets that wait: 42 in all", None),
+    ],
+)
+def test_numbers_are_read_from_the_text_of_a_plan(text: str, numbers: Numbers | None) -> None:
+    assert numbers_in(text) == numbers
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.parametrize("version", VERSIONS)
+def test_plans_about_random_logs_say_what_their_markers_do(version: str) -> None:
+    count, wrong = play_plans(version, seed=12, rounds=1)
+
+    assert wrong == []
+    assert count > PLANS_MIN
