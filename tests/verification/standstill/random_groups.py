@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,13 +27,16 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from exporter.evaluation.verdicts import Policy
 from exporter.kafka.collect.next_records import POSITIONS_MAX
 from hangbench.kafka.acls import acls_until_the_end
+from hangbench.kafka.coordinators import described
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
 from hangbench.kafka.second_door import GuardedCluster, java_login
 from tests.real_brokers.exporting import AT_ONCE, called
-from tests.verification.standstill.random_logs import Log, Place, client_of, read_logs, write_logs
+from tests.verification.standstill.random_logs import OWNER_IDS, Log, Place, client_of, read_logs, write_logs
 from tests.watching import Watch
 
 GROUPS: Final = 120
+RULES_SHARE: Final = 0.3
+"""Share of users who may read all topics but two, which are denied."""
 TOPICS_OF_GROUP_MAX: Final = 3
 USERS: Final = tuple(f"user-{number}" for number in range(6))
 PROPERTIES: Final[dict[str, str | int]] = {
@@ -67,16 +71,22 @@ def positions_of(logs: Mapping[Place, Log], chance: random.Random) -> dict[Place
 def rights_of(user: str, topics: Iterable[str], chance: random.Random) -> Iterator[AclBinding]:
     """Random rights of a user who sees all groups."""
 
-    def right(resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-        pattern = ResourcePatternType.LITERAL
-        return AclBinding(resource, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+    def right(resource: ResourceType, name: str, operation: AclOperation, *, denied: bool = False) -> AclBinding:
+        permission = AclPermissionType.DENY if denied else AclPermissionType.ALLOW
+        return AclBinding(resource, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, permission)
 
     yield right(ResourceType.GROUP, "*", AclOperation.DESCRIBE)
-    for topic in (*topics, "__consumer_offsets"):
+    topics = (*topics, "__consumer_offsets")
+    if chance.random() < RULES_SHARE:
+        yield right(ResourceType.TOPIC, "*", AclOperation.READ)
+        for topic in chance.sample(topics, 2):
+            yield right(ResourceType.TOPIC, topic, chance.choice((AclOperation.READ, AclOperation.ALL)), denied=True)
+        topics = ()
+    for topic in topics:
         operation = chance.choice((None, AclOperation.DESCRIBE, AclOperation.READ, AclOperation.READ))
         if operation is not None:
             yield right(ResourceType.TOPIC, topic, operation)
-    for name in chance.choice(([], ["*"], ["owner-0", "owner-1"])):
+    for name in chance.choice(([], ["*"], list(OWNER_IDS[:2]))):
         yield right(ResourceType.TRANSACTIONAL_ID, name, AclOperation.DESCRIBE)
     if chance.random() < 0.5:
         yield right(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
@@ -122,12 +132,26 @@ def falsehoods(answer: Mapping[str, Any], positions: Mapping[Place, int], logs: 
         yield f"it is denied on {answer['partitions']} of {len(positions)} partitions"
 
 
+def wrong_about_owner(answer: Mapping[str, Any], truth: AbstractSet[Place], *, sees_all: bool) -> Iterator[str]:
+    """Yields what an answer about a transactional id says otherwise than its coordinator; less may be known, not more."""
+    said = {(each["transaction"]["topic"], each["transaction"]["partition"]) for each in answer["holds"]}
+    is_less = bool(answer["unknown"]) or answer["hides_topics"]
+    if said - truth or (truth - said and (sees_all or not is_less)) or (sees_all and is_less):
+        yield f"{truth} are open, said {said}, unknown {answer['unknown']}, hides topics {answer['hides_topics']}"
+
+
 def wrong_about_topic(answer: Mapping[str, Any], topic: str, logs: Mapping[Place, Log]) -> Iterator[str]:
     """Yields what a login, whatever its rights, says otherwise than it is of the partitions of a topic."""
     truth = {place for place, log in logs.items() if place[0] == topic and log.last_stable_offset < log.high_watermark}
     said = {(each["transaction"]["topic"], each["transaction"]["partition"]) for each in answer["holds"]}
     if said - truth or (truth - said and not answer["unknown"]):
         yield f"{truth} are held, said {said}, unknown {answer['unknown']}"
+
+
+def partitions_of(bootstrap: str, transactional_id: str) -> AbstractSet[Place]:
+    found = described(bootstrap, transactional_id)
+    assert found is not None
+    return {(topic.topic, partition) for topic in found.topics for partition in topic.partitions}
 
 
 def _commit(cluster: GuardedCluster, group: str, positions: Mapping[Place, int]) -> None:
@@ -182,6 +206,13 @@ def play(version: str, seed: int, groups: int) -> Outcome:
             if answer is None and not (user is not None and "is not visible" in errors):
                 problems = [f"status {status}: {errors}"]
             outcome.wrong += [f"seed {seed}, {topic}, {user or 'all rights'}: {problem}" for problem in problems]
+        for owner, user in itertools.product(OWNER_IDS, (None, *USERS)):
+            status, errors, answer = _ask(cluster, folder, user, "--transactional-id", owner)
+            ongoing = partitions_of(cluster.bootstrap, owner)
+            problems = [] if answer is None else list(wrong_about_owner(answer, ongoing, sees_all=user is None))
+            if answer is None and not (user is not None and "is not visible: grant DESCRIBE on it" in errors):
+                problems = [f"status {status}: {errors}"]
+            outcome.wrong += [f"seed {seed}, {owner}, {user or 'all rights'}: {problem}" for problem in problems]
         outcome.wrong += [f"seed {seed}: {problem}" for problem in _wrong_in_cycle(cluster, of_group, logs)]
     return outcome
 

@@ -28,7 +28,7 @@ COMPACTED_EVERY: Final = 4
 EVENTS_MAX: Final = 12
 RECORDS_MAX: Final = 6
 CODECS: Final = ("none", "gzip", "lz4", "zstd", "snappy")
-OWNERS: Final = 3
+OWNER_IDS: Final = ("owner-0", "owner-1", "owner-2")
 OWNER_KEY: Final = "of the owner"
 TIMEOUT_MS: Final = 600_000
 WAIT_S: Final = 30
@@ -141,9 +141,7 @@ def write_logs(cluster: KafkaCluster, chance: random.Random, open_: ExitStack) -
 
 
 def _open(cluster: KafkaCluster, places: Sequence[Place], chance: random.Random, open_: ExitStack) -> None:
-    owners = [
-        transactional_producer(cluster.bootstrap, f"owner-{number}", timeout_ms=TIMEOUT_MS) for number in range(OWNERS)
-    ]
+    owners = [transactional_producer(cluster.bootstrap, owner, timeout_ms=TIMEOUT_MS) for owner in OWNER_IDS]
     open_.callback(owners.clear)  # without them the transactions would end
     for owner in owners:
         owner.begin_transaction()

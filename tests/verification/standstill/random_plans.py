@@ -20,7 +20,7 @@ from typing import Any, Final
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
 from tests.real_brokers.exporting import AT_ONCE, called
-from tests.verification.standstill.random_logs import Log, Place, read_logs, write_logs
+from tests.verification.standstill.random_logs import OWNER_IDS, Log, Place, read_logs, write_logs
 
 NUMBERS: Final = re.compile(
     r"records that are dropped: ([0-9,]+); records of others that wait: ([0-9,]+)(?: and ([0-9,]+) of other open)?"
@@ -69,7 +69,7 @@ class Operator:
         self._cluster, self._folder = cluster, folder
         rows = json.loads(self._done(4, "find-hanging", "--all", "--format", "json"))["transactions"]
         self._hangs = [row for row in rows if row["verdict"].startswith("hanging")]
-        self._owned = [row for row in rows if row["transactional_id"].startswith("owner-")]
+        self._owned = [row for row in rows if row["transactional_id"] in OWNER_IDS]
         self.wrong = [f"unexpected: {row}" for row in rows if row not in self._hangs and row not in self._owned]
 
     def _done(self, status_max: int, *words: str) -> str:

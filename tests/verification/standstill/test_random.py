@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from hangbench.parties.scenes import VERSIONS
-from tests.verification.standstill.random_groups import differences, falsehoods, play, wrong_about_topic
+from tests.verification.standstill.random_groups import (
+    differences,
+    falsehoods,
+    play,
+    wrong_about_owner,
+    wrong_about_topic,
+)
 from tests.verification.standstill.random_logs import Log
 from tests.verification.standstill.random_plans import Numbers, Start, numbers_in
 from tests.verification.standstill.random_plans import differences as wrong_numbers
@@ -67,6 +73,17 @@ def test_of_a_topic_each_held_partition_is_named_or_not_known() -> None:
     assert list(wrong_about_topic(answer(), "orders", {PLACE: LOG})) != []
     free = Log(begins_at=2, last_stable_offset=12, high_watermark=12, committed=(3, 4))
     assert list(wrong_about_topic(answer("at", unknown=("x",)), "orders", {PLACE: free})) != []
+
+
+def test_of_an_owner_all_partitions_are_named_or_not_known() -> None:
+    """A login that sees everything knows all; one that does not names no other."""
+    other = ("orders", 1)
+
+    assert list(wrong_about_owner(answer("at"), {PLACE}, sees_all=True)) == []
+    assert list(wrong_about_owner(answer("at"), {PLACE, other}, sees_all=False)) != []
+    assert list(wrong_about_owner(answer("at", hides_topics=True), {PLACE, other}, sees_all=False)) == []
+    assert list(wrong_about_owner(answer("at", hides_topics=True), {other}, sees_all=False)) != []
+    assert list(wrong_about_owner(answer("at", unknown=("x",)), {PLACE}, sees_all=True)) != []
 
 
 @pytest.mark.slow
