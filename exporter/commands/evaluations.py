@@ -66,7 +66,18 @@ def _document(result: ClusterResult[Evaluation], rows_of: RowsOf) -> dict[str, A
     name = result.cluster.name
     if result.value is None:
         return {"cluster_name": name, "failure": result.failure}
-    return document(result.value, rows_of(result.value), cluster_name=name or result.cluster.settings.cluster_name)
+    return printed_document(
+        result.value, rows_of(result.value), cluster_name=name or result.cluster.settings.cluster_name
+    )
+
+
+def printed_document(
+    evaluation: Evaluation, rows: Sequence[TransactionRow], *, cluster_name: str | None = None
+) -> dict[str, Any]:
+    """docs/schema/find-hanging.schema.json: a cycle's document, and what only a command asks."""
+    found = document(evaluation, rows, cluster_name=cluster_name)
+    found["coverage"]["may_hide_topics"] = evaluation.snapshot.visibility.may_hide or None
+    return found
 
 
 def has_output(results: Results, output: str) -> bool:
@@ -76,12 +87,15 @@ def has_output(results: Results, output: str) -> bool:
 
 
 def status_of_evaluations(results: Results, output: str) -> ExitStatus:
-    """Prints what is missing, a line each with the name of the cluster; and what is stuck where `output` cannot say it."""
+    """Prints what is missing or hidden, a line each with the name of the cluster; and what is stuck, if `output` cannot."""
     found = [(cluster_prefix(result.cluster), result.value) for result in results if result.value is not None]
     if output in {"tsv", "csv"}:
         for of, evaluation in found:
             for stuck in evaluation.stuck:
                 complain(printable(f"{of}stuck at its coordinator: {stuck_in_words(stuck)}"))
+    for of, evaluation in found:
+        if evaluation.snapshot.visibility.may_hide:
+            complain(f"{of}{evaluation.snapshot.visibility.may_hide}; what is open there is not shown")
     missing = [f"{of}{gap}" for of, evaluation in found for gap in gaps(evaluation.snapshot)]
     is_unproved = any(
         verdict is Verdict.INCONCLUSIVE for _, evaluation in found for _, verdict in evaluation.examined_verdicts()

@@ -22,6 +22,7 @@ from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.scan import Progress as Report
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.visibility.topics import what_hides_topics_here
 from exporter.snapshot import CompletingId, RememberedCompletions, Snapshot, TransactionKey
 
 REREAD_SECONDS = 1.0
@@ -127,6 +128,16 @@ def for_output(evaluation: Evaluation, collector: Collector, output: str | None)
         return evaluation
     level = diagnose(evaluation.snapshot, read).level
     return replace(evaluation, snapshot=replace(evaluation.snapshot, proof_level=level))
+
+
+def with_hidden_topics(evaluation: Evaluation, collector: Collector) -> Evaluation:
+    """`evaluation`, with the reason why this login may not see every topic: brokers leave topics out without a word."""
+    try:
+        why = collector.query(what_hides_topics_here)
+    except ClusterUnavailableError as error:
+        why = f"some topics may not be visible: {error}"
+    taken = evaluation.snapshot
+    return replace(evaluation, snapshot=replace(taken, visibility=replace(taken.visibility, may_hide=why)))
 
 
 def completing(evaluation: Evaluation) -> frozenset[TransactionKey | CompletingId]:

@@ -13,7 +13,7 @@ from exporter.commands.arguments import PROGRAM
 from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import MINUTE_MS, Results, has_output, render_evaluations, status_of_evaluations
-from exporter.commands.examine import Examiner, completing, for_output, policy
+from exporter.commands.examine import Examiner, completing, for_output, policy, with_hidden_topics
 from exporter.commands.lines import connection_of, next_line
 from exporter.commands.names import suggestion
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
@@ -100,6 +100,8 @@ def _find(context: Context, settings: Settings) -> int:
                 "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
                 f"visible (needs DESCRIBE on it){hint}",
             )
+        if options.topic is None:
+            evaluation = with_hidden_topics(evaluation, collector)
         return for_output(evaluation, collector, options.format)
 
     results = on_each(settings, look)

@@ -112,6 +112,8 @@ class Visibility:
 
     hidden_topics: tuple[str, ...] = ()
     """Topics that were visible and are not any more, though no broker reports them as deleted."""
+    may_hide: str = ""
+    """Reason why this login may not see every topic; empty if it does, or where only a cycle was made, without asking."""
     gaps: tuple[str, ...] = ()
     """A sentence for each thing that is not visible, with the missing grant."""
     strangers: tuple[int, ...] = ()

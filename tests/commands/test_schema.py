@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from exporter.evaluation.document import document
+from exporter.commands.evaluations import printed_document
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
@@ -18,7 +18,7 @@ from tests.evaluation.builders import snapshot
 
 def printed() -> Any:
     evaluation = every_kind()
-    return json.loads(json.dumps(document(evaluation, all_rows(evaluation), cluster_name="payments")))
+    return json.loads(json.dumps(printed_document(evaluation, all_rows(evaluation), cluster_name="payments")))
 
 
 def test_what_is_printed_is_what_the_schema_describes() -> None:
@@ -30,7 +30,7 @@ def test_what_is_printed_is_what_the_schema_describes() -> None:
     assert problems(result) == []
     assert result["cluster_name"] == "payments"
     nothing = evaluate(snapshot(coordinators=(CoordinatorCoverage(broker=1, failure="down"),)), Memory(), Policy())
-    assert problems(document(nothing, ())) == []
+    assert problems(printed_document(nothing, ())) == []
 
 
 def test_every_key_is_required() -> None:

@@ -198,6 +198,25 @@ def test_the_plan_of_an_owner_without_read_names_the_missing_right(
     assert f"\n  {topic}-0: what is dropped is not known (needs READ on the topic)\n" in dry.stdout
 
 
+def test_nothing_found_is_said_with_what_may_be_hidden(
+    guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
+) -> None:
+    """Brokers leave out topics without DESCRIBE: no hang on the others is no answer about those. About one topic it is."""
+    topic = guarded.topics.create(fresh_name("own-topic"))
+    find = ("find-hanging", "--format", "json")
+
+    whole = until(lambda: as_user(guarded, READER, tmp_path, *find), lambda run: run.returncode == 0)
+    partly = as_user(guarded, UNLISTED, tmp_path, *find)
+    of_topic = as_user(guarded, OWNER, tmp_path, *find, "--topic", topic)
+
+    hidden = "some topics may not be visible: needs DESCRIBE on the cluster to read the ACLs"
+    assert f"{hidden}; what is open there is not shown" in partly.stderr
+    assert json.loads(partly.stdout)["coverage"]["may_hide_topics"] == hidden
+    for run in (whole, of_topic):
+        assert "some topics may not be visible" not in run.stderr
+        assert json.loads(run.stdout)["coverage"]["may_hide_topics"] is None
+
+
 def test_an_owner_learns_of_an_offset_that_is_pending_where_it_does_not_see(
     guarded: GuardedCluster, fresh_name: FreshName, tmp_path: Path
 ) -> None:

@@ -25,9 +25,9 @@ class HeldBack:
     own: int = 0
     """Records of the transaction itself."""
     others: int = 0
-    """Those that consumers of committed records wait for: committed ones of others, and those without a transaction."""
+    """Records that consumers of committed records wait for: committed ones of others, and those without a transaction."""
     others_open: int = 0
-    """Those of other transactions that are open; 0 where not all are counted."""
+    """Records of other transactions that are open; 0 where not all are counted."""
     uncounted: str = ""
     """Reason why there may be more, as a phrase; empty when all are counted."""
 

@@ -40,9 +40,14 @@ async def what_hides_topics(client: ClusterClient, brokers: Iterable[int]) -> st
     return f"some topics may not be visible: {why}"
 
 
+async def what_hides_topics_here(client: ClusterClient) -> str:
+    """Returns the same for a command, which may ask any broker."""
+    return await what_hides_topics(client, sorted(client.brokers or {}))
+
+
 async def may_hide_topics(client: ClusterClient) -> bool:
     """True unless the ACLs, or that there is no authorizer, show that this login sees every topic."""
-    return bool(await what_hides_topics(client, sorted(client.brokers or {})))
+    return bool(await what_hides_topics_here(client))
 
 
 async def _refused(client: ClusterClient, names: list[str]) -> str:

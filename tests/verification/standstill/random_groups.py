@@ -35,6 +35,7 @@ from tests.verification.standstill.random_logs import OWNER_IDS, Log, Place, cli
 from tests.watching import Watch
 
 GROUPS: Final = 120
+HIDES: Final = "some topics may not be visible"
 RULES_SHARE: Final = 0.3
 """Share of users who may read all topics but two, which are denied."""
 TOPICS_OF_GROUP_MAX: Final = 3
@@ -148,6 +149,15 @@ def wrong_about_topic(answer: Mapping[str, Any], topic: str, logs: Mapping[Place
         yield f"{truth} are held, said {said}, unknown {answer['unknown']}"
 
 
+def wrong_about_hangs(answer: Mapping[str, Any], logs: Mapping[Place, Log], *, is_complete: bool) -> Iterator[str]:
+    """Yields what is called a hang and is none, and what is none by an answer that calls itself complete."""
+    rows = answer["transactions"]
+    said = {(row["topic"], row["partition"]) for row in rows if row["verdict"].startswith("hanging")}
+    truth = {place for place, log in logs.items() if log.of_hang}
+    if said - truth or (is_complete and truth - said):
+        yield f"{truth} hang, said {said}, complete {is_complete}"
+
+
 def partitions_of(bootstrap: str, transactional_id: str) -> AbstractSet[Place]:
     found = described(bootstrap, transactional_id)
     assert found is not None
@@ -162,13 +172,13 @@ def _commit(cluster: GuardedCluster, group: str, positions: Mapping[Place, int])
 
 
 def _ask(
-    cluster: GuardedCluster, folder: Path, user: str | None, *question: str
+    cluster: GuardedCluster, folder: Path, user: str | None, *question: str, command: str = "why"
 ) -> tuple[int, str, Mapping[str, Any] | None]:
     login = folder / f"{user}.properties"
     if user is not None:
         login.write_text(java_login(user))
     address = cluster.bootstrap if user is None else cluster.door
-    words = ["why", "--bootstrap-server", address, *question, "--format", "json"]
+    words = [command, "--bootstrap-server", address, *question, "--format", "json"]
     words += [] if user is None else ["--command-config", str(login)]
     done = called(folder, *words, **AT_ONCE)
     return done.returncode, done.stderr, json.loads(done.stdout) if done.stdout else None
@@ -206,6 +216,14 @@ def play(version: str, seed: int, groups: int) -> Outcome:
             if answer is None and not (user is not None and "is not visible" in errors):
                 problems = [f"status {status}: {errors}"]
             outcome.wrong += [f"seed {seed}, {topic}, {user or 'all rights'}: {problem}" for problem in problems]
+        for user in (None, *USERS):
+            status, errors, answer = _ask(cluster, folder, user, "--all", command="find-hanging")
+            problems = (
+                [errors]
+                if answer is None
+                else list(wrong_about_hangs(answer, logs, is_complete=status == 0 and HIDES not in errors))
+            )
+            outcome.wrong += [f"seed {seed}, hangs, {user or 'all rights'}: {problem}" for problem in problems]
         for owner, user in itertools.product(OWNER_IDS, (None, *USERS)):
             status, errors, answer = _ask(cluster, folder, user, "--transactional-id", owner)
             ongoing = partitions_of(cluster.bootstrap, owner)

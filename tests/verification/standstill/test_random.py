@@ -11,6 +11,7 @@ from tests.verification.standstill.random_groups import (
     differences,
     falsehoods,
     play,
+    wrong_about_hangs,
     wrong_about_owner,
     wrong_about_topic,
 )
@@ -73,6 +74,18 @@ def test_of_a_topic_each_held_partition_is_named_or_not_known() -> None:
     assert list(wrong_about_topic(answer(), "orders", {PLACE: LOG})) != []
     free = Log(begins_at=2, last_stable_offset=12, high_watermark=12, committed=(3, 4))
     assert list(wrong_about_topic(answer("at", unknown=("x",)), "orders", {PLACE: free})) != []
+
+
+def test_what_hangs_is_named_or_the_answer_is_incomplete() -> None:
+    """A live transaction is never called a hang."""
+    hang = Log(begins_at=2, last_stable_offset=9, high_watermark=12, committed=(3, 4), of_hang=(9,))
+    row = {"topic": "orders", "partition": 0, "verdict": "hanging_by_offsets"}
+    named, nothing = {"transactions": [row]}, {"transactions": [{**row, "verdict": "inconclusive"}]}
+
+    assert list(wrong_about_hangs(named, {PLACE: hang}, is_complete=True)) == []
+    assert list(wrong_about_hangs(nothing, {PLACE: hang}, is_complete=False)) == []
+    assert list(wrong_about_hangs(nothing, {PLACE: hang}, is_complete=True)) != []
+    assert list(wrong_about_hangs(named, {PLACE: LOG}, is_complete=False)) != []
 
 
 def test_of_an_owner_all_partitions_are_named_or_not_known() -> None:
