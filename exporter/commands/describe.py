@@ -5,20 +5,23 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from typing import Final
 
 from exporter.commands.arguments import PROGRAM
 from exporter.commands.context import Context
 from exporter.commands.lines import connection_of, fit_terminal, next_line
-from exporter.commands.report import with_collector
+from exporter.commands.report import complain, with_collector
 from exporter.commands.rows import Row, in_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.humanize import humanize_duration, humanize_names, printable
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.lookups import describe_id
+from exporter.kafka.visibility.topics import may_hide_topics
 from exporter.publication.page.humanize import humanize_instant
 from exporter.snapshot import CoordinatorTransaction
 
+_NOT_LISTED: Final = "partitions of topics without DESCRIBE for this login are not listed"
 HEADINGS = {
     "coordinator": "CoordinatorId",
     "transactional_id": "TransactionalId",
@@ -42,12 +45,20 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     row = described(transaction, int(time.time() * 1000))
     flat = {**row, "partitions": ",".join(row["partitions"])}
-    words = [in_words(row)]
+    words = [in_words(row, nothing="none that this login sees" if transaction.has_hidden_partitions else "none")]
     if not transaction.is_active:  # an older transaction of its producer may be open on a partition, and hang there
         why = ["why", "--transactional-id", options.transactional_id, *connection_of(options)]
         words.append(next_line(f"{PROGRAM} {shlex.join(why)}"))
-    print(in_format(options.format, HEADINGS, [flat], document=row, for_people=lambda: fit_terminal("\n".join(words))))
-    return ExitStatus.ANSWERED
+    hides = transaction.is_active and collector.query(may_hide_topics)
+    document = {**row, "may_hide_partitions": hides}
+    print(
+        in_format(
+            options.format, HEADINGS, [flat], document=document, for_people=lambda: fit_terminal("\n".join(words))
+        )
+    )
+    if hides:
+        complain(f"{'incomplete: ' if transaction.has_hidden_partitions else ''}{_NOT_LISTED}")
+    return ExitStatus.INCOMPLETE if transaction.has_hidden_partitions else ExitStatus.ANSWERED
 
 
 def described(transaction: CoordinatorTransaction, now_ms: int) -> Row:
@@ -66,8 +77,8 @@ def described(transaction: CoordinatorTransaction, now_ms: int) -> Row:
     }
 
 
-def in_words(row: Row) -> str:
-    """Formats each fact as a line."""
+def in_words(row: Row, *, nothing: str = "none") -> str:
+    """Formats each fact as a line; `nothing` is said where there are no partitions."""
     state = row["state"]
     if row["duration_ms"] is not None:
         state = f"{state}, began {humanize_instant(row['start_time_ms'])}, {humanize_duration(row['duration_ms'])} ago"
@@ -78,6 +89,6 @@ def in_words(row: Row) -> str:
         "Producer": f"{row['producer_id']}, epoch {row['producer_epoch']}",
         "State": state,
         "Time-out": humanize_duration(row["timeout_ms"]),
-        "Partitions": humanize_names(partitions, shown_max=len(partitions)) or "none",
+        "Partitions": humanize_names(partitions, shown_max=len(partitions)) or nothing,
     }
     return "\n".join(f"{name + ':':<18}{printable(str(fact))}" for name, fact in facts.items())

@@ -50,8 +50,7 @@ _FIRST_UNSEEN: Final = (
     "whether its first offset is pending in a transaction is seen with DESCRIBE on __consumer_offsets alone"
 )
 HIDDEN_TOPICS: Final = (
-    "partitions of topics without DESCRIBE for this login are not listed, such as __consumer_offsets where the producer "
-    "sends offsets: what is dropped there is not known"
+    "partitions of topics without DESCRIBE for this login are not listed: what is dropped there is not known"
 )
 _WITHOUT_PRODUCER: Final = "on {} a transaction is open whose producer is not visible (needs READ on the topic)"
 
@@ -117,6 +116,8 @@ class Hold:
     """The transaction that holds the readers of this partition now, if it is another one."""
     behind: tuple[TransactionRow, ...] = ()
     """The transactions that hold them afterwards: open on this partition behind it, and not young."""
+    next_start: int | None = None
+    """Start offset of the next one on this partition, also of a young one."""
 
     @property
     def stand(self) -> Stand:
@@ -339,11 +340,12 @@ def _in_order(evaluation: Evaluation, holds: Iterable[Hold]) -> tuple[Hold, ...]
 
     def placed(hold: Hold) -> Hold:
         rows = sorted(of[hold.row.topic, hold.row.partition], key=lambda row: row.start_offset)
-        behind = (row for row in rows if row.start_offset > hold.row.start_offset)
+        behind = [row for row in rows if row.start_offset > hold.row.start_offset]
         return replace(
             hold,
             first=None if rows[0].start_offset >= hold.row.start_offset else rows[0],
             behind=tuple(row for row in behind if not _is_young(row, evaluation.policy.blocked_after_ms)),
+            next_start=behind[0].start_offset if behind else None,
         )
 
     return tuple(sorted(map(placed, holds), key=lambda hold: by_impact(hold.row)))

@@ -8,6 +8,7 @@ from typing import Final
 
 from exporter.commands.lines import next_line, with_another_login
 from exporter.commands.standstill import HIDDEN_TOPICS, NAMES_MAX, PROGRAM, Answer, GroupPosition, Hold, Stand
+from exporter.evaluation.blocked import MARKER
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
@@ -78,8 +79,18 @@ def _not_held(answer: Answer, lag: int) -> str:
             f"and {lag - later:,}, in which markers and aborted records count, {_verb(lag - later, 'has', 'have')} another "
             "cause"
         )
-    describe = f"kafka-consumer-groups.sh --describe --group {shlex.quote(answer.subject.removeprefix('group '))}"
-    return f"{no}; {own}{unless}. See whether its members run and move ({describe})."
+    return f"{no}; {own}{unless}. See whether its members run and move: {_describe(answer)}"
+
+
+def _describe(answer: Answer) -> str:
+    """The command of Kafka that lists the group's members, with the connection as far as it was given."""
+    given = dict(zip(answer.connection[::2], answer.connection[1::2], strict=True))
+    words = [
+        *("--bootstrap-server", given.get("--bootstrap-server", "HOST:9092")),
+        *(("--command-config", given["--command-config"]) if "--command-config" in given else ()),
+        *("--describe", "--group", answer.subject.removeprefix("group ")),
+    ]
+    return f"kafka-consumer-groups.sh {shlex.join(words)}"
 
 
 def _behind(position: GroupPosition) -> int:
@@ -174,7 +185,7 @@ def _who(answer: Answer, hold: Hold) -> str:
             return f"{at} and will wait from offset {hold.position.last_stable_offset} on"
         if hold.stand is Stand.BEYOND:
             stable = hold.position.last_stable_offset
-            return f"{at} beyond its last stable offset {stable}, and gets no committed records"
+            return f"{at} beyond its last stable offset {stable}; if it reads committed records, it gets none"
         return at
     if answer.lag is not None:
         return f"{subject} has an offset pending on {here}, which no consumer of it can read,"
@@ -210,11 +221,24 @@ def _waiting(answer: Answer, hold: Hold) -> str:
 
 
 def _groups(row: TransactionRow) -> Iterator[str]:
-    # One with a pending offset has no position of its own.
-    waits = [one.group for one in row.groups if one.blocked_since_ms is not None or one.committed_offset is None]
-    others = [one for one in row.groups if one.group not in waits]
+    # One with a pending offset has no position of its own. One that stands at a young transaction is not called blocked.
+    waiting = [
+        one
+        for one in row.groups
+        if one.blocked_since_ms is not None or one.committed_offset in {None, row.start_offset}
+    ]
+    assumed = [one for one in waiting if not row.has_producer and one.committed_offset == row.start_offset - MARKER]
+    waits = [one.group for one in waiting if one not in assumed]
+    others = [one for one in row.groups if one not in waiting]
+    if assumed:
+        yield (
+            "One offset before it, which is taken for an end marker and may be a record (needs READ on the topic): "
+            f"{humanize_names([one.group for one in assumed], shown_max=NAMES_MAX)}."
+        )
     if waits:
         yield f"Groups that wait: {humanize_names(waits, shown_max=NAMES_MAX)}."
+    elif assumed:
+        pass
     elif row.topic == OFFSETS_TOPIC:
         yield "No group is seen to wait; one that commits for the first time is seen by why --group alone."
     else:
@@ -273,13 +297,14 @@ def _effect(hold: Hold) -> str:
     if hold.position is not None and hold.stand is Stand.BEYOND:
         at = hold.position.committed
         return (
-            f"When it has ended, the group reads from offset {at} on. What is committed from {row.start_offset} on and "
-            f"before {at} it never reads, unless its offsets are set back."
+            f"If so, it reads from offset {at} on when that has ended, and never what is committed from {row.start_offset} "
+            f"on and before {at}, unless its offsets are set back."
         )
     if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
         return ""
-    if row.topic == OFFSETS_TOPIC and not row.verdict.is_hanging and row.verdict is not Verdict.INCONCLUSIVE:
-        return _OF_OFFSETS
+    if row.topic == OFFSETS_TOPIC:
+        may_hang = row.verdict.is_hanging or row.verdict is Verdict.INCONCLUSIVE
+        return f"{_OF_OFFSETS}{_NO_RESTART if may_hang else ''}"
     if row.verdict.is_hanging:
         return _HANGS.format(_those_behind(hold))
     if row.verdict is Verdict.INCONCLUSIVE:
@@ -294,12 +319,15 @@ def _effect(hold: Hold) -> str:
 
 
 def _those_behind(hold: Hold) -> str:
-    return f"those behind it up to offset {hold.behind[0].start_offset}" if hold.behind else "those behind it"
+    return "those behind it" if hold.next_start is None else f"those behind it up to offset {hold.next_start}"
 
 
 _OF_OFFSETS: Final = (
     "After an abort the group's former offsets count (without one, auto.offset.reset), after a commit those of the "
     "transaction. Groups without a pending offset are not affected."
+)
+_NO_RESTART: Final = (
+    " Do not restart its application to end it: the producer's next commit there would be a commit of these offsets."
 )
 _HANGS: Final = (
     "After an abort its own records are skipped, and {} are read. Do not restart its application to end it: "

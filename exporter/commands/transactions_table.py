@@ -13,7 +13,7 @@ from exporter.evaluation.document import transaction
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import outcome_in_words, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow
 from exporter.publication.page.humanize import humanize_group
 
 HEADINGS = {
@@ -104,7 +104,9 @@ def _open_for(row: TransactionRow) -> str:
     """Returns its duration, or the time since its last write where a command has just seen it first."""
     if row.age_by_last_write_ms is not None:
         return f"idle {humanize_duration(row.age_by_last_write_ms)}"
-    return humanize_duration(row.duration_ms)
+    if row.start_source is not StartSource.FIRST_SEEN:
+        return humanize_duration(row.duration_ms)
+    return f"at least {humanize_duration(row.duration_ms)}" if row.duration_ms else "unknown"
 
 
 def _below(row: TransactionRow) -> Iterator[str]:

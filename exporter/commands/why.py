@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -15,6 +16,7 @@ from exporter.commands.names import suggestion
 from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
 from exporter.commands.rows import as_json
 from exporter.commands.standstill import (
+    NAMES_MAX,
     PENDING_UNSEEN,
     Answer,
     GroupPosition,
@@ -35,7 +37,7 @@ from exporter.evaluation.document import stuck_transaction
 from exporter.evaluation.field_types import Output
 from exporter.evaluation.fields import project
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.humanize import printable
+from exporter.evaluation.humanize import humanize_names, printable
 from exporter.evaluation.stuck import stuck_transactions
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.cluster_client import ClusterClient
@@ -49,11 +51,11 @@ from exporter.kafka.collect.next_records import (
 )
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
-from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id
+from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id, list_all
 from exporter.kafka.messages import list_groups
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.visibility.topics import may_hide_topics
-from exporter.snapshot import CoordinatorTransaction, GroupOffset
+from exporter.snapshot import CoordinatorTransaction, GroupOffset, TransactionState
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -93,7 +95,7 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
             )
         return found
     if options.producer_id is not None:
-        return _of_producer(examiner, f"producer id {options.producer_id}", options.producer_id)
+        return _of_producer_id(examiner, collector, options.producer_id)
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     subject = f"transactional id {options.transactional_id!r}"
     evaluation, answer = _of_producer(examiner, subject, transaction.producer_id, aside=_at_coordinator(transaction))
@@ -103,6 +105,8 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
             "its coordinator has it Ongoing on partitions that this login does not see (needs DESCRIBE on their topics)"
         )
         answer = replace(answer, unknown=(*answer.unknown, hidden))
+    elif not answer.holds and answer.unknown and transaction.state is TransactionState.ONGOING:
+        answer = replace(answer, unknown=(*answer.unknown, _may_be_its_own(transaction)))
     return evaluation, answer
 
 
@@ -151,6 +155,28 @@ def _at_coordinator(transaction: CoordinatorTransaction) -> str:
     if transaction.state.value.startswith("Prepare"):
         return f"{at}: a producer with this id gets CONCURRENT_TRANSACTIONS until that ends."
     return f"{at} at epoch {transaction.producer_epoch}."
+
+
+def _may_be_its_own(transaction: CoordinatorTransaction) -> str:
+    """Says what its coordinator has, for a login that does not see whose the open transactions are."""
+    names = [f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ())]
+    return (
+        f"its coordinator has it {transaction.state.value} with {humanize_names(names, shown_max=NAMES_MAX)}, and "
+        f"force-terminate --transactional-id {shlex.quote(transaction.transactional_id)} --dry-run shows its end"
+    )
+
+
+def _of_producer_id(examiner: Examiner, collector: Collector, producer_id: int) -> tuple[Evaluation, Answer]:
+    """The answer, with what its coordinator has where nothing is open."""
+    evaluation, answer = _of_producer(examiner, f"producer id {producer_id}", producer_id)
+    if answer.holds or answer.stuck:
+        return evaluation, answer
+    listed, _ = collector.query(lambda client: list_all(client, ()))
+    ids = [each.transactional_id for each in listed if each.producer_id == producer_id]
+    if not ids:
+        return evaluation, answer
+    at_coordinator = _at_coordinator(collector.query(lambda client: describe_id(client, ids[0])))
+    return evaluation, replace(answer, aside=f"Its transactional id is {ids[0]!r}. {at_coordinator}")
 
 
 async def _must_exist(client: ClusterClient, coordinator: int, group: str) -> None:

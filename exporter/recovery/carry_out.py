@@ -192,7 +192,7 @@ def _stability(before: int, now: int) -> str:
     if before == UNKNOWN_OFFSET:
         return f"the last stable offset is {now}; the previous one could not be read"
     if now <= before:
-        return f"the last stable offset is {now}: another transaction holds it, see describe-producers"
+        return f"the last stable offset is {now}: another transaction holds it, why --topic names it"
     return f"the last stable offset went from {before} to {now}"
 
 

@@ -28,7 +28,7 @@ from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
-from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
+from exporter.evaluation.verdicts import Evaluation, Policy, Verdict, WaitingGroup
 from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, MarkerFinding, SecondRead
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction, without_examination
 from tests.evaluation.stuck import marker, stuck
@@ -123,17 +123,53 @@ def test_a_group_whose_offsets_were_set_past_a_transaction_gets_nothing() -> Non
 
     assert not answer.is_held
     assert (
-        "\nWhen it has ended, the group reads from offset 120 on. What is committed from 100 on and before"
+        "\nIf so, it reads from offset 120 on when that has ended, and never what is committed from 100 on and before 120,"
         in in_words(answer)
     )
     assert in_words(answer).startswith(
-        "Group readers stands at offset 120 of orders-0, beyond its last stable offset 100, and gets no committed records "
-        "behind a transaction of producer 7,"
+        "Group readers stands at offset 120 of orders-0, beyond its last stable offset 100; if it reads committed records, "
+        "it gets none behind a transaction of producer 7,"
     )
     assert in_words(answer).endswith(
         "\n\nNot known: on orders-0 it is beyond the last stable offset: it reads uncommitted records, or its offsets were "
         "set past the transaction, and it gets nothing before that ends."
     )
+
+
+def test_the_command_for_another_cause_has_the_connection_that_was_given() -> None:
+    """It can be pasted, as every other one; nothing stands behind it."""
+    free = about_group(
+        snapshot_without(),
+        "of a team",
+        {("orders", 1): GroupPosition(committed=7, last_stable_offset=9, high_watermark=9)},
+    )
+    given = ("--bootstrap-server", "b:1", "--command-config", "client.properties")
+
+    assert in_words(replace(free, connection=given)).endswith(
+        " --bootstrap-server b:1 --command-config client.properties --describe --group 'of a team'"
+    )
+
+
+def test_a_group_that_stands_at_a_young_transaction_is_not_before_it() -> None:
+    """It is not called blocked yet; and without READ one offset before is not a wait that is known."""
+    (hold,) = about_topic(live(), "orders", 0).holds
+    at, before = (
+        WaitingGroup(group=name, committed_offset=offset, waiting_records=50, blocked_since_ms=since)
+        for name, offset, since in (("at", 100, None), ("one-before", 99, NOW_MS))
+    )
+    row = replace(hold.row, groups=(at, before))
+    seen, unseen = (
+        in_words(Answer(subject="topic orders", partitions=1, holds=(replace(hold, row=each),)))
+        for each in (row, replace(row, producer_id=NO_PRODUCER_ID))
+    )
+
+    assert "Groups that wait: at, one-before." in seen
+    assert (
+        "One offset before it, which is taken for an end marker and may be a record (needs READ on the topic): one-before."
+        in unseen
+    )
+    assert "Groups that wait: at." in unseen
+    assert "Before it" not in seen + unseen
 
 
 def live_and_hang(**owned: Any) -> Evaluation:
@@ -210,6 +246,33 @@ def test_a_young_transaction_that_a_group_will_meet_is_not_denied(committed: int
     assert "or it waits for a transaction that has just begun." in in_words(replace(answer, blocked_after_ms=30_000))
 
 
+def test_a_young_transaction_behind_a_hang_ends_what_is_read_then() -> None:
+    """It is not named, as it soon ends; what is behind it is not read yet."""
+    entries = [
+        Entry(producer_id=4000, second_read=SecondRead.UNCHANGED),
+        Entry(start_offset=110, last_stable_offset=100, last_timestamp_ms=NOW_MS),
+    ]
+    young = transaction(start_ms=NOW_MS - 5000, timeout_ms=15 * MINUTE_MS)
+    evaluation = evaluate(snapshot(entries, transactions=(young,), proof=proof()), Memory(), Policy())
+    (hold,) = about_group(evaluation, "readers", {ORDERS_0: AT_LSO}).holds
+
+    assert hold.behind == ()
+    assert "and those behind it up to offset 110 are read." in in_words(
+        about_group(evaluation, "readers", {ORDERS_0: AT_LSO})
+    )
+
+
+def test_a_hang_of_pending_offsets_has_their_effect() -> None:
+    """The group goes on from its former offsets, and others are not affected; no record is skipped."""
+    taken = hang().snapshot
+    taken = replace(taken, partitions=replace(taken.partitions, topics=(OFFSETS_TOPIC,)))
+    text = in_words(about_topic(evaluate(taken, Memory(), Policy()), OFFSETS_TOPIC, 0))
+
+    assert "After an abort the group's former offsets count" in text
+    assert "the producer's next commit there would be a commit of these offsets." in text
+    assert "its own records are skipped" not in text
+
+
 def test_an_unproved_transaction_behind_another_makes_the_answer_incomplete() -> None:
     """Its reason is said, as where it is the first one."""
     evaluation = replace_hang_by_unproved()
@@ -229,8 +292,7 @@ def test_an_id_may_have_more_partitions_than_this_login_sees() -> None:
     answer = replace(about_producer(live(), "transactional id 'app-1'", [7]), hides_topics=True)
 
     assert in_words(answer).endswith(
-        "\n\nPartitions of topics without DESCRIBE for this login are not listed, such as __consumer_offsets where the "
-        "producer sends offsets: what is dropped there is not known."
+        "\n\nPartitions of topics without DESCRIBE for this login are not listed: what is dropped there is not known."
     )
 
 
@@ -269,7 +331,10 @@ def snapshot_without() -> Evaluation:
     return evaluate(snapshot([], partitions=2), Memory(), Policy())
 
 
-LOOK: Final = "See whether its members run and move (kafka-consumer-groups.sh --describe --group readers)."
+LOOK: Final = (
+    "See whether its members run and move: "
+    "kafka-consumer-groups.sh --bootstrap-server HOST:9092 --describe --group readers"
+)
 UNREAD: Final = GroupPosition(committed=60, last_stable_offset=100, high_watermark=150)
 
 

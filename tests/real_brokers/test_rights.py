@@ -173,12 +173,16 @@ def test_an_owner_terminates_its_id_with_the_rights_on_it_alone(
 
     dry = until(lambda: as_user(guarded, OWNER, tmp_path, *terminate, "--dry-run"), lambda run: run.returncode == 0)
     why = as_user(guarded, OWNER, tmp_path, "why", "--transactional-id", name)
+    describe = as_user(guarded, OWNER, tmp_path, "describe", "--transactional-id", name, "--format", "table")
     done = as_user(guarded, OWNER, tmp_path, *terminate, "--yes")
 
     hidden = "this login does not see (needs DESCRIBE on their topics)"
     assert f"with partitions that {hidden}: what is dropped is not known; fence its producer" in dry.stdout
     assert why.returncode == 4
     assert f"Not known: its coordinator has it Ongoing on partitions that {hidden}." in " ".join(why.stdout.split())
+    assert describe.returncode == 4
+    assert "Partitions:       none that this login sees\n" in describe.stdout
+    assert "incomplete: partitions of topics without DESCRIBE for this login are not listed" in describe.stderr
     assert done.returncode == 0, done.stderr
     after = described(guarded.bootstrap, name)
     assert after is not None
@@ -195,7 +199,14 @@ def test_the_plan_of_an_owner_without_read_names_the_missing_right(
     terminate = ("force-terminate", "--transactional-id", name, "--dry-run")
     dry = until(lambda: as_user(guarded, OWNER, tmp_path, *terminate), lambda run: f"{topic}-0:" in run.stdout)
 
+    why = as_user(guarded, OWNER, tmp_path, "why", "--transactional-id", name)
+
     assert f"\n  {topic}-0: what is dropped is not known (needs READ on the topic)\n" in dry.stdout
+    assert why.returncode == 4
+    assert (
+        f"it Ongoing with {topic}-0, and force-terminate --transactional-id {name} --dry-run shows its end"
+        in " ".join(why.stdout.split())
+    )
 
 
 def test_nothing_found_is_said_with_what_may_be_hidden(

@@ -18,7 +18,7 @@ from tests.real_brokers.exporting import AT_ONCE, ask_why, called
 
 IN_LAG: Final = (
     "where it has an offset; its lag of {} offsets, in which markers and aborted records count, has another cause. See "
-    "whether its members run and move (kafka-consumer-groups.sh --describe --group {})."
+    "whether its members run and move: kafka-consumer-groups.sh --bootstrap-server {} --describe --group {}"
 )
 
 
@@ -47,17 +47,22 @@ def test_a_group_behind_a_live_transaction(
         )
     after = ask_why(broker, tmp_path, "--group", group)
     of_id = ask_why(broker, tmp_path, "--transactional-id", owner)
+    of_producer = ask_why(broker, tmp_path, "--producer-id", str(transaction["producer_id"]))
 
     assert (hold["committed_offset"], hold["waiting_offsets"], of_group["lag"]) == (0, 10, 10)
     assert (transaction["transactional_id"], transaction["verdict"]) == (owner, "open_within_timeout")
     assert others == [0, 0, 0, 0]
     assert status.returncode == 3
     assert "unless its producer ends it before" in of_group["text"]
-    assert after["text"] == f"No open transaction holds group {group} on the partition {IN_LAG.format(11, group)}"
+    assert (
+        after["text"]
+        == f"No open transaction holds group {group} on the partition {IN_LAG.format(11, broker.bootstrap, group)}"
+    )
     assert of_id["text"].startswith(
         f"No transaction of transactional id '{owner}' is open on any partition that was read. "
     )
     assert "has it CompleteCommit at epoch" in of_id["text"]
+    assert f"Its transactional id is '{owner}'. Its coordinator, broker 1, has it CompleteCommit" in of_producer["text"]
 
 
 def test_a_group_behind_a_hang_and_one_that_is_slow_for_its_own_reasons(

@@ -222,7 +222,7 @@ def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Ex
 @pytest.mark.parametrize(
     ("stable", "freed"),
     [
-        ((100, 100), "the last stable offset is 100: another transaction holds it, see describe-producers"),
+        ((100, 100), "the last stable offset is 100: another transaction holds it, why --topic names it"),
         ((100, -1), "the last stable offset could not be read"),
         ((-1, 150), "the last stable offset is 150; the previous one could not be read"),
         ((0, 1), "the last stable offset went from 0 to 1"),
