@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
+from dataclasses import replace
 from socket import socket
 
 import pytest
@@ -65,6 +66,18 @@ def test_a_transaction_that_a_command_has_just_seen_first_says_how_long_it_is_id
 
     assert row.start_source is StartSource.FIRST_SEEN
     assert "  idle 31 min 0 s  " in table
+
+
+@pytest.mark.parametrize(("duration_ms", "shown"), [(0, "unknown"), (5000, "at least 5 s")])
+def test_without_a_start_and_a_last_write_the_duration_is_no_number_of_its_own(duration_ms: int, shown: str) -> None:
+    """Offsets alone show neither: a command has just seen it first, and one that watches knows a lower bound."""
+    evaluation = evaluate(snapshot([Entry()], partitions=1), Memory(), Policy())
+    (row,) = all_rows(evaluation)
+    unseen = replace(
+        row, start_source=StartSource.FIRST_SEEN, last_timestamp_ms=-1, idle_ms=None, duration_ms=duration_ms
+    )
+
+    assert f"  {shown}  " in render_tables([(None, evaluation, [unseen])], is_fleet=False)
 
 
 def test_a_transactional_id_cannot_command_the_terminal() -> None:
