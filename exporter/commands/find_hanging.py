@@ -114,7 +114,7 @@ def _find(context: Context, settings: Settings) -> int:
     if unwaited:
         complain(
             f"{unwaited} {'transaction is' if unwaited == 1 else 'transactions are'} completing and not stuck so far; "
-            "this command did not wait for their end; --all shows them"
+            "their end is not known yet"
         )
     status = status_of_evaluations(results, output_format(options.format))
     rows = [row for evaluation in found for row in _rows(options, evaluation)]

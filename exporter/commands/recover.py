@@ -128,7 +128,7 @@ def groups_in_words(row: TransactionRow, evaluation: Evaluation) -> str:
     """Names the visible consumer groups behind a transaction, and those of which nothing is known."""
     groups = [printable(humanize_group(group)) for group in row.groups]
     impact = evaluation.snapshot.impact
-    waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none has committed offsets on this partition"
+    waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none that this login sees has committed offsets here"
     if impact is None:
         waiting = "unknown, no broker was queried"
     elif failures := group_failures(impact, (row.topic, row.partition)):

@@ -155,6 +155,9 @@ class Answer:
     connection: tuple[str, ...] = ()
     """Options by which the next command finds the cluster, as they were given."""
 
+    bootstrap: str = ""
+    """The addresses by which the cluster was found."""
+
     blocked_after_ms: int = 0
     """A live transaction that is open for less holds nobody up yet (`blocked.after`)."""
 
@@ -295,7 +298,7 @@ def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> An
     )
 
 
-def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[int], *, aside: str = "") -> Answer:
+def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[int]) -> Answer:
     """The transactions of these producer ids, whether they hold somebody up or stand behind another one."""
     rows = rows_of_producer(evaluation, frozenset(producer_ids))
     names = names_of(evaluation)
@@ -304,7 +307,6 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
         holds=_in_order(evaluation, (Hold(row=row) for row in rows)),
         partitions=evaluation.snapshot.partitions.included_count,
         unknown=(*_unread(evaluation, names), *_unexamined(evaluation, names), *_without_producer(evaluation)),
-        aside="" if rows else aside,
     )
 
 

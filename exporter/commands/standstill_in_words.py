@@ -31,12 +31,18 @@ def in_words(answer: Answer) -> str:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
     if answer.hides_topics and answer.holds:
         paragraphs.append(f"{_capitalized(HIDDEN_TOPICS)}." if answer.lag is None else _MAY_STAND_ELSEWHERE)
+    elif answer.hides_topics and answer.lag is None:
+        paragraphs.append(_MAY_BE_OPEN_ELSEWHERE)
     paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
     return "\n\n".join(paragraphs)
 
 
 _MAY_STAND_ELSEWHERE: Final = (
     "Topics without DESCRIBE for this login are hidden: if the group reads one, it may stand still there, too."
+)
+
+_MAY_BE_OPEN_ELSEWHERE: Final = (
+    "Topics without DESCRIBE for this login are hidden: something of it may be open, or hang, there."
 )
 
 
@@ -86,7 +92,7 @@ def _describe(answer: Answer) -> str:
     """The command of Kafka that lists the group's members, with the connection as far as it was given."""
     given = dict(zip(answer.connection[::2], answer.connection[1::2], strict=True))
     words = [
-        *("--bootstrap-server", given.get("--bootstrap-server", "HOST:9092")),
+        *("--bootstrap-server", given.get("--bootstrap-server", answer.bootstrap)),
         *(("--command-config", given["--command-config"]) if "--command-config" in given else ()),
         *("--describe", "--group", answer.subject.removeprefix("group ")),
     ]
@@ -242,7 +248,7 @@ def _groups(row: TransactionRow) -> Iterator[str]:
     elif row.topic == OFFSETS_TOPIC:
         yield "No group is seen to wait; one that commits for the first time is seen by why --group alone."
     else:
-        yield "No group is seen to wait; readers that commit no offsets cannot be seen."
+        yield "No group is seen to wait; readers that commit no offsets, and groups without DESCRIBE, cannot be seen."
     for is_beyond, words in (
         (False, "Before it, perhaps with records to read"),
         (True, "Beyond it, where readers of committed records get nothing"),

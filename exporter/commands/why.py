@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
@@ -18,6 +18,7 @@ from exporter.commands.rows import as_json
 from exporter.commands.standstill import (
     NAMES_MAX,
     PENDING_UNSEEN,
+    PROGRAM,
     Answer,
     GroupPosition,
     Hold,
@@ -69,7 +70,12 @@ def run(context: Context, settings: Settings) -> int:
 def _explain(options: argparse.Namespace, settings: Settings, collector: Collector) -> int:
     examiner = Examiner(collector, policy(settings), search_logs=False)
     evaluation, answer = _answer(options, collector, examiner)
-    answer = replace(answer, connection=connection_of(options), blocked_after_ms=evaluation.policy.blocked_after_ms)
+    answer = replace(
+        answer,
+        connection=connection_of(options),
+        bootstrap=settings.watched[0].settings.kafka.bootstrap,
+        blocked_after_ms=evaluation.policy.blocked_after_ms,
+    )
     if options.format == "json":
         print(as_json(document(evaluation, answer)))
     else:
@@ -98,23 +104,23 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
         return _of_producer_id(examiner, collector, options.producer_id)
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     subject = f"transactional id {options.transactional_id!r}"
-    evaluation, answer = _of_producer(examiner, subject, transaction.producer_id, aside=_at_coordinator(transaction))
-    answer = replace(answer, hides_topics=collector.query(may_hide_topics))
+    evaluation, answer = _of_producer(examiner, subject, transaction.producer_id)
+    answer = replace(_with_state(answer, transaction), hides_topics=collector.query(may_hide_topics))
     if transaction.has_hidden_partitions and not answer.holds:
         hidden = (
             "its coordinator has it Ongoing on partitions that this login does not see (needs DESCRIBE on their topics)"
         )
         answer = replace(answer, unknown=(*answer.unknown, hidden))
     elif not answer.holds and answer.unknown and transaction.state is TransactionState.ONGOING:
-        answer = replace(answer, unknown=(*answer.unknown, _may_be_its_own(transaction)))
+        answer = replace(answer, unknown=(*answer.unknown, _may_be_its_own(transaction, connection_of(options))))
     return evaluation, answer
 
 
-def _of_producer(examiner: Examiner, subject: str, producer_id: int, *, aside: str = "") -> tuple[Evaluation, Answer]:
+def _of_producer(examiner: Examiner, subject: str, producer_id: int) -> tuple[Evaluation, Answer]:
     return _second_look(
         examiner,
         EVERYTHING,
-        lambda evaluation: about_producer(evaluation, subject, [producer_id], aside=aside),
+        lambda evaluation: about_producer(evaluation, subject, [producer_id]),
         frozenset({producer_id}),
     )
 
@@ -157,26 +163,45 @@ def _at_coordinator(transaction: CoordinatorTransaction) -> str:
     return f"{at} at epoch {transaction.producer_epoch}."
 
 
-def _may_be_its_own(transaction: CoordinatorTransaction) -> str:
+def _with_state(answer: Answer, transaction: CoordinatorTransaction) -> Answer:
+    """The answer with what its coordinator has, where nothing of the producer is open."""
+    if answer.holds:
+        return answer
+    answer = replace(answer, aside=_at_coordinator(transaction))
+    if not transaction.state.value.startswith("Prepare") or answer.stuck:
+        return answer
+    return replace(answer, unknown=(*answer.unknown, _COMPLETES.format(transaction.state.value)))
+
+
+_COMPLETES: Final = (
+    "its coordinator has it {}; whether that ends: run this again in a minute, and if it is the same, ask the operators "
+    "of Kafka (needs DESCRIBE on __transaction_state)"
+)
+
+
+def _may_be_its_own(transaction: CoordinatorTransaction, connection: Sequence[str]) -> str:
     """Says what its coordinator has, for a login that does not see whose the open transactions are."""
     names = [f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ())]
+    fence = ["force-terminate", "--transactional-id", transaction.transactional_id, "--dry-run", *connection]
     return (
         f"its coordinator has it {transaction.state.value} with {humanize_names(names, shown_max=NAMES_MAX)}, and "
-        f"force-terminate --transactional-id {shlex.quote(transaction.transactional_id)} --dry-run shows its end"
+        f"{PROGRAM} {shlex.join(fence)} shows its end"
     )
 
 
 def _of_producer_id(examiner: Examiner, collector: Collector, producer_id: int) -> tuple[Evaluation, Answer]:
     """The answer, with what its coordinator has where nothing is open."""
     evaluation, answer = _of_producer(examiner, f"producer id {producer_id}", producer_id)
+    answer = replace(answer, hides_topics=collector.query(may_hide_topics))
     if answer.holds or answer.stuck:
         return evaluation, answer
     listed, _ = collector.query(lambda client: list_all(client, ()))
     ids = [each.transactional_id for each in listed if each.producer_id == producer_id]
     if not ids:
         return evaluation, answer
-    at_coordinator = _at_coordinator(collector.query(lambda client: describe_id(client, ids[0])))
-    return evaluation, replace(answer, aside=f"Its transactional id is {ids[0]!r}. {at_coordinator}")
+    transaction = collector.query(lambda client: describe_id(client, ids[0]))
+    answer = _with_state(answer, transaction)
+    return evaluation, replace(answer, aside=f"Its transactional id is {ids[0]!r}. {answer.aside}")
 
 
 async def _must_exist(client: ClusterClient, coordinator: int, group: str) -> None:

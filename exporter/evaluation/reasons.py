@@ -215,7 +215,12 @@ def waiting_groups(
         for partition, group in (impact.residents if key.topic == OFFSETS_TOPIC else ())
         if partition == key.partition
     ]
-    return tuple(sorted([*committing, *residents], key=lambda group: (-(group.waiting_records or 0), group.group)))
+
+    def standing_still_first(group: WaitingGroup) -> tuple[bool, int, str]:
+        is_behind = group.blocked_since_ms is None and group.committed_offset is not None
+        return is_behind, -(group.waiting_records or 0), group.group
+
+    return tuple(sorted([*committing, *residents], key=standing_still_first))
 
 
 def sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:

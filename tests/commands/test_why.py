@@ -23,7 +23,7 @@ from exporter.commands.standstill import (
 )
 from exporter.commands.standstill_in_words import _UNTIL, in_words
 from exporter.commands.status import ExitStatus
-from exporter.commands.why import document
+from exporter.commands.why import _with_state, document
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
@@ -103,7 +103,7 @@ def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: G
 def test_a_group_with_records_to_read_learns_where_it_will_wait() -> None:
     """Its lag has two causes: what it can read, and what is behind the transaction, which it will meet."""
     before = GroupPosition(committed=98, last_stable_offset=100, high_watermark=150, next_offset=98)
-    answer = replace(about_group(live(), "readers", {ORDERS_0: before}), blocked_after_ms=30_000)
+    answer = replace(about_group(live(), "readers", {ORDERS_0: before}), blocked_after_ms=30_000, bootstrap="b:1")
 
     assert (answer.is_held, answer.unknown) == (False, ())
     assert in_words(answer).startswith(
@@ -296,6 +296,27 @@ def test_an_id_may_have_more_partitions_than_this_login_sees() -> None:
     )
 
 
+def test_whether_a_producer_can_start_again_is_not_known_where_its_markers_cannot_be_looked_for() -> None:
+    """A coordinator that completes for ever looks as one that has just decided."""
+    nothing = about_producer(live(), "transactional id 'app-2'", [8])
+    prepared = _with_state(nothing, transaction("PrepareCommit", transactional_id="app-2", producer_id=8))
+    idle = _with_state(nothing, transaction("Empty", transactional_id="app-2", producer_id=8))
+
+    (sentence,) = prepared.unknown
+    assert sentence.startswith("its coordinator has it PrepareCommit; whether that ends: run this again in a minute")
+    assert "CONCURRENT_TRANSACTIONS" in in_words(prepared)
+    assert (idle.unknown, "has it Empty at epoch" in in_words(idle)) == ((), True)
+
+
+def test_an_id_without_open_transactions_may_hang_on_hidden_topics() -> None:
+    """Its coordinator has it Empty then, as where all is well."""
+    answer = replace(about_producer(live(), "transactional id 'app-2'", [8]), hides_topics=True)
+
+    assert in_words(answer).endswith(
+        "\n\nTopics without DESCRIBE for this login are hidden: something of it may be open, or hang, there."
+    )
+
+
 def test_where_topics_are_hidden_no_is_said_of_what_is_seen() -> None:
     """Kafka leaves out the offsets on topics without DESCRIBE, without a word."""
     elsewhere = {("orders", 1): GroupPosition(committed=7, last_stable_offset=9, high_watermark=9)}
@@ -332,8 +353,7 @@ def snapshot_without() -> Evaluation:
 
 
 LOOK: Final = (
-    "See whether its members run and move: "
-    "kafka-consumer-groups.sh --bootstrap-server HOST:9092 --describe --group readers"
+    "See whether its members run and move: kafka-consumer-groups.sh --bootstrap-server b:1 --describe --group readers"
 )
 UNREAD: Final = GroupPosition(committed=60, last_stable_offset=100, high_watermark=150)
 
@@ -553,7 +573,8 @@ def test_a_producer_that_cannot_start_has_a_next_step(finding: MarkerFinding, ru
 def test_of_a_producer_nothing_is_known_where_producers_are_not_visible() -> None:
     """With DESCRIBE alone the open transaction may be the one that is asked for."""
     unseen = evaluate(snapshot([Entry(producer_id=-1, producer_epoch=-1)]), Memory(), Policy())
-    answer = about_producer(unseen, "transactional id 'app-1'", [7], aside="Its coordinator has it Ongoing at epoch 3.")
+    answer = about_producer(unseen, "transactional id 'app-1'", [7])
+    answer = replace(answer, aside="Its coordinator has it Ongoing at epoch 3.")
 
     assert in_words(answer) == (
         "No open transaction that could be examined holds transactional id 'app-1'; whether one does is not known. "
@@ -598,9 +619,8 @@ def test_a_topic_without_a_transaction() -> None:
 
 def test_a_producer_is_told_what_it_has_open_or_what_its_coordinator_has() -> None:
     held = about_producer(live(), "transactional id 'app-1'", [7])
-    nothing = about_producer(
-        live(), "transactional id 'app-2'", [8], aside="Its coordinator, broker 1, has it Empty at epoch 3."
-    )
+    nothing = about_producer(live(), "transactional id 'app-2'", [8])
+    nothing = replace(nothing, aside="Its coordinator, broker 1, has it Empty at epoch 3.")
 
     assert in_words(held).startswith(
         "On orders-0 everybody who reads committed records waits behind a transaction of producer 7"

@@ -111,6 +111,15 @@ def test_the_first_cycle_is_remembered_and_forgotten_with_the_block() -> None:
     assert again.blocked_groups[0].since_ms == NOW_MS + 3 * MINUTE_MS
 
 
+def test_those_who_stand_still_are_named_before_those_with_a_larger_lag() -> None:
+    """Texts name five groups: the only one that is blocked was left out."""
+    offsets = (*at(10, group="far-behind").offsets, *at(100).offsets, *at(20, group="behind").offsets)
+    taken = hang(Impact(offsets=offsets, residents=(), failures=()))
+    (row,) = all_rows(evaluate(taken, evaluate(taken, Memory(), Policy()).memory, Policy()))
+
+    assert [group.group for group in row.groups] == ["readers", "far-behind", "behind"]
+
+
 def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock() -> None:
     """A command's JSON has its own first cycle, and its text names no duration, also after it has looked twice."""
     ahead_ms = 5 * MINUTE_MS

@@ -268,6 +268,6 @@ def test_a_plan_names_the_groups_behind_a_live_transaction(
         commit(kafka_4_3_1, group, topic, 0)
         after = called(tmp_path, "abort", "--bootstrap-server", kafka_4_3_1.bootstrap, *where, "--dry-run")
 
-    assert "consumer groups: none has committed offsets on this partition" in before.stdout
+    assert "consumer groups: none that this login sees has committed offsets here" in before.stdout
     assert f": {group} (" in after.stdout
     assert "Whether that producer still runs is not known" in after.stdout

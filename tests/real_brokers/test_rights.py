@@ -204,7 +204,7 @@ def test_the_plan_of_an_owner_without_read_names_the_missing_right(
     assert f"\n  {topic}-0: what is dropped is not known (needs READ on the topic)\n" in dry.stdout
     assert why.returncode == 4
     assert (
-        f"it Ongoing with {topic}-0, and force-terminate --transactional-id {name} --dry-run shows its end"
+        f"it Ongoing with {topic}-0, and kafka-transaction-exporter force-terminate --transactional-id {name} --dry-run "
         in " ".join(why.stdout.split())
     )
 

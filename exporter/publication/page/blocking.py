@@ -33,7 +33,7 @@ def blocking_section(publication: Publication) -> str:
     rest = f"<p>{humanize_count(hidden, 'more live transaction')} not shown here.</p>" if hidden > 0 else ""
     title = humanize_count(len(rows), "live transaction")
     ended = "its owner or coordinator will end it" if len(rows) == 1 else "their owners or coordinators will end them"
-    means = f"{ended}; until then these groups stand still"
+    means = f"{ended}; until then groups that have come to it stand still"
     return (
         f'<section id="blocking"><h2>Behind {title} <span class="quiet">({means})</span></h2>\n{shown}</section>{rest}'
     )
