@@ -117,14 +117,16 @@ def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: Guard
     ("missing", "status", "shown"),
     [
         (FULL, 0, "live-id"),
-        ("DESCRIBE on topics", 0, "live-id"),
+        ("DESCRIBE on topics", 4, "live-id"),
         ("DESCRIBE on transactional ids", 1, "transactional id 'live-id' is not visible: grant DESCRIBE on it"),
     ],
 )
 def test_an_owner_describes_an_id_with_a_right_on_it_alone(
     cluster: GuardedCluster, tmp_path: Path, missing: str, status: int, shown: str
 ) -> None:
-    """Without DESCRIBE on topics the topic `__transaction_state` is not visible, as to every application."""
+    """Without DESCRIBE on topics the topic `__transaction_state` is not visible, as to every application; nor are its
+    partitions, and the answer is incomplete.
+    """
     properties = tmp_path / "client.properties"
     jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     properties.write_text(
@@ -135,8 +137,11 @@ def test_an_owner_describes_an_id_with_a_right_on_it_alone(
     run = called(tmp_path, "describe", *words, "--transactional-id", "live-id", "--format=json")
 
     assert run.returncode == status, run.stderr
-    assert shown in (run.stderr if status else run.stdout)
-    assert status or json.loads(run.stdout)["state"] == "Ongoing"
+    assert shown in (run.stderr if status == 1 else run.stdout)
+    if status != 1:
+        described = json.loads(run.stdout)
+        assert (described["state"], described["may_hide_partitions"]) == ("Ongoing", status == 4)
+        assert bool(described["partitions"]) is (status == 0)
 
 
 def test_these_grants_write_nothing(cluster: GuardedCluster, client: dict[str, str | int | float | bool]) -> None:

@@ -41,8 +41,12 @@ async def what_hides_topics(client: ClusterClient, brokers: Iterable[int]) -> st
 
 
 async def what_hides_topics_here(client: ClusterClient) -> str:
-    """Returns the same for a command, which may ask any broker."""
-    return await what_hides_topics(client, sorted(client.brokers or {}))
+    """Returns the same for a command, which may ask any broker, and may not have asked for them yet.
+
+    Raises ClusterUnavailableError.
+    """
+    brokers = client.brokers or (await client.topology(())).brokers
+    return await what_hides_topics(client, sorted(brokers))
 
 
 async def may_hide_topics(client: ClusterClient) -> bool:
