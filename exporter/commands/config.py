@@ -17,7 +17,6 @@ from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.settings import SETTINGS, Settings
 from exporter.config.table import Setting
-from exporter.storage.places import place_of
 
 REDACTED = "<secret>"
 
@@ -47,7 +46,7 @@ def run(context: Context, settings: Settings) -> int:
 def _unusable_files(settings: Settings) -> Iterator[str]:
     """Reads what `serve` reads from this disk while it runs, and goes on without."""
     baseline = baseline_of(settings)
-    if baseline is not None and isinstance(place_of(str(settings.baseline.file)), Path):
+    if baseline is not None and isinstance(baseline.place, Path):
         why = baseline.why_unusable()
         if why is not None:
             yield f"baseline.file {settings.baseline.file} would not be used: {why}"

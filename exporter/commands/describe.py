@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
-from typing import Final
 
 from exporter.commands.arguments import PROGRAM
 from exporter.commands.context import Context
 from exporter.commands.lines import connection_of, fit_terminal, next_line
 from exporter.commands.report import complain, with_collector
 from exporter.commands.rows import Row, in_format
+from exporter.commands.standstill import NOT_LISTED
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.humanize import humanize_duration, humanize_names, printable
@@ -21,7 +21,6 @@ from exporter.kafka.visibility.topics import may_hide_topics
 from exporter.publication.page.humanize import humanize_instant
 from exporter.snapshot import CoordinatorTransaction
 
-_NOT_LISTED: Final = "partitions of topics without DESCRIBE for this login are not listed"
 HEADINGS = {
     "coordinator": "CoordinatorId",
     "transactional_id": "TransactionalId",
@@ -57,7 +56,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
         )
     )
     if hides:
-        complain(f"{'incomplete: ' if transaction.has_hidden_partitions else ''}{_NOT_LISTED}")
+        complain(f"{'incomplete: ' if transaction.has_hidden_partitions else ''}{NOT_LISTED}")
     return ExitStatus.INCOMPLETE if transaction.has_hidden_partitions else ExitStatus.ANSWERED
 
 

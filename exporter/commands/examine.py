@@ -115,29 +115,23 @@ class Examiner:
         return evaluation
 
 
-def for_output(evaluation: Evaluation, collector: Collector, output: str | None) -> Evaluation:
-    """`evaluation`, for JSON with the level of proof in its snapshot: it takes the requests of `doctor`.
+def for_output(evaluation: Evaluation, collector: Collector, output: str | None, scope: Scope) -> Evaluation:
+    """`evaluation` with what a cycle does not ask: for JSON the level of proof, and why topics may be hidden.
 
-    An address of a broker that has left the cluster is not waited for.
+    Brokers leave topics out without a word, which is of no account where one is asked for. The level of proof takes the
+    requests of `doctor`; an address of a broker that has left the cluster is not waited for.
     """
-    if output != "json":
-        return evaluation
+    taken, hidden = evaluation.snapshot, ""
     try:
-        read = collector.query(partial(preconditions, bootstrap=False))
-    except ClusterUnavailableError:
-        return evaluation
-    level = diagnose(evaluation.snapshot, read).level
-    return replace(evaluation, snapshot=replace(evaluation.snapshot, proof_level=level))
-
-
-def with_hidden_topics(evaluation: Evaluation, collector: Collector) -> Evaluation:
-    """`evaluation`, with the reason why this login may not see every topic: brokers leave topics out without a word."""
-    try:
-        why = collector.query(what_hides_topics_here)
+        if output == "json":
+            read = collector.query(partial(preconditions, bootstrap=False))
+            taken, hidden = replace(taken, proof_level=diagnose(taken, read).level), read.hidden_topics
+        elif scope.topic is None:
+            hidden = collector.query(what_hides_topics_here)
     except ClusterUnavailableError as error:
-        why = f"some topics may not be visible: {error}"
-    taken = evaluation.snapshot
-    return replace(evaluation, snapshot=replace(taken, visibility=replace(taken.visibility, may_hide=why)))
+        hidden = f"some topics may not be visible: {error}"
+    may_hide = hidden if scope.topic is None else ""
+    return replace(evaluation, snapshot=replace(taken, visibility=replace(taken.visibility, may_hide=may_hide)))
 
 
 def completing(evaluation: Evaluation) -> frozenset[TransactionKey | CompletingId]:

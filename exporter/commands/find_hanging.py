@@ -13,7 +13,7 @@ from exporter.commands.arguments import PROGRAM
 from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import MINUTE_MS, Results, has_output, render_evaluations, status_of_evaluations
-from exporter.commands.examine import Examiner, completing, for_output, policy, with_hidden_topics
+from exporter.commands.examine import Examiner, completing, for_output, policy
 from exporter.commands.lines import connection_of, next_line
 from exporter.commands.names import suggestion
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
@@ -53,11 +53,17 @@ def run(context: Context, settings: Settings) -> int:
 
 
 def _watch(context: Context, settings: Settings, collector: Collector) -> int:
-    judge = _judge(context.options, settings, collector, shows_progress=True)
+    options, scope = context.options, _scope(context.options)
+    judge = _judge(options, settings, collector, shows_progress=True)
     (cluster,) = settings.watched
+
+    def look() -> Evaluation:
+        evaluation = judge.look(scope)  # a table does not show what for_output adds
+        return for_output(evaluation, collector, options.format, scope) if options.format == "json" else evaluation
+
     return watch(
-        context.options,
-        lambda: for_output(judge.look(_scope(context.options)), collector, context.options.format),
+        options,
+        look,
         lambda evaluation: _printed(context, (ClusterResult(cluster, evaluation),)),
     )
 
@@ -100,9 +106,7 @@ def _find(context: Context, settings: Settings) -> int:
                 "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
                 f"visible (needs DESCRIBE on it){hint}",
             )
-        if options.topic is None:
-            evaluation = with_hidden_topics(evaluation, collector)
-        return for_output(evaluation, collector, options.format)
+        return for_output(evaluation, collector, options.format, scope)
 
     results = on_each(settings, look)
     found = [result.value for result in results if result.value is not None]

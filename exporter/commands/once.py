@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from exporter.commands.clusters import on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import Results, has_output, render_evaluations, status_of_evaluations
-from exporter.commands.examine import Examiner, for_output, with_hidden_topics
+from exporter.commands.examine import Examiner, for_output
 from exporter.commands.lines import fit_terminal
 from exporter.commands.one_cycle import publication_of
 from exporter.commands.rows import Paint, paint_for
@@ -17,6 +17,7 @@ from exporter.daemon.wiring import policy_of
 from exporter.evaluation.evaluate import all_rows, worst_first
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.scope import EVERYTHING
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -25,7 +26,7 @@ def run(context: Context, settings: Settings) -> int:
     def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
         policy = policy_of(cluster.settings)
         evaluation = Examiner(collector, policy, search_logs=False, shows_progress=not settings.clusters).look()
-        return for_output(with_hidden_topics(evaluation, collector), collector, context.options.format)
+        return for_output(evaluation, collector, context.options.format, EVERYTHING)
 
     results = on_each(settings, look)
     if has_output(results, context.options.format):

@@ -49,9 +49,8 @@ PENDING_UNSEEN: Final = (
 _FIRST_UNSEEN: Final = (
     "whether its first offset is pending in a transaction is seen with DESCRIBE on __consumer_offsets alone"
 )
-HIDDEN_TOPICS: Final = (
-    "partitions of topics without DESCRIBE for this login are not listed: what is dropped there is not known"
-)
+NOT_LISTED: Final = "partitions of topics without DESCRIBE for this login are not listed"
+HIDDEN_TOPICS: Final = f"{NOT_LISTED}: what is dropped there is not known"
 _WITHOUT_PRODUCER: Final = "on {} a transaction is open whose producer is not visible (needs READ on the topic)"
 
 

@@ -226,13 +226,13 @@ def _waiting(answer: Answer, hold: Hold) -> str:
     return " ".join(filter(None, (offsets, *_groups(row))))
 
 
+_UNSEEN: Final = "readers that commit no offsets, and groups without DESCRIBE, cannot be seen"
+_UNSEEN_OF_OFFSETS: Final = "one that commits for the first time is seen by why --group alone"
+
+
 def _groups(row: TransactionRow) -> Iterator[str]:
     # One with a pending offset has no position of its own. One that stands at a young transaction is not called blocked.
-    waiting = [
-        one
-        for one in row.groups
-        if one.blocked_since_ms is not None or one.committed_offset in {None, row.start_offset}
-    ]
+    waiting = [one for one in row.groups if one.stands_still or one.committed_offset == row.start_offset]
     assumed = [one for one in waiting if not row.has_producer and one.committed_offset == row.start_offset - MARKER]
     waits = [one.group for one in waiting if one not in assumed]
     others = [one for one in row.groups if one not in waiting]
@@ -243,12 +243,8 @@ def _groups(row: TransactionRow) -> Iterator[str]:
         )
     if waits:
         yield f"Groups that wait: {humanize_names(waits, shown_max=NAMES_MAX)}."
-    elif assumed:
-        pass
-    elif row.topic == OFFSETS_TOPIC:
-        yield "No group is seen to wait; one that commits for the first time is seen by why --group alone."
-    else:
-        yield "No group is seen to wait; readers that commit no offsets, and groups without DESCRIBE, cannot be seen."
+    elif not assumed:
+        yield f"No group is seen to wait; {_UNSEEN_OF_OFFSETS if row.topic == OFFSETS_TOPIC else _UNSEEN}."
     for is_beyond, words in (
         (False, "Before it, perhaps with records to read"),
         (True, "Beyond it, where readers of committed records get nothing"),

@@ -11,7 +11,7 @@ from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.blocked import names_of_blocked
 from exporter.evaluation.document import transaction
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names, printable
-from exporter.evaluation.reasons import outcome_in_words, until_in_words
+from exporter.evaluation.reasons import open_for_in_words, outcome_in_words, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow
 from exporter.publication.page.humanize import humanize_group
@@ -104,9 +104,9 @@ def _open_for(row: TransactionRow) -> str:
     """Returns its duration, or the time since its last write where a command has just seen it first."""
     if row.age_by_last_write_ms is not None:
         return f"idle {humanize_duration(row.age_by_last_write_ms)}"
-    if row.start_source is not StartSource.FIRST_SEEN:
-        return humanize_duration(row.duration_ms)
-    return f"at least {humanize_duration(row.duration_ms)}" if row.duration_ms else "unknown"
+    if row.start_source is StartSource.FIRST_SEEN and not row.duration_ms:
+        return "unknown"
+    return open_for_in_words(row)
 
 
 def _below(row: TransactionRow) -> Iterator[str]:

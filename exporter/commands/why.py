@@ -56,7 +56,7 @@ from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id,
 from exporter.kafka.messages import list_groups
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.visibility.topics import may_hide_topics
-from exporter.snapshot import CoordinatorTransaction, GroupOffset, TransactionState
+from exporter.snapshot import COMPLETING_STATES, CoordinatorTransaction, GroupOffset, TransactionState
 
 
 def run(context: Context, settings: Settings) -> int:
@@ -104,8 +104,8 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
         return _of_producer_id(examiner, collector, options.producer_id)
     transaction = collector.query(lambda client: describe_id(client, options.transactional_id))
     subject = f"transactional id {options.transactional_id!r}"
-    evaluation, answer = _of_producer(examiner, subject, transaction.producer_id)
-    answer = replace(_with_state(answer, transaction), hides_topics=collector.query(may_hide_topics))
+    evaluation, answer = _of_producer(examiner, collector, subject, transaction.producer_id)
+    answer = _with_state(answer, transaction)
     if transaction.has_hidden_partitions and not answer.holds:
         hidden = (
             "its coordinator has it Ongoing on partitions that this login does not see (needs DESCRIBE on their topics)"
@@ -116,13 +116,14 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
     return evaluation, answer
 
 
-def _of_producer(examiner: Examiner, subject: str, producer_id: int) -> tuple[Evaluation, Answer]:
-    return _second_look(
+def _of_producer(examiner: Examiner, collector: Collector, subject: str, producer_id: int) -> tuple[Evaluation, Answer]:
+    evaluation, answer = _second_look(
         examiner,
         EVERYTHING,
         lambda evaluation: about_producer(evaluation, subject, [producer_id]),
         frozenset({producer_id}),
     )
+    return evaluation, replace(answer, hides_topics=collector.query(may_hide_topics))
 
 
 def _second_look(
@@ -158,7 +159,7 @@ def _completing(answer: Answer) -> AbstractSet[int]:
 def _at_coordinator(transaction: CoordinatorTransaction) -> str:
     """Says what its coordinator has where nothing is open."""
     at = f"Its coordinator, broker {transaction.coordinator}, has it {transaction.state.value}"
-    if transaction.state.value.startswith("Prepare"):
+    if transaction.state in COMPLETING_STATES:
         return f"{at}: a producer with this id gets CONCURRENT_TRANSACTIONS until that ends."
     return f"{at} at epoch {transaction.producer_epoch}."
 
@@ -168,7 +169,7 @@ def _with_state(answer: Answer, transaction: CoordinatorTransaction) -> Answer:
     if answer.holds:
         return answer
     answer = replace(answer, aside=_at_coordinator(transaction))
-    if not transaction.state.value.startswith("Prepare") or answer.stuck:
+    if transaction.state not in COMPLETING_STATES or answer.stuck:
         return answer
     return replace(answer, unknown=(*answer.unknown, _COMPLETES.format(transaction.state.value)))
 
@@ -191,8 +192,7 @@ def _may_be_its_own(transaction: CoordinatorTransaction, connection: Sequence[st
 
 def _of_producer_id(examiner: Examiner, collector: Collector, producer_id: int) -> tuple[Evaluation, Answer]:
     """The answer, with what its coordinator has where nothing is open."""
-    evaluation, answer = _of_producer(examiner, f"producer id {producer_id}", producer_id)
-    answer = replace(answer, hides_topics=collector.query(may_hide_topics))
+    evaluation, answer = _of_producer(examiner, collector, f"producer id {producer_id}", producer_id)
     if answer.holds or answer.stuck:
         return evaluation, answer
     listed, _ = collector.query(lambda client: list_all(client, ()))

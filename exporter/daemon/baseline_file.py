@@ -20,7 +20,7 @@ class BaselineFile:
     """The file at `path`, used until it is older than `age_ms_max`."""
 
     def __init__(self, path: Place, rules: GroupRules, *, age_ms_max: int, wall_clock: Callable[[], float]) -> None:
-        self._path = path
+        self.place = path
         self._text = ChangingText(path, bytes_max=BYTES_MAX)
         self._rules = rules
         self._age_ms_max = age_ms_max
@@ -38,9 +38,9 @@ class BaselineFile:
             self.status = BaselineStatus(newest.made_at_ms if isinstance(newest, Baseline) else None, failure)
             if self._said.is_new(failure):
                 if failure is not None:
-                    log.warning("baseline file %s is not used: %s", self._path, failure, extra={"subject": "baseline"})
+                    log.warning("baseline file %s is not used: %s", self.place, failure, extra={"subject": "baseline"})
                 else:
-                    log.info("baseline file %s is used", self._path, extra={"subject": "baseline"})
+                    log.info("baseline file %s is used", self.place, extra={"subject": "baseline"})
             return newest if failure is None and isinstance(newest, Baseline) else NO_BASELINE
 
     def why_unusable(self) -> str | None:

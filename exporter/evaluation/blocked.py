@@ -76,12 +76,7 @@ def group_failures(impact: Impact, on: TopicPartition | None = None) -> tuple[st
 
 def names_of_blocked(rows: Iterable[TransactionRow]) -> set[str]:
     """The groups that stand still behind these transactions, also those that cannot read their own pending offset."""
-    return {
-        group.group
-        for row in rows
-        for group in row.groups
-        if group.blocked_since_ms is not None or group.committed_offset is None
-    }
+    return {group.group for row in rows for group in row.groups if group.stands_still}
 
 
 def remembered_groups(

@@ -38,6 +38,14 @@ START_IN_WORDS: Final[Mapping[StartSource, str]] = {
     StartSource.TRANSACTION_LOG: "start from the transaction log",
 }
 """The beginning from which a duration is counted, in the same words on the page and in `why`."""
+
+
+def open_for_in_words(row: TransactionRow) -> str:
+    """A transaction that was open when the exporter started is older than its duration says."""
+    open_for = humanize_duration(row.duration_ms)
+    return f"at least {open_for}" if row.start_source is StartSource.FIRST_SEEN else open_for
+
+
 _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
         "a coordinator lists the producer id in an active transaction, but did not describe it"
@@ -215,12 +223,12 @@ def waiting_groups(
         for partition, group in (impact.residents if key.topic == OFFSETS_TOPIC else ())
         if partition == key.partition
     ]
-
-    def standing_still_first(group: WaitingGroup) -> tuple[bool, int, str]:
-        is_behind = group.blocked_since_ms is None and group.committed_offset is not None
-        return is_behind, -(group.waiting_records or 0), group.group
-
-    return tuple(sorted([*committing, *residents], key=standing_still_first))
+    return tuple(
+        sorted(
+            [*committing, *residents],
+            key=lambda group: (not group.stands_still, -(group.waiting_records or 0), group.group),
+        )
+    )
 
 
 def sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason | None) -> str:

@@ -223,6 +223,11 @@ class WaitingGroup:
     blocked_since_ms: int | None = None
     """Time of the first cycle in which the group was at the last stable offset; None if it is not there."""
 
+    @property
+    def stands_still(self) -> bool:
+        """True if it is blocked, or cannot read its own pending offset."""
+        return self.blocked_since_ms is not None or self.committed_offset is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockedGroup:

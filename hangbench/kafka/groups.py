@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -20,8 +20,14 @@ END_OF_PARTITION: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - so it is d
 
 def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
     """Commit `offset` on partition 0 for a group, as its consumer would."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    commit_all(cluster.bootstrap, group, {(topic, 0): offset})
+
+
+def commit_all(bootstrap: str, group: str, positions: Mapping[tuple[str, int], int]) -> None:
+    """Commit an offset on each of these partitions for a group."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
+    consumer.commit(offsets=offsets, asynchronous=False)
     consumer.close()
 
 

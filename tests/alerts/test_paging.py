@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.producers import run_transaction
 from exporter.artifacts.rules import rule_groups
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.groups import commit_all
 from hangbench.kafka.planting import PlantedTransaction, plant_hang, write_marker
 from hangbench.waiting import until
 from tests.alerts.monitoring import (
@@ -81,9 +81,7 @@ def until_firing(pair: Monitoring, topic: str, names: set[str]) -> None:
 
 def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
     """A consumer group that has read partition 0 up to this offset."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
+    commit_all(bootstrap, group, {(topic, 0): offset})
 
 
 def test_a_hang_pages_with_the_way_out_and_resolves_when_it_is_taken(

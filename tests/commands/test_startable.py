@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from exporter import cli
-from exporter.cli import main
 from exporter.commands.context import Configuration
 from exporter.commands.serve import reloader_of
 from exporter.commands.status import ExitStatus
@@ -51,10 +50,10 @@ def test_a_baseline_file_that_serve_would_not_use_is_said_by_config_check(
     words = ["config", "check", "--bootstrap-server", BROKER, f"--baseline.file={path}"]
     path.write_text("{")
 
-    assert main(words) == 0
+    assert cli.main(words) == 0
     damaged = capsys.readouterr().err
     path.unlink()
-    assert main(words) == 0
+    assert cli.main(words) == 0
     missing = capsys.readouterr().err
 
     assert f" warning: baseline.file {path} would not be used: it is not JSON: " in damaged

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from examples.workload.producers import run_transaction
 from exporter.commands.context import CONFIG_FILE
 from exporter.kafka.collect.completing import CLOCKS_APART_MS
+from hangbench.kafka.groups import commit
 from hangbench.kafka.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from hangbench.kafka.second_door import GuardedCluster
 from hangbench.situations.ground import described, open_entries
@@ -247,9 +247,7 @@ def blocking(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic, fresh_n
     hang = plant_hang(guarded.bootstrap, make_topic(guarded), 0, fresh_name("hang"))
     run_transaction(guarded.bootstrap, fresh_name("behind"), [(hang.topic, 0)], records=5)
     group = fresh_name("readers")
-    consumer = Consumer({"bootstrap.servers": guarded.bootstrap, "group.id": group, "enable.auto.commit": False})
-    consumer.commit(offsets=[TopicPartition(hang.topic, 0, 0)], asynchronous=False)
-    consumer.close()
+    commit(guarded, group, hang.topic, 0)
     about(desk, hang)
     desk.variables["GROUP"] = group
     return hang

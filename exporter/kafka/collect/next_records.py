@@ -63,18 +63,11 @@ async def with_next_offsets(
     last_read = {place: number for number, place in enumerate(known)}
     unread = [place for place in left_at if place not in known or known[place].read_to < ends[place[0]][0]]
     chosen = nsmallest(positions_max, unread, key=lambda place: (last_read.get(place, -1), left_at[place], place))
-    begins = [known[place].read_to if place in known else place[1] for place in chosen]
+    begins = [known.pop(place) if place in known else _not_read_yet(topology, place) for place in chosen]
     read = await client.gather(
-        _read_on(client, topology, place[0], begin, ends[place[0]][0], pieces_max)
-        for place, begin in zip(chosen, begins, strict=True)
+        _read_on(client, topology, begin, ends[begin.topic, begin.partition][0], pieces_max) for begin in begins
     )
-    for place, (read_to, has_record) in zip(chosen, read, strict=True):
-        known.pop(place, None)
-        (topic, partition), offset = place
-        topic_id = topology.topic_id_of(topic)
-        known[place] = PositionRead(
-            topic=topic, topic_id=topic_id, partition=partition, offset=offset, read_to=read_to, has_record=has_record
-        )
+    known |= {_place_of(each): each for each in read}
     found = {place: _next_offset(each, ends[place[0]][0]) for place, each in known.items()}
     with_next = tuple(
         each if (next_offset := found.get(_place_of(each))) is None else replace(each, next_offset=next_offset)
@@ -87,6 +80,14 @@ def _place_of(position: GroupOffset | PositionRead) -> _Place:
     return (position.topic, position.partition), position.offset
 
 
+def _not_read_yet(topology: Topology, place: _Place) -> PositionRead:
+    (topic, partition), offset = place
+    topic_id = topology.topic_id_of(topic)
+    return PositionRead(
+        topic=topic, topic_id=topic_id, partition=partition, offset=offset, read_to=offset, has_record=False
+    )
+
+
 def _next_offset(read: PositionRead, stable: int) -> int | None:
     if read.read_to >= stable:
         return stable
@@ -94,12 +95,13 @@ def _next_offset(read: PositionRead, stable: int) -> int | None:
 
 
 async def _read_on(
-    client: ClusterClient, topology: Topology, partition: TopicPartition, offset: int, stable: int, pieces_max: int
-) -> tuple[int, bool]:
-    """Returns how far the log was read, `stable` at most, and whether a reader of committed records gets a record there."""
+    client: ClusterClient, topology: Topology, begin: PositionRead, stable: int, pieces_max: int
+) -> PositionRead:
+    """Reads the log on from where `begin` ended, to `stable` at most."""
+    partition, offset = (begin.topic, begin.partition), begin.read_to
     leader, _ = topology.leader_of(*partition)
     if leader == NO_LEADER:
-        return offset, False
+        return replace(begin, has_record=False)
 
     def read(answer: Any) -> tuple[int | None, int]:
         error, records, _ = fetched(answer)
@@ -114,11 +116,11 @@ async def _read_on(
         except BrokerFault:
             break
         if found is not None:
-            return found, found < stable
+            return replace(begin, read_to=found, has_record=found < stable)
         if reached == offset:
             break
         offset = reached
-    return offset, False
+    return replace(begin, read_to=offset, has_record=False)
 
 
 def next_committed(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from html import escape as _e
 
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
-from exporter.evaluation.reasons import START_IN_WORDS
+from exporter.evaluation.reasons import START_IN_WORDS, open_for_in_words
 from exporter.evaluation.verdicts import StartSource, TransactionRow, Verdict
 from exporter.publication.page.advice import (
     Suspected,
@@ -168,7 +168,7 @@ def others_section(publication: Publication) -> str:
     count = evaluation.open_count - evaluation.suspect_count
     rows = [
         f"<tr><td><code>{_e(row.topic)}-{row.partition}</code>{_id_below(row)}</td>"
-        f'<td class="number">{_open_for(row)}</td>'
+        f'<td class="number">{open_for_in_words(row)}</td>'
         f'<td class="word">{breakable(row.verdict.label)}</td></tr>'
         for row in publication.longest_others
     ]
@@ -176,12 +176,6 @@ def others_section(publication: Publication) -> str:
     note = f' <span class="quiet">({shown})</span>' if rows else ""
     listed = table(("partition, transactional id", "#open for", "verdict"), rows) if rows else "<p>None.</p>"
     return f'<section id="others"><h2>Open transactions that are not suspects{note}</h2>{listed}</section>'
-
-
-def _open_for(row: TransactionRow) -> str:
-    """A transaction that was open when the exporter started is older than its duration says."""
-    open_for = humanize_duration(row.duration_ms)
-    return f"at least {open_for}" if row.start_source is StartSource.FIRST_SEEN else open_for
 
 
 def _id_below(row: TransactionRow) -> str:

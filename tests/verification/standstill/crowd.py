@@ -13,12 +13,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.config.loading import load
 from exporter.evaluation.verdicts import Policy
 from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.groups import commit_all
 from hangbench.parties.play import PROPERTIES
 from tests.watching import Watch
 
@@ -41,10 +42,7 @@ def crowd(cluster: KafkaCluster, partitions: int, groups: int, aborted: int) -> 
         owner.__enter__()
 
     def stand(group: int) -> None:
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"group-{group}", "log_level": 0})
-        places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
-        consumer.commit(offsets=places, asynchronous=False)
-        consumer.close()
+        commit_all(cluster.bootstrap, f"group-{group}", {(topic, partition): 0 for partition in range(partitions)})
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         list(pool.map(open_on, range(partitions)))

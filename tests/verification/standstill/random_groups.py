@@ -8,34 +8,33 @@ groups.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from exporter.evaluation.verdicts import Policy
 from exporter.kafka.collect.next_records import POSITIONS_MAX
 from hangbench.kafka.acls import acls_until_the_end
 from hangbench.kafka.coordinators import described
+from hangbench.kafka.groups import commit_all
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED
 from hangbench.kafka.second_door import GuardedCluster, java_login
 from tests.real_brokers.exporting import AT_ONCE, called
-from tests.verification.standstill.random_logs import OWNER_IDS, Log, Place, client_of, read_logs, write_logs
+from tests.verification.standstill.random_logs import OWNER_IDS, Log, Place, read_logs, write_logs
 from tests.watching import Watch
 
 GROUPS: Final = 120
-HIDES: Final = "some topics may not be visible"
 RULES_SHARE: Final = 0.3
 """Share of users who may read all topics but two, which are denied."""
 TOPICS_OF_GROUP_MAX: Final = 3
@@ -133,9 +132,13 @@ def falsehoods(answer: Mapping[str, Any], positions: Mapping[Place, int], logs: 
         yield f"it is denied on {answer['partitions']} of {len(positions)} partitions"
 
 
+def _places_of(answer: Mapping[str, Any]) -> AbstractSet[Place]:
+    return {(hold["transaction"]["topic"], hold["transaction"]["partition"]) for hold in answer["holds"]}
+
+
 def wrong_about_owner(answer: Mapping[str, Any], truth: AbstractSet[Place], *, sees_all: bool) -> Iterator[str]:
     """Yields what an answer about a transactional id says otherwise than its coordinator; less may be known, not more."""
-    said = {(each["transaction"]["topic"], each["transaction"]["partition"]) for each in answer["holds"]}
+    said = _places_of(answer)
     is_less = bool(answer["unknown"]) or answer["hides_topics"]
     if said - truth or (truth - said and (sees_all or not is_less)) or (sees_all and is_less):
         yield f"{truth} are open, said {said}, unknown {answer['unknown']}, hides topics {answer['hides_topics']}"
@@ -144,7 +147,7 @@ def wrong_about_owner(answer: Mapping[str, Any], truth: AbstractSet[Place], *, s
 def wrong_about_topic(answer: Mapping[str, Any], topic: str, logs: Mapping[Place, Log]) -> Iterator[str]:
     """Yields what a login, whatever its rights, says otherwise than it is of the partitions of a topic."""
     truth = {place for place, log in logs.items() if place[0] == topic and log.last_stable_offset < log.high_watermark}
-    said = {(each["transaction"]["topic"], each["transaction"]["partition"]) for each in answer["holds"]}
+    said = _places_of(answer)
     if said - truth or (truth - said and not answer["unknown"]):
         yield f"{truth} are held, said {said}, unknown {answer['unknown']}"
 
@@ -164,24 +167,42 @@ def partitions_of(bootstrap: str, transactional_id: str) -> AbstractSet[Place]:
     return {(topic.topic, partition) for topic in found.topics for partition in topic.partitions}
 
 
-def _commit(cluster: GuardedCluster, group: str, positions: Mapping[Place, int]) -> None:
-    consumer = Consumer({**client_of(cluster.bootstrap), "group.id": group})
-    offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
-    consumer.commit(offsets=offsets, asynchronous=False)
-    consumer.close()
+@dataclass
+class Asker:
+    """Puts questions to a command as users with different rights, and keeps what is wrong with the answers."""
 
+    cluster: GuardedCluster
+    folder: Path
+    outcome: Outcome
 
-def _ask(
-    cluster: GuardedCluster, folder: Path, user: str | None, *question: str, command: str = "why"
-) -> tuple[int, str, Mapping[str, Any] | None]:
-    login = folder / f"{user}.properties"
-    if user is not None:
-        login.write_text(java_login(user))
-    address = cluster.bootstrap if user is None else cluster.door
-    words = [command, "--bootstrap-server", address, *question, "--format", "json"]
-    words += [] if user is None else ["--command-config", str(login)]
-    done = called(folder, *words, **AT_ONCE)
-    return done.returncode, done.stderr, json.loads(done.stdout) if done.stdout else None
+    def ask(
+        self,
+        subject: str,
+        user: str | None,
+        question: Sequence[str],
+        judge: Callable[[Mapping[str, Any]], Iterable[str]],
+        *,
+        refusal: str = "",
+        command: str = "why",
+    ) -> None:
+        """`judge` gets the answer with its exit `status`; a user with few rights may be told `refusal` instead."""
+        status, errors, answer = self._answer(user, command, *question)
+        if answer is not None:
+            problems = list(judge({**answer, "status": status}))
+        else:
+            is_refused = user is not None and refusal != "" and refusal in errors
+            problems = [] if is_refused else [f"status {status}: {errors}"]
+        self.outcome.wrong += [f"{subject}, {user or 'all rights'}: {problem}" for problem in problems]
+
+    def _answer(self, user: str | None, command: str, *question: str) -> tuple[int, str, Mapping[str, Any] | None]:
+        login = self.folder / f"{user}.properties"
+        if user is not None:
+            login.write_text(java_login(user))
+        address = self.cluster.bootstrap if user is None else self.cluster.door
+        words = [command, "--bootstrap-server", address, *question, "--format", "json"]
+        words += [] if user is None else ["--command-config", str(login)]
+        done = called(self.folder, *words, **AT_ONCE)
+        return done.returncode, done.stderr, json.loads(done.stdout) if done.stdout else None
 
 
 def play(version: str, seed: int, groups: int) -> Outcome:
@@ -193,46 +214,54 @@ def play(version: str, seed: int, groups: int) -> Outcome:
         stack.enter_context(cluster)
         create_acls = stack.enter_context(acls_until_the_end(cluster.bootstrap))
         places = write_logs(cluster, chance, stack)
-        create_acls(acl for user in USERS for acl in rights_of(user, sorted({topic for topic, _ in places}), chance))
+        topics = sorted({topic for topic, _ in places})
+        create_acls(acl for user in USERS for acl in rights_of(user, topics, chance))
         logs = read_logs(cluster.bootstrap, places)
         of_group = {f"group-{number}": positions_of(logs, chance) for number in range(groups)}
         for group, positions in of_group.items():
-            _commit(cluster, group, positions)
+            commit_all(cluster.bootstrap, group, positions)
+        asker = Asker(cluster, folder, outcome)
         for number, (group, positions) in enumerate(of_group.items()):
             user = chance.choice(USERS) if number % 2 else None
-            judge = differences if user is None else falsehoods
-            status, errors, answer = _ask(cluster, folder, user, "--group", group)
-            before, logs = logs, read_logs(cluster.bootstrap, places)
-            if answer is None:
-                problems = [f"status {status}: {errors}"]
-            else:  # the cleaner may be at work
-                problems = list(judge(answer, positions, logs))
-                problems = problems and list(judge(answer, positions, before))
-            outcome.wrong += [f"seed {seed}, {group}, {user or 'all rights'}: {problem}" for problem in problems]
-            outcome.judged.update(logs[place].stand(offset) or "free" for place, offset in positions.items())
-        for topic, user in itertools.product(sorted({topic for topic, _ in places}), (None, *USERS)):
-            status, errors, answer = _ask(cluster, folder, user, "--topic", topic)
-            problems = [] if answer is None else list(wrong_about_topic(answer, topic, logs))
-            if answer is None and not (user is not None and "is not visible" in errors):
-                problems = [f"status {status}: {errors}"]
-            outcome.wrong += [f"seed {seed}, {topic}, {user or 'all rights'}: {problem}" for problem in problems]
+            logs = _ask_about_group(asker, group, user, positions, logs)
         for user in (None, *USERS):
-            status, errors, answer = _ask(cluster, folder, user, "--all", command="find-hanging")
-            problems = (
-                [errors]
-                if answer is None
-                else list(wrong_about_hangs(answer, logs, is_complete=status == 0 and HIDES not in errors))
-            )
-            outcome.wrong += [f"seed {seed}, hangs, {user or 'all rights'}: {problem}" for problem in problems]
-        for owner, user in itertools.product(OWNER_IDS, (None, *USERS)):
-            status, errors, answer = _ask(cluster, folder, user, "--transactional-id", owner)
-            ongoing = partitions_of(cluster.bootstrap, owner)
-            problems = [] if answer is None else list(wrong_about_owner(answer, ongoing, sees_all=user is None))
-            if answer is None and not (user is not None and "is not visible: grant DESCRIBE on it" in errors):
-                problems = [f"status {status}: {errors}"]
-            outcome.wrong += [f"seed {seed}, {owner}, {user or 'all rights'}: {problem}" for problem in problems]
-        outcome.wrong += [f"seed {seed}: {problem}" for problem in _wrong_in_cycle(cluster, of_group, logs)]
+            _ask_about_the_rest(asker, user, topics, logs)
+        outcome.wrong += _wrong_in_cycle(cluster, of_group, logs)
     return outcome
+
+
+def _ask_about_group(
+    asker: Asker, group: str, user: str | None, positions: Mapping[Place, int], before: Mapping[Place, Log]
+) -> Mapping[Place, Log]:
+    """Returns the logs after the answer: the cleaner may be at work, and the answer is of either instant."""
+    rules = differences if user is None else falsehoods
+    after = before
+
+    def judge(answer: Mapping[str, Any]) -> Sequence[str]:
+        nonlocal after
+        after = read_logs(asker.cluster.bootstrap, tuple(before))
+        return list(rules(answer, positions, after)) and list(rules(answer, positions, before))
+
+    asker.ask(group, user, ("--group", group), judge)
+    asker.outcome.judged.update(after[place].stand(offset) or "free" for place, offset in positions.items())
+    return after
+
+
+def _ask_about_the_rest(asker: Asker, user: str | None, topics: Iterable[str], logs: Mapping[Place, Log]) -> None:
+    for topic in topics:
+        of_topic = partial(wrong_about_topic, topic=topic, logs=logs)
+        asker.ask(topic, user, ("--topic", topic), of_topic, refusal="is not visible")
+    for owner in OWNER_IDS:
+        ongoing = partitions_of(asker.cluster.bootstrap, owner)
+        of_owner = partial(wrong_about_owner, truth=ongoing, sees_all=user is None)
+        refusal = "is not visible: grant DESCRIBE on it"
+        asker.ask(owner, user, ("--transactional-id", owner), of_owner, refusal=refusal)
+
+    def of_hangs(answer: Mapping[str, Any]) -> Iterator[str]:
+        is_complete = answer["status"] == 0 and not answer["coverage"]["may_hide_topics"]
+        return wrong_about_hangs(answer, logs, is_complete=is_complete)
+
+    asker.ask("hangs", user, ("--all",), of_hangs, command="find-hanging")
 
 
 def _wrong_in_cycle(

@@ -41,7 +41,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What a partition holds, as clients see it."""
+    """The log of a partition, as clients see it."""
 
     begins_at: int
     last_stable_offset: int

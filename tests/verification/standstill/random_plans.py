@@ -23,7 +23,7 @@ from tests.real_brokers.exporting import AT_ONCE, called
 from tests.verification.standstill.random_logs import OWNER_IDS, Log, Place, read_logs, write_logs
 
 NUMBERS: Final = re.compile(
-    r"records that are dropped: ([0-9,]+); records of others that wait: ([0-9,]+)(?: and ([0-9,]+) of other open)?"
+    r"records that are dropped: ([0-9,]+); records of others that wait: ([0-9,]*[0-9])(?:, and ([0-9,]+) of other open)?"
 )
 PLACE: Final = re.compile(r"^  (\S+)-([0-9]+): (.*)$", re.MULTILINE)
 ROUNDS: Final = 3
@@ -42,24 +42,22 @@ def numbers_in(text: str) -> Numbers | None:
     return dropped, others, open_
 
 
-def true_numbers(start: Start, starts: Sequence[Start], before: Log, after: Log) -> Numbers:
-    """Returns what the end of all transactions shows. A hang has one record here, without a key."""
-    place, at = start
-    is_hang = at in before.of_hang
-    own = len(before.of_hang if is_hang else before.of_owner)
-    behind = [offset for other, offset in starts if other == place and offset != at]
-    open_ = sum(offset > at for offset in (before.of_owner if is_hang else before.of_hang) if behind)
-    return own, sum(offset >= at for offset in after.committed), open_
+def true_numbers(at: int, before: Log, after: Log) -> Numbers:
+    """Returns what the end of all transactions of a log shows, about the one that starts `at` this offset."""
+    own, others = before.of_owner, before.of_hang
+    if at in others:
+        own, others = others, own
+    return len(own), sum(offset >= at for offset in after.committed), sum(offset > at for offset in others)
 
 
 def differences(
     plans: Mapping[Start, Numbers | None], before: Mapping[Place, Log], after: Mapping[Place, Log]
 ) -> Iterator[str]:
     """Yields each plan whose numbers are not what its marker did."""
-    for start, said in plans.items():
-        truth = true_numbers(start, tuple(plans), before[start[0]], after[start[0]])
+    for (place, at), said in plans.items():
+        truth = true_numbers(at, before[place], after[place])
         if said != truth:
-            yield f"{start} drops {truth[0]}, {truth[1]} wait, {truth[2]} are open, said {said}: {before[start[0]]}"
+            yield f"{place} from {at} drops {truth[0]}, {truth[1]} wait, {truth[2]} are open, said {said}: {before[place]}"
 
 
 class Operator:
