@@ -32,7 +32,7 @@ from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, leader_of
 from exporter.kafka.markers import lacks_right_to_write_markers
-from exporter.publication.page.humanize import humanize_group
+from exporter.publication.page.humanize import humanize_groups
 from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import MARKERS_NEED_A_RIGHT, RecoveryOutcome, RecoveryResult, carry_out
 from exporter.recovery.partition import Partition, PartitionOnBrokers
@@ -126,7 +126,7 @@ def describe_plan(plan: Plan, means: ClusterAccess, evaluation: Evaluation) -> s
 
 def groups_in_words(row: TransactionRow, evaluation: Evaluation) -> str:
     """Names the visible consumer groups behind a transaction, and those of which nothing is known."""
-    groups = [printable(humanize_group(group)) for group in row.groups]
+    groups = list(map(printable, humanize_groups(row)))
     impact = evaluation.snapshot.impact
     waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none that this login sees has committed offsets here"
     if impact is None:

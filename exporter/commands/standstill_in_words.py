@@ -8,7 +8,7 @@ from typing import Final
 
 from exporter.commands.lines import next_line, with_another_login
 from exporter.commands.standstill import HIDDEN_TOPICS, NAMES_MAX, PROGRAM, Answer, GroupPosition, Hold, Stand
-from exporter.evaluation.blocked import MARKER
+from exporter.evaluation.blocked import is_assumed
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
@@ -233,7 +233,7 @@ _UNSEEN_OF_OFFSETS: Final = "one that commits for the first time is seen by why 
 def _groups(row: TransactionRow) -> Iterator[str]:
     # One with a pending offset has no position of its own. One that stands at a young transaction is not called blocked.
     waiting = [one for one in row.groups if one.stands_still or one.committed_offset == row.start_offset]
-    assumed = [one for one in waiting if not row.has_producer and one.committed_offset == row.start_offset - MARKER]
+    assumed = [one for one in waiting if is_assumed(row, one)]
     waits = [one.group for one in waiting if one not in assumed]
     others = [one for one in row.groups if one not in waiting]
     if assumed:

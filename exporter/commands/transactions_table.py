@@ -14,7 +14,7 @@ from exporter.evaluation.humanize import humanize_bytes, humanize_count, humaniz
 from exporter.evaluation.reasons import open_for_in_words, outcome_in_words, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.verdicts import Evaluation, StartSource, TransactionRow
-from exporter.publication.page.humanize import humanize_group
+from exporter.publication.page.humanize import humanize_groups
 
 HEADINGS = {
     "topic": "TOPIC",
@@ -113,7 +113,7 @@ def _below(row: TransactionRow) -> Iterator[str]:
     if row.verdict.is_suspect:
         yield row.reason
     if row.groups:
-        named = humanize_names([humanize_group(group) for group in row.groups], shown_max=GROUPS_MAX)
+        named = humanize_names(humanize_groups(row), shown_max=GROUPS_MAX)
         yield f"Consumer groups: {named}."
         if not row.verdict.is_suspect:
             yield until_in_words(row)

@@ -212,7 +212,7 @@ async def _must_exist(client: ClusterClient, coordinator: int, group: str) -> No
         altered = "; an alert writes ? for other characters than -_.:/=+ and letters and digits" if "?" in group else ""
         raise KafkaRequestError(
             ErrorCode.GROUP_ID_NOT_FOUND.name,
-            f"no group {group!r} is visible at its coordinator, broker {coordinator} (needs DESCRIBE on the group){altered}"
+            f"there is no group {group!r}: its coordinator, broker {coordinator}, has none of this name{altered}"
             f"{suggestion(group, names)}",
         )
 

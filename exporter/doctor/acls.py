@@ -24,7 +24,8 @@ def of_acls(pre: Preconditions) -> Iterable[Finding]:
             level=FindingLevel.MISSING,
             result="unread: needs DESCRIBE on the cluster" if is_refused else f"unread: {pre.acls.unread}",
             consequence="whether topics or transactional ids are hidden is unknown",
-            advice="if that is granted, a DENY takes it away: kafka-acls.sh --list --cluster shows it"
+            advice="grant it and run this again, as other missing rights show only then; if it is granted, a DENY takes it "
+            "away: kafka-acls.sh --list --cluster shows it"
             if is_refused
             else "",
             grants=(DESCRIBE_CLUSTER,) if is_refused else (),

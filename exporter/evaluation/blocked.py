@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from exporter.evaluation.memory import GroupKey, Memory
-from exporter.evaluation.verdicts import BlockedGroup, TransactionRow
+from exporter.evaluation.verdicts import BlockedGroup, TransactionRow, WaitingGroup
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, Impact, Snapshot, TopicPartition
 
 MARKER: Final = 1
@@ -53,6 +53,11 @@ def is_held(
     if next_offset is not None:
         return next_offset >= last_stable_offset
     return committed_offset >= last_stable_offset - MARKER
+
+
+def is_assumed(row: TransactionRow, group: WaitingGroup) -> bool:
+    """True if the one offset before a transaction is taken for an end marker, and may be a record: READ is missing."""
+    return not row.has_producer and group.committed_offset == row.start_offset - MARKER
 
 
 def pending_at(snapshot: Snapshot) -> set[TopicPartition]:

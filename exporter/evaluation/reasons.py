@@ -332,7 +332,9 @@ def _contradiction(evidence: Evidence, here: str) -> str:
 
 def _agreement(evidence: Evidence, verdict: Verdict, here: str) -> str:
     if verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING}:
-        waited = f"; completing for {humanize_duration(evidence.completing_ms)}" if evidence.completing_ms else ""
+        waited = (
+            f"; completing for at least {humanize_duration(evidence.completing_ms)}" if evidence.completing_ms else ""
+        )
         if is_marker_refused(evidence):
             return (
                 f", and {here} has seen epoch {evidence.producer_epoch} of this producer: it always refuses the "

@@ -158,15 +158,21 @@ def _probe_failure(answer: CoordinatorTransaction | str | None) -> str | None:
 
 
 def coordinator_claim(topology: Topology, transactional_id: str) -> Claim:
-    """The partition of `__transaction_state` that owns an id, with its leader; of NO_LEADER if there is none."""
-    partitions = max(len(topology.rows_of(STATE_TOPIC)), 1)
-    return Claim.of(topology, STATE_TOPIC, state_partition(transactional_id, partitions))
+    """The partition of `__transaction_state` that owns an id, with its leader; NO_LEADER if it has none.
+
+    Partition -1 of NO_LEADER where the metadata does not show the topic.
+    """
+    partitions = len(topology.rows_of(STATE_TOPIC))
+    home = state_partition(transactional_id, partitions) if partitions else -1
+    return Claim.of(topology, STATE_TOPIC, home)
 
 
 def other_coordinator(transaction: CoordinatorTransaction, claim: Claim) -> str | None:
     """Returns how the metadata contradict the broker that describes `transaction`; None if it leads as in `claim`."""
     if transaction.coordinator == claim.leader:
         return None
+    if claim.partition < 0:
+        return f"{STATE_TOPIC} is not visible (needs DESCRIBE on it): the coordinator of its id is not confirmed"
     if claim.leader == NO_LEADER:
         return "the metadata names no coordinator for its transactional id"
     return (

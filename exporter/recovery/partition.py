@@ -183,7 +183,10 @@ async def coordinator_of(client: ClusterClient, transactional_id: str) -> Claim 
 def _coordinator_claim(views: list[Topology], transactional_id: str) -> Claim:
     count = max(len(view.rows_of(STATE_TOPIC)) for view in views)
     if count == 0:
-        raise KafkaRequestError(UNCONFIRMED, f"no broker shows {STATE_TOPIC}, so the coordinator cannot be confirmed")
+        raise KafkaRequestError(
+            UNCONFIRMED,
+            f"no broker shows {STATE_TOPIC} (needs DESCRIBE on it), so the coordinator cannot be confirmed",
+        )
     claim = _newest(views, STATE_TOPIC, state_partition(transactional_id, count))
     if claim.leader == NO_LEADER:
         raise KafkaRequestError("COORDINATOR_NOT_AVAILABLE", f"the coordinator of {transactional_id!r} is offline")

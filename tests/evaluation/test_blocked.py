@@ -12,8 +12,8 @@ from exporter.evaluation.document import document
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.verdicts import BlockedGroup, Evaluation, Policy
-from exporter.publication.page.humanize import humanize_group
-from exporter.snapshot import UNKNOWN_OFFSET, GroupOffset, Impact, SecondRead, Snapshot
+from exporter.publication.page.humanize import humanize_groups
+from exporter.snapshot import NO_PRODUCER_ID, UNKNOWN_OFFSET, GroupOffset, Impact, SecondRead, Snapshot
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, snapshot
 
 HANG = Entry(second_read=SecondRead.UNCHANGED, start_offset=100, last_stable_offset=100, high_watermark=150)
@@ -132,7 +132,7 @@ def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock()
     (entry,) = document(twice, [row])["transactions"]
 
     assert entry["groups"][0]["blocked_since_ms"] == twice.blocked_groups[0].since_ms == NOW_MS + ahead_ms
-    on_the_page = humanize_group(row.groups[0], twice.snapshot.cluster_time_ms)
+    (on_the_page,) = humanize_groups(row, twice.snapshot.cluster_time_ms)
     assert on_the_page == "readers (seen blocked for 1 min 0 s, lag 50 offsets)"
     printed = render_tables([(None, twice, [row])], is_fleet=False)
     assert "Consumer groups: readers (blocked, lag 50 offsets)." in printed
@@ -140,7 +140,18 @@ def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock()
         groups_in_words(row, twice)
         == "consumer groups (their lag counts end markers too): readers (blocked, lag 50 offsets)"
     )
-    assert humanize_group(replace(row.groups[0], waiting_records=1, blocked_since_ms=None)) == "readers (lag 1 offset)"
+    elsewhere = replace(row.groups[0], waiting_records=1, blocked_since_ms=None)
+    assert humanize_groups(replace(row, groups=(elsewhere,))) == ["readers (lag 1 offset)"]
+
+
+def test_what_is_taken_for_an_end_marker_is_said_wherever_its_group_is_named() -> None:
+    """Without READ the log behind a position one short of the transaction is unread: a record there can be read first."""
+    twice = evaluate(hang(at(99)), evaluate(hang(at(99)), Memory(), Policy()).memory, Policy())
+    (row,) = all_rows(twice)
+    unread = replace(row, producer_id=NO_PRODUCER_ID)
+
+    assert humanize_groups(row) == ["readers (blocked, lag 51 offsets)"]
+    assert humanize_groups(unread) == ["readers (blocked if the offset before it is an end marker, lag 51 offsets)"]
 
 
 @pytest.mark.parametrize("impact", [None, at(failures=("broker 2 does not respond",))], ids=["none", "partial"])

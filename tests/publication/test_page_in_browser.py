@@ -11,7 +11,7 @@ from dataclasses import replace
 from html import unescape
 from typing import Any
 
-from exporter.evaluation.verdicts import Verdict
+from exporter.evaluation.verdicts import Verdict, WaitingGroup
 from exporter.incidents.incident import NO_INCIDENTS, EventKind, IncidentEvent, by_time
 from exporter.publication.exposition import Renderer
 from exporter.publication.page.incidents import IncidentPages
@@ -74,6 +74,18 @@ def test_the_search_shows_only_what_names_the_text(browser: Browser) -> None:
     assert f">{NONE_NAMED}</output>" in nothing
     assert "<output" in broken
     assert (len(shown(whole)), len(shown(part))) == (1, 0), "a number is searched for as a whole"
+
+
+def test_the_search_finds_a_group_that_is_not_shown(browser: Browser) -> None:
+    """The page names five groups of a suspect; who belongs to the sixth searches, too."""
+    groups = tuple(WaitingGroup(group=f"team-{number}", committed_offset=1, waiting_records=9) for number in range(9))
+    rows = [hanging("orders", groups=groups), hanging("stock", producer_id=7)]
+    publication = published(evaluation([Partition(topic="orders"), Partition(topic="stock")], rows))
+    with WebServer("127.0.0.1:0", _site(publication)) as web:
+        document = browser.elements(f"{web.url}/#search=team-8")
+
+    assert "team-8 (" not in document
+    assert ">1 of 2</output>" in document
 
 
 def test_the_search_finds_what_blocks_nobody(browser: Browser) -> None:

@@ -129,7 +129,7 @@ def test_a_group_that_does_not_exist_is_no_group_that_nothing_holds(
     member.close()
 
     assert (mistyped.returncode, altered.returncode, idle_one.returncode) == (1, 1, 4)
-    assert f"no group '{group}x' is visible at its coordinator, broker 1" in mistyped.stderr
+    assert f"there is no group '{group}x': its coordinator, broker 1, has none of this name" in mistyped.stderr
     assert group in mistyped.stderr.replace(f"{group}x", "")
     assert "an alert writes ? for other characters" in altered.stderr
     assert "it has committed no offset to Kafka, so where it stands cannot be seen" in idle_one.stdout

@@ -8,7 +8,7 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration, huma
 from exporter.evaluation.reasons import START_IN_WORDS
 from exporter.evaluation.verdicts import OwnerState, TransactionRow
 from exporter.publication.page.advice import terminate_command
-from exporter.publication.page.humanize import humanize_group, humanize_instant
+from exporter.publication.page.humanize import humanize_groups, humanize_instant
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import (
     GROUPS_SHOWN_MAX,
@@ -43,7 +43,7 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
     """Renders who waits and until when, then the owner."""
     is_silent = row.owner is OwnerState.SILENT
     level = Severity.WARNING if is_silent else Severity.WAITING
-    groups = [humanize_group(group, now_ms) for group in row.groups]
+    groups = humanize_groups(row, now_ms)
     first = (
         ("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX)),
         ("ends", end_in_words(row.ends_at_ms, now_ms)),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+from exporter.evaluation.blocked import is_assumed
 from exporter.evaluation.humanize import humanize_count, humanize_duration
-from exporter.evaluation.verdicts import WaitingGroup
+from exporter.evaluation.verdicts import TransactionRow, WaitingGroup
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -18,15 +19,20 @@ def humanize_instant(instant_ms: int) -> str:
         return f"{instant_ms} ms"
 
 
-def humanize_group(group: WaitingGroup, now_ms: int | None = None) -> str:
+def humanize_groups(row: TransactionRow, now_ms: int | None = None) -> list[str]:
     """`invoices (seen blocked for 2 min 0 s, lag 10 offsets)`; markers and the transaction's own records have offsets, too.
 
     Without `now_ms`, as in a command, it is `blocked`: a command knows only since when it has itself looked.
     """
+    return [_group(group, now_ms, is_assumed=is_assumed(row, group)) for group in row.groups]
+
+
+def _group(group: WaitingGroup, now_ms: int | None, *, is_assumed: bool) -> str:
     words = []
     if group.blocked_since_ms is not None:
         blocked_ms = 0 if now_ms is None else now_ms - group.blocked_since_ms
-        words.append(f"seen blocked for {humanize_duration(blocked_ms)}" if blocked_ms > 0 else "blocked")
+        seen = f"seen blocked for {humanize_duration(blocked_ms)}" if blocked_ms > 0 else "blocked"
+        words.append(f"{seen} if the offset before it is an end marker" if is_assumed else seen)
     if group.waiting_records is not None:
         words.append(f"lag {humanize_count(group.waiting_records, 'offset')}")
     return f"{group.group} ({', '.join(words)})" if words else group.group

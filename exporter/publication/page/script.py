@@ -30,7 +30,8 @@ if (search) {
     const isNumber = /^[0-9]+$/.test(text); // a producer id, which is no part of a longer number
     const whole = new RegExp(`(^|[^0-9,.])${isNumber ? text : ""}(?![0-9]|[,.][0-9])`);
     const names = content => isNumber ? whole.test(content) : content.includes(text);
-    for (const each of [...cards, ...rows]) each.hidden = !names(each.textContent.toLowerCase());
+    const contentOf = each => `${each.textContent}\n${each.dataset.groups ?? ""}`.toLowerCase();
+    for (const each of [...cards, ...rows]) each.hidden = !names(contentOf(each));
     const count = cards.filter(card => !card.hidden).length;
     const others = rows.some(row => !row.hidden) ? result.dataset.others : result.dataset.none;
     result.textContent = text === "" ? "" : count ? `${count} of ${cards.length}` : others;

@@ -19,7 +19,7 @@ from exporter.publication.page.advice import (
     runbook_url,
     variables,
 )
-from exporter.publication.page.humanize import humanize_group, humanize_instant
+from exporter.publication.page.humanize import humanize_groups, humanize_instant
 from exporter.publication.page.sections import breakable, table
 from exporter.publication.page.summary import SUSPECT_MEANS, Severity
 from exporter.publication.paths import incidents_of, query_of
@@ -31,6 +31,8 @@ FULL_SHOWN_MAX_MS = 90 * 24 * 3_600_000
 """A disk that is full later than in 90 days is nothing to act on."""
 GROUPS_SHOWN_MAX = 5
 """Maximum of groups shown per suspect."""
+_GROUPS_SEARCHED_MAX = 500
+"""Maximum of the others that the search finds."""
 _LAST_WRITE = START_IN_WORDS[StartSource.LAST_WRITE]
 
 
@@ -70,7 +72,7 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
         ("age", f"{humanize_duration(row.duration_ms)} ({START_IN_WORDS[row.start_source]}{late})"),
         *_unusual(row),
     ]
-    groups = [humanize_group(group, now_ms) for group in row.groups]
+    groups = humanize_groups(row, now_ms)
     first.append(("consumer groups", humanize_names(groups, shown_max=GROUPS_SHOWN_MAX) or "none seen"))
     evidence = (
         ("idle", "unknown" if row.idle_ms is None else f"{humanize_duration(row.idle_ms)} ({_LAST_WRITE})"),
@@ -100,7 +102,10 @@ def paste_first(line: str) -> str:
 
 def article(row: TransactionRow, tag: str, content: str) -> str:
     """One transaction of the page; `tag` and `content` are HTML."""
-    return f'<article class="suspect"><h3><code>{_e(row.topic)}-{row.partition}</code>{tag}</h3>{content}</article>'
+    others = "\n".join(group.group for group in row.groups[GROUPS_SHOWN_MAX:][:_GROUPS_SEARCHED_MAX])
+    unshown = f' data-groups="{_e(others)}"' if others else ""
+    place = f"<h3><code>{_e(row.topic)}-{row.partition}</code>{tag}</h3>"
+    return f'<article class="suspect"{unshown}>{place}{content}</article>'
 
 
 def held_back(row: TransactionRow, publication: Publication) -> tuple[tuple[str, str], ...]:

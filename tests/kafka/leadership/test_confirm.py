@@ -358,3 +358,15 @@ def test_a_state_partition_without_a_leader_confirms_nothing_and_names_no_id() -
     )
 
     assert why == "the metadata names no coordinator for its transactional id"
+
+
+def test_a_login_that_does_not_see_the_state_topic_is_told_the_right_that_it_lacks() -> None:
+    """That the coordinator were unknown to the metadata would be a fault of the cluster."""
+    model = kept_too_long("PrepareAbort")
+    model.hidden_topics |= {(node, STATE_TOPIC) for node in (1, 2)}
+    with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:
+        first = evaluate(collector.collect(seen_before=None), Memory(), Policy())
+        snapshot = collector.collect(seen_before=first.memory.seen)
+
+    (undecided,) = (gap for gap in gaps(snapshot) if "overdue and stuck" in gap)
+    assert "__transaction_state is not visible (needs DESCRIBE on it)" in undecided
