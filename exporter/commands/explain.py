@@ -41,9 +41,15 @@ def run(context: Context, settings: Settings) -> int:
     suspects: tuple[Suspect, ...] = ()
     if options.incident is not None:
         try:
-            suspects = incident_named(context, settings, options.incident).suspects
+            incident = incident_named(context, settings, options.incident)
         except KeptFileError as error:
             return complain(str(error))
+        if incident.is_of_coordinators:
+            return complain(
+                f"incident {incident.id} is of producers that cannot start, and nothing needs to be open: "
+                f"why --producer-id {incident.suspects[0].key.producer_id} says what ends it"
+            )
+        suspects = incident.suspects
     return with_collector(settings, lambda collector: _explain(context, settings, collector, suspects))
 
 

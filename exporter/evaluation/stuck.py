@@ -108,8 +108,22 @@ def stuck_in_words(stuck: StuckTransaction) -> str:
     return " ".join((_subject(stuck), *_findings(stuck.markers, stuck.state), _ending(stuck)))
 
 
+def stuck_evidence(stuck: StuckTransaction) -> str:
+    """Writes what an incident keeps: no durations and no reasons for unread logs, which differ from cycle to cycle."""
+    where = humanize_names(_names(stuck.markers), shown_max=_NAMES_MAX) or "no partition that is known"
+    subject = (
+        f"Coordinator {stuck.coordinator} has decided to {_decision(stuck)} the transaction and cannot complete it, on "
+        f"{where}: a producer with this id gets CONCURRENT_TRANSACTIONS and cannot start."
+    )
+    known = [marker for marker in stuck.markers if marker.finding is not MarkerFinding.UNKNOWN]
+    return " ".join((subject, *_findings(known, stuck.state), _ending(stuck)))
+
+
+def _decision(stuck: StuckTransaction) -> str:
+    return "commit" if stuck.state is TransactionState.PREPARE_COMMIT else "abort"
+
+
 def _subject(stuck: StuckTransaction) -> str:
-    decision = "commit" if stuck.state is TransactionState.PREPARE_COMMIT else "abort"
     waits = (
         f"waits for the markers of {humanize_names(_names(stuck.markers), shown_max=_NAMES_MAX)}"
         if stuck.markers
@@ -118,8 +132,8 @@ def _subject(stuck: StuckTransaction) -> str:
     age = humanize_duration(stuck.since_ms + stuck.stuck_ms - stuck.start_ms)
     owner = repr(stuck.transactional_id) if stuck.transactional_id else f"producer {stuck.producer_id}"
     return (
-        f"Coordinator {stuck.coordinator} has decided to {decision} the transaction of {owner}, which began {age} ago. "
-        f"It {waits}, for at least "
+        f"Coordinator {stuck.coordinator} has decided to {_decision(stuck)} the transaction of {owner}, which began "
+        f"{age} ago. It {waits}, for at least "
         f"{humanize_duration(stuck.stuck_ms)}: a producer with this id gets CONCURRENT_TRANSACTIONS and cannot start."
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.incidents.incident import EventKind, Incident, IncidentEvent, Incidents, Suspect
-from exporter.snapshot import TransactionKey
+from exporter.snapshot import UNKNOWN_OFFSET, TransactionKey
 
 T = TypeVar("T")
 FORMAT: Final = "kafka-transaction-exporter incidents"
@@ -57,7 +57,7 @@ def _of_suspect(suspect: Suspect) -> dict[str, Any]:
         "topic_id": suspect.key.topic_id,
         "producer_id": suspect.key.producer_id,
         "producer_epoch": suspect.producer_epoch,
-        "start_offset": suspect.key.start_offset,
+        "start_offset": None if suspect.is_at_coordinator else suspect.key.start_offset,
         "transactional_id": suspect.transactional_id,
         "start_ms": suspect.start_ms,
         "suspect_at_ms": suspect.suspect_at_ms,
@@ -103,7 +103,7 @@ def _suspect(document: Mapping[str, Any]) -> Suspect:
         topic=_text(document, "topic"),
         partition=_number(document, "partition"),
         producer_id=_number(document, "producer_id"),
-        start_offset=_number(document, "start_offset"),
+        start_offset=UNKNOWN_OFFSET if document["start_offset"] is None else _number(document, "start_offset"),
         topic_id=_text(document, "topic_id"),
     )
     return Suspect(

@@ -9,7 +9,6 @@ from dataclasses import replace
 from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation, OutcomeEvidence, StartSource, TransactionRow, Verdict
 from exporter.incidents.incident import (
-    EVENTS_MAX,
     INCIDENTS_MAX,
     JOINED_SECONDS,
     SUSPECTS_MAX,
@@ -18,8 +17,9 @@ from exporter.incidents.incident import (
     IncidentEvent,
     Incidents,
     Suspect,
-    by_time,
+    with_events,
 )
+from exporter.incidents.stuck_producers import with_stuck_producers
 from exporter.snapshot import TransactionKey
 
 _BEGAN = {
@@ -43,22 +43,30 @@ def follow(before: Incidents, evaluation: Evaluation) -> Incidents:
     if before.cluster_id != cluster_id:
         before = Incidents(cluster_id=cluster_id)
     rows = {row.key: row for row in evaluation.suspects}
-    if not rows and all(incident.is_over for incident in before.all):
+    if not rows and not evaluation.stuck and all(incident.is_over for incident in before.all):
         return before
     known = {suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None}
     other_verdicts = _verdicts_of(known - rows.keys(), evaluation)
     followed_ = [
-        incident if incident.is_over else _after(incident, rows, other_verdicts, evaluation) for incident in before.all
+        incident
+        if incident.is_over or incident.is_of_coordinators
+        else _after(incident, rows, other_verdicts, evaluation)
+        for incident in before.all
     ]
     new = [row for key, row in rows.items() if key not in known]
-    kept = _with_new(followed_, new, evaluation) if new else tuple(followed_)
+    kept = with_stuck_producers(_with_new(followed_, new, evaluation) if new else tuple(followed_), evaluation)
     return before if kept == before.all else Incidents(cluster_id=cluster_id, all=_newest(kept))
 
 
 def new_suspects(before: Incidents, after: Incidents) -> list[TransactionKey]:
-    """The transactions that are followed since the last evaluation."""
+    """The open transactions that are followed since the last evaluation."""
     known = {suspect.key for incident in before.all for suspect in incident.suspects}
-    return [suspect.key for incident in after.all for suspect in incident.suspects if suspect.key not in known]
+    return [
+        suspect.key
+        for incident in after.all
+        for suspect in incident.suspects
+        if suspect.key not in known and not suspect.is_at_coordinator
+    ]
 
 
 def with_sentences(incidents: Incidents, sentences: Mapping[TransactionKey, str], now_ms: int) -> Incidents:
@@ -70,7 +78,7 @@ def with_sentences(incidents: Incidents, sentences: Mapping[TransactionKey, str]
         about = [suspect for suspect in incident.suspects if suspect.key in sentences]
         return [IncidentEvent(now_ms, EventKind.FIRST_RECORD, f"{one.name}: {sentences[one.key]}") for one in about]
 
-    return replace(incidents, all=tuple(_with_events(incident, events(incident)) for incident in incidents.all))
+    return replace(incidents, all=tuple(with_events(incident, events(incident)) for incident in incidents.all))
 
 
 def unexplained(incidents: Incidents) -> list[Suspect]:
@@ -79,7 +87,10 @@ def unexplained(incidents: Incidents) -> list[Suspect]:
         suspect
         for incident in incidents.all
         for suspect in incident.suspects
-        if suspect.ended_at_ms is None and not suspect.cause and suspect.verdict in _EXPLAINED
+        if suspect.ended_at_ms is None
+        and not suspect.is_at_coordinator
+        and not suspect.cause
+        and suspect.verdict in _EXPLAINED
     ]
 
 
@@ -102,7 +113,7 @@ def _with_causes(incident: Incident, causes: Mapping[TransactionKey, tuple[str, 
         if cause:
             sentence = f"the cause of the suspect on {suspect.name} is {cause}: {because}"
             events.append(IncidentEvent(now_ms, EventKind.CAUSE, sentence))
-    return _with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
+    return with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
 
 
 def _verdicts_of(wanted: set[TransactionKey], evaluation: Evaluation) -> Mapping[TransactionKey, Verdict]:
@@ -132,7 +143,7 @@ def _after(
             after, new = _missing(suspect, evaluation)
         suspects.append(after)
         events += new
-    return _with_events(replace(incident, suspects=tuple(suspects)), events)
+    return with_events(replace(incident, suspects=tuple(suspects)), events)
 
 
 def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, list[IncidentEvent]]:
@@ -210,11 +221,10 @@ def _with_new(
         for suspect in incident.suspects
         if suspect.ended_at_ms is None
     }
-    newest = len(incidents) - 1
+    of_open = [(at, incident) for at, incident in enumerate(incidents) if not incident.is_of_coordinators]
+    newest = of_open[-1][0] if of_open else -1
     if newest >= 0 and incidents[newest].last_suspect_ms < joined_from_ms:
-        newest = next(
-            (at for at, incident in enumerate(incidents) if incident.more_suspects and not incident.is_over), -1
-        )
+        newest = next((at for at, incident in of_open if incident.more_suspects and not incident.is_over), -1)
     not_followed: Counter[int] = Counter()
     for row in rows:
         at = at_of_producer.get((row.producer_id, row.producer_epoch), newest)
@@ -223,7 +233,7 @@ def _with_new(
             incidents.append(Incident(started_ms=now_ms, suspects=()))
         if len(incidents[at].suspects) < SUSPECTS_MAX:
             suspect, events = _first_seen(row, evaluation)
-            incidents[at] = _with_events(replace(incidents[at], suspects=(*incidents[at].suspects, suspect)), events)
+            incidents[at] = with_events(replace(incidents[at], suspects=(*incidents[at].suspects, suspect)), events)
             at_of_producer.setdefault((row.producer_id, row.producer_epoch), at)
         else:
             not_followed[at] += 1
@@ -316,14 +326,6 @@ def _outcome(row: TransactionRow, now_ms: int) -> IncidentEvent:
     return IncidentEvent(
         now_ms, EventKind.OUTCOME, f"by the evidence the transaction on {of} was {row.outcome_evidence.value}{seen}"
     )
-
-
-def _with_events(incident: Incident, events: list[IncidentEvent]) -> Incident:
-    if not events:
-        return incident
-    room = EVENTS_MAX - len(incident.events)
-    kept = by_time((*incident.events, *events[:room]))
-    return replace(incident, events=kept, more_events=incident.more_events + max(len(events) - room, 0))
 
 
 def _newest(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:

@@ -5,7 +5,7 @@ The pipeline makes its table of incidents by the same definition, so that both g
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from enum import Enum
@@ -13,7 +13,7 @@ from typing import Final
 
 from exporter.evaluation.humanize import without_ids
 from exporter.evaluation.verdicts import Verdict
-from exporter.snapshot import TransactionKey
+from exporter.snapshot import STATE_TOPIC, TransactionKey
 
 JOINED_SECONDS: Final = 600
 """A suspect that begins within this time after the previous one belongs to its incident.
@@ -64,7 +64,10 @@ def by_time(events: Iterable[IncidentEvent]) -> tuple[IncidentEvent, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """One open transaction on one partition, as it was seen last. Instants in milliseconds, by this machine's clock."""
+    """One open transaction on one partition, as it was seen last. Instants in milliseconds, by this machine's clock.
+
+    Or a transaction that its coordinator cannot complete, whose place is its partition of `__transaction_state`.
+    """
 
     key: TransactionKey
     producer_epoch: int
@@ -89,6 +92,11 @@ class Suspect:
     """`Cause`, as the logs show it; empty until it was searched for."""
     because: str = ""
     """The evidence of the cause, or what is missing for it."""
+
+    @property
+    def is_at_coordinator(self) -> bool:
+        """True if its producer cannot start, whether or not something is open: no transaction writes to that topic."""
+        return self.topic == STATE_TOPIC
 
     @property
     def name(self) -> str:
@@ -130,6 +138,11 @@ class Incident:
         return f"{start.strftime(ID_FORMAT)}{self.started_ms % 1000:03}Z"
 
     @property
+    def is_of_coordinators(self) -> bool:
+        """True if it is about producers that cannot start: such suspects have incidents of their own."""
+        return all(suspect.is_at_coordinator for suspect in self.suspects)
+
+    @property
     def is_over(self) -> bool:
         """True if none of its suspects is open."""
         return all(suspect.ended_at_ms is not None for suspect in self.suspects)
@@ -168,6 +181,15 @@ class Incident:
             if suspect.records_held_back is not None:
                 most[suspect.name] = max(most.get(suspect.name, 0), suspect.records_held_back)
         return sum(most.values()) if most else None
+
+
+def with_events(incident: Incident, events: Sequence[IncidentEvent]) -> Incident:
+    """The incident with these events in its time line, as far as there is room."""
+    if not events:
+        return incident
+    room = EVENTS_MAX - len(incident.events)
+    kept = by_time((*incident.events, *events[:room]))
+    return replace(incident, events=kept, more_events=incident.more_events + max(len(events) - room, 0))
 
 
 def without_transactional_ids(incident: Incident) -> Incident:

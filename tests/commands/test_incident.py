@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 
 from exporter.cli import main
+from exporter.commands import explain
 from exporter.commands.context import CONFIG_FILE
 from exporter.commands.incident import run
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import choose_cluster, load_fleet
 from exporter.config.loading import ConfigurationError, load
-from exporter.daemon.incidents_file import IncidentsFile
+from exporter.daemon import kept_file
+from exporter.daemon.incidents_file import IncidentsFile, path_beside
+from exporter.incidents.document import document
+from exporter.incidents.incident import Incidents
 from tests.commands.scenes import SETTINGS, context_of
-from tests.incidents.cycles import hanging
+from tests.incidents.cycles import StuckProducer, hanging
 
 ID = "20270115T080000000Z"
 
@@ -27,6 +31,22 @@ def folder(tmp_path: Path) -> Path:
     context = context_of(tmp_path, ["incident"])
     IncidentsFile(context.state_path(SETTINGS, SETTINGS)).take(hanging())
     return tmp_path
+
+
+def test_one_of_a_producer_that_cannot_start_is_explained_by_another_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing needs to be open, so there is no log of a transaction to read."""
+    (incident,) = StuckProducer().cycle().all
+    path = path_beside(context_of(tmp_path, ["incident"]).state_path(SETTINGS, SETTINGS))
+    assert path is not None
+    kept_file.save(path, document(Incidents(cluster_id="c", all=(incident,))))
+
+    assert run(context_of(tmp_path, ["incident"]), SETTINGS) == ExitStatus.ANSWERED
+    assert capsys.readouterr().out == f"{incident.id}  open  1 producer cannot start\n"
+    explained = explain.run(context_of(tmp_path, ["explain", "--incident", incident.id]), SETTINGS)
+    assert explained == ExitStatus.COULD_NOT_RUN
+    assert "why --producer-id 7 says what ends it" in capsys.readouterr().err
 
 
 def test_without_an_id_all_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

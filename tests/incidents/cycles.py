@@ -11,10 +11,21 @@ from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy
 from exporter.incidents.follow import follow
 from exporter.incidents.incident import NO_INCIDENTS, Incidents
-from exporter.snapshot import GroupOffset, Impact, Partitions, SecondRead
-from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot
+from exporter.snapshot import (
+    CompletingTransaction,
+    Completions,
+    CoordinatorCoverage,
+    GroupOffset,
+    Impact,
+    Partitions,
+    PendingMarker,
+    SecondRead,
+)
+from tests.evaluation.builders import MINUTE_MS, MONOTONIC_MS, NOW_MS, Entry, proof, snapshot
+from tests.evaluation.stuck import BEGAN_MS, marker, waiting
 
 SECOND_MS = 1000
+RESPONDED = (CoordinatorCoverage(broker=1, failure=None),)
 
 
 def hang(partition: int = 0, **fields: Any) -> Entry:
@@ -51,3 +62,39 @@ class Cycles:
 def hanging(at_s: int = 0) -> Evaluation:
     taken = snapshot([hang()], proof=proof(), taken_at_ms=NOW_MS + at_s * 1000)
     return evaluate(taken, Memory(), Policy())
+
+
+class StuckProducer:
+    """The incidents of a cluster in which one transaction completes for a minute when the first cycle is taken."""
+
+    def __init__(self) -> None:
+        self.incidents = NO_INCIDENTS
+        self._memory: Memory = self._look(-2 * MINUTE_MS, waiting(marker()), Memory()).memory
+
+    def _look(
+        self,
+        later_ms: int,
+        lasting: CompletingTransaction | None,
+        memory: Memory,
+        entries: tuple[Entry, ...] = (),
+        coordinators: tuple[CoordinatorCoverage, ...] = RESPONDED,
+    ) -> Evaluation:
+        taken = snapshot(entries, proof=proof(), taken_at_ms=NOW_MS + later_ms, monotonic_ms=MONOTONIC_MS + later_ms)
+        found = () if lasting is None else (lasting,)
+        completing = Completions(listed=frozenset(each.identity for each in found), lasting=found)
+        return evaluate(replace(taken, completing=completing, coordinators=coordinators), memory, Policy())
+
+    def cycle(
+        self,
+        *markers: PendingMarker,
+        later_ms: int = 0,
+        start_ms: int = BEGAN_MS,
+        is_over: bool = False,
+        entries: tuple[Entry, ...] = (),
+        coordinators: tuple[CoordinatorCoverage, ...] = RESPONDED,
+    ) -> Incidents:
+        lasting = None if is_over else waiting(*(markers or (marker(),)), start_ms=start_ms)
+        evaluation = self._look(later_ms, lasting, self._memory, entries, coordinators)
+        self._memory = evaluation.memory
+        self.incidents = follow(self.incidents, evaluation)
+        return self.incidents

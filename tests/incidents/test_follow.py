@@ -144,7 +144,7 @@ def test_suspects_beyond_the_limit_begin_no_incident_later(monkeypatch: pytest.M
 
 
 def test_events_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.incidents.follow.EVENTS_MAX", 2)
+    monkeypatch.setattr("exporter.incidents.incident.EVENTS_MAX", 2)
     cycles = Cycles()
     (incident,) = cycles.cycle(0, [hang()]).all
     assert (len(incident.events), incident.more_events) == (2, 1)

@@ -15,8 +15,10 @@ from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page
 from exporter.publication.page.post_mortem import in_one_sentence
 from exporter.publication.paths import below, path_of
+from exporter.snapshot import MarkerFinding
 from tests.evaluation.builders import NOW_MS, proof, transaction
-from tests.incidents.cycles import Cycles, blocked, hang
+from tests.evaluation.stuck import marker
+from tests.incidents.cycles import Cycles, StuckProducer, blocked, hang
 
 INTERVAL_MS = 30_000
 EVIL = '<script>alert("1")</script>'
@@ -64,6 +66,28 @@ def test_operators_steps_are_in_the_time_line() -> None:
     pages = IncidentPages().render(incidents := ended(), somebody, INTERVAL_MS)
     page = shown(pages[path_of(incidents.all[0].id)])
     assert page.index("is hanging") < page.index("planned an abort") < page.index("is no longer open")
+
+
+def test_a_producer_that_cannot_start_has_a_page_without_offsets() -> None:
+    """While it lasts it has the next command and the lines of its runbook; afterwards the evidence stays."""
+    stuck = StuckProducer()
+    (incident,) = stuck.cycle(marker(MarkerFinding.CONTRADICTED)).all
+    path = path_of(incident.id)
+    made = IncidentPages().render(stuck.incidents, nobody, INTERVAL_MS, bootstrap="b:1")
+    page, text = shown(made[path]), shown(made[f"{path}.md"])
+    over = shown(IncidentPages().render(stuck.cycle(later_ms=60_000, is_over=True), nobody, INTERVAL_MS)[path])
+
+    assert "Open: 1 producer cannot start" in page
+    assert "why --bootstrap-server b:1 --producer-id 7" in page
+    assert "KafkaTransactionProducerCannotStart" in page
+    assert "has an ABORT marker: its records are dropped" in page
+    assert "start offset" not in page
+    assert r"| \_\_transaction_state-3 | - | 7 / 3 | app-1 | stuck_completing | open |" in text
+    assert "- the application of app-1" in text
+    assert "explain --incident" not in text
+    assert "Over: 1 producer could not start for 1 min 0 s" in over
+    assert "why --bootstrap-server" not in over
+    assert "has an ABORT marker: its records are dropped" in over
 
 
 def test_names_from_brokers_are_escaped() -> None:

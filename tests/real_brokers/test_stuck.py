@@ -82,7 +82,11 @@ def test_the_exporter_names_who_cannot_start_and_whose_records_are_lost(stuck: S
             )
         )
         _, page = exporter.get("/")
+        exporter.until(lambda _: "cannot start" in exporter.get("/incidents")[1])
+        _, incidents = exporter.get("/incidents")
 
+    assert "open: 2 producers cannot start" in incidents
+    assert "__transaction_state-" in incidents
     stuck_ones = metrics["kafka_stuck_transaction_start_timestamp_seconds"]
     assert {(key[-6], key[-2], key[-1]) for key in stuck_ones} == {
         (stuck.contradicted, "PrepareCommit", "contradicted"),

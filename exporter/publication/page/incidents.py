@@ -15,6 +15,8 @@ from exporter.incidents.incident import Incident, Incidents, Suspect, without_tr
 from exporter.publication.page.humanize import humanize_instant
 from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot, head
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
+from exporter.publication.page.stuck import RUNBOOKS as RUNBOOKS_OF_STUCK
+from exporter.publication.page.stuck import why_it_cannot_start
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import all_at_once, what_to_paste
 from exporter.publication.paths import (
@@ -27,6 +29,7 @@ from exporter.publication.paths import (
     status_from_incidents,
     url_of,
 )
+from exporter.snapshot import MarkerFinding
 
 _NAMES_SHOWN_MAX: Final = 5
 
@@ -191,23 +194,33 @@ def _suspect(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
     level = Severity.BAD if suspect.worst.is_hanging else Severity.WARNING
     ended = "open" if suspect.ended_at_ms is None else humanize_instant(suspect.ended_at_ms)
     held_back = "unknown" if suspect.records_held_back is None else f"{suspect.records_held_back:,} at most"
-    facts = (
-        ("suspect since", humanize_instant(suspect.suspect_at_ms)),
-        ("ended", ended),
+    of_partition = (
         ("start offset", str(suspect.key.start_offset)),
-        ("producer id / epoch", f"{suspect.key.producer_id} / {suspect.producer_epoch}"),
-        ("transactional id", suspect.transactional_id or "unknown"),
         ("offsets held back", held_back),
         ("consumer groups blocked", humanize_names(suspect.groups, shown_max=_NAMES_SHOWN_MAX) or "none seen"),
     )
+    facts = (
+        ("suspect since", humanize_instant(suspect.suspect_at_ms)),
+        ("ended", ended),
+        ("producer id / epoch", f"{suspect.key.producer_id} / {suspect.producer_epoch}"),
+        ("transactional id", suspect.transactional_id or "unknown"),
+        *(() if suspect.is_at_coordinator else of_partition),
+    )
     is_open = suspect.ended_at_ms is None and suspect.verdict.is_suspect
-    step = what_to_paste(suspect, bootstrap, runbooks) if is_open else ""
+    step = _step(suspect, bootstrap, runbooks) if is_open else ""
     listed = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>" for name, text in facts)
     return (
         f'<article class="suspect"><h3><code>{_e(suspect.name)}</code>'
         f'<span class="tag {level.value}">{_e(suspect.worst.label)}</span></h3>'
         f"{step}<p>{_e(suspect.reason)}</p>{_cause(suspect)}<dl>{listed}</dl></article>"
     )
+
+
+def _step(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
+    if not suspect.is_at_coordinator:
+        return what_to_paste(suspect, bootstrap, runbooks)
+    runbook = RUNBOOKS_OF_STUCK[MarkerFinding.AS_DECIDED]
+    return why_it_cannot_start(suspect.transactional_id, suspect.key.producer_id, runbook, bootstrap, runbooks)
 
 
 def _cause(suspect: Suspect) -> str:

@@ -12,6 +12,9 @@ from exporter.publication.page.humanize import humanize_instant
 def in_one_sentence(incident: Incident) -> str:
     """Returns a sentence about the incident, for the top of a page or of a text."""
     lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
+    if incident.is_of_coordinators:
+        producers = humanize_count(len(incident.suspects) + incident.more_suspects, "producer")
+        return f"{producers} {'could not' if incident.is_over else 'cannot'} start{lasted}"
     groups = f", {humanize_count(len(incident.groups), 'group')} blocked" if incident.groups else ""
     offsets = incident.records_held_back
     held = "" if offsets is None else f", up to {humanize_count(offsets, 'offset')} held back"
@@ -29,7 +32,7 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None) -> str
     lines += [
         "## Who waited",
         "",
-        *([f"- {in_markdown(group)}" for group in incident.groups] or ["No blocked group was seen."]),
+        *([f"- {in_markdown(party)}" for party in _waiting(incident)] or ["No blocked group was seen."]),
         "",
     ]
     lines += [
@@ -46,21 +49,26 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None) -> str
     causes = [
         f"- {in_markdown(one.name)} ({one.cause}): {in_markdown(one.because)}" for one in incident.suspects if one.cause
     ]
-    lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), "", more, ""]
-    lines += [
-        "## What prevents the next one",
-        "",
-        "(to fill in: the command above names it for a cause that it finds)",
-        "",
-    ]
+    lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), ""]
+    lines += [] if incident.is_of_coordinators else [more, ""]
+    named = "" if incident.is_of_coordinators else ": the command above names it for a cause that it finds"
+    lines += ["## What prevents the next one", "", f"(to fill in{named})", ""]
     return "\n".join(lines)
+
+
+def _waiting(incident: Incident) -> tuple[str, ...]:
+    """Names who stood still: groups, or applications that could not start."""
+    if not incident.is_of_coordinators:
+        return incident.groups
+    ids = dict.fromkeys(one.transactional_id or f"producer {one.key.producer_id}" for one in incident.suspects)
+    return tuple(f"the application of {name}" for name in ids)
 
 
 def _row(suspect: Suspect) -> str:
     lasted = "open" if suspect.ended_at_ms is None else humanize_duration(suspect.ended_at_ms - suspect.suspect_at_ms)
     cells = (
         suspect.name,
-        str(suspect.key.start_offset),
+        "-" if suspect.is_at_coordinator else str(suspect.key.start_offset),
         f"{suspect.key.producer_id} / {suspect.producer_epoch}",
         suspect.transactional_id or "unknown",
         suspect.worst.label,

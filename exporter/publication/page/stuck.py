@@ -39,7 +39,10 @@ def stuck_section(publication: Publication) -> str:
 
 def _stuck(stuck: StuckTransaction, publication: Publication) -> str:
     level = Severity.BAD if stuck.markers_state is MarkerFinding.CONTRADICTED else Severity.WARNING
-    runbook = address_of(RUNBOOKS[stuck.markers_state], publication.options.runbook_url)
+    runbook = RUNBOOKS[stuck.markers_state]
+    step = why_it_cannot_start(
+        stuck.transactional_id, stuck.producer_id, runbook, publication.bootstrap, publication.options.runbook_url
+    )
     evidence = (
         ("state", f"{stuck.state.value} for {humanize_duration(stuck.stuck_ms)}"),
         ("markers", stuck.markers_state.value),
@@ -50,8 +53,17 @@ def _stuck(stuck: StuckTransaction, publication: Publication) -> str:
     name = stuck.transactional_id or f"producer {stuck.producer_id}"
     return (
         f'<article class="suspect"><h3><code>{_e(name)}</code> <span class="tag {level.value}">cannot start</span></h3>'
-        f'<p class="next"><span class="quiet">next (evidence)</span> <a href="{_e(runbook)}" rel="noreferrer">runbook</a>'
-        f'<code class="command">{_e(why_command(stuck.producer_id, publication.bootstrap))}</code></p>'
-        f"{paste_first(variables_of_producer(stuck.transactional_id, stuck.producer_id, publication.bootstrap))}"
-        f"<p>{_e(stuck_in_words(stuck))}</p>{pairs_of(evidence)}</article>"
+        f"{step}<p>{_e(stuck_in_words(stuck))}</p>{pairs_of(evidence)}</article>"
+    )
+
+
+def why_it_cannot_start(
+    transactional_id: str | None, producer_id: int, runbook: str, bootstrap: str, runbooks: str | None
+) -> str:
+    """The next command about a producer, the runbook named `runbook`, and the line before its commands, as HTML."""
+    return (
+        '<p class="next"><span class="quiet">next (evidence)</span> '
+        f'<a href="{_e(address_of(runbook, runbooks))}" rel="noreferrer">runbook</a>'
+        f'<code class="command">{_e(why_command(producer_id, bootstrap))}</code></p>'
+        f"{paste_first(variables_of_producer(transactional_id, producer_id, bootstrap))}"
     )
