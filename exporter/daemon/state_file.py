@@ -87,7 +87,7 @@ def document_of(state: SavedState) -> dict[str, Any]:
         ],
         "starts": [[_kept(remembered, name) for name in _STARTS] for remembered in examined],
         "last_reading": _reading_in(state),
-        "blocked": [[*key, since_ms] for key, since_ms in memory.blocked.items()],
+        "blocked": [[*key[:3], since_ms, key.topic_id] for key, since_ms in memory.blocked.items()],
         "completing": [
             [*identity, seen.start_ms, seen.since_ms]
             for identity, seen in memory.completing.items()
@@ -145,13 +145,14 @@ def _memory(document: Mapping[str, Any]) -> Memory:
 
 
 def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
-    """Files of earlier versions have none."""
+    """Files of earlier versions have none, or no topic ids."""
     blocked = {}
-    for group, topic, partition, since_ms in document.get("blocked", []):
-        key = GroupKey(group, topic, partition)
-        if not (isinstance(group, str) and isinstance(topic, str) and type(partition) is int and type(since_ms) is int):
+    for group, topic, partition, since_ms, *more in document.get("blocked", []):
+        (topic_id,) = more or ("",)
+        are_texts = all(isinstance(each, str) for each in (group, topic, topic_id))
+        if not (are_texts and type(partition) is int and type(since_ms) is int):
             raise ValueError("a blocked group is not a group, a partition and an instant")
-        blocked[key] = since_ms
+        blocked[GroupKey(group, topic, partition, topic_id)] = since_ms
     return MappingProxyType(blocked)
 
 

@@ -23,18 +23,20 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
     impact = snapshot.impact
     if impact is None:
         return ()
-    known = memory.blocked if memory.cluster_id == snapshot.cluster_id else {}
+    is_known = memory.cluster_id == snapshot.cluster_id
+    topic_ids = snapshot.partitions.id_of_topic
     found = {}
     for (topic, partition), (stable, high_watermark) in _ends(snapshot, rows).items():
         for committed in impact.on(topic, partition):
             if is_held(committed.offset, stable, high_watermark, committed.next_offset):
-                key = GroupKey(committed.group, topic, partition)
+                key = GroupKey(committed.group, topic, partition, topic_ids.get(topic, ""))
+                since_ms = memory.blocked_since_ms(key) if is_known else None
                 found[key] = BlockedGroup(
                     group=committed.group,
                     topic=topic,
                     partition=partition,
                     records=high_watermark - stable,
-                    since_ms=known.get(key, snapshot.cluster_time_ms),
+                    since_ms=snapshot.cluster_time_ms if since_ms is None else since_ms,
                 )
     return tuple(
         sorted(found.values(), key=lambda blocked: (-blocked.records, blocked.group, blocked.topic, blocked.partition))
@@ -88,11 +90,18 @@ def remembered_groups(
     snapshot: Snapshot, rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
 ) -> Mapping[GroupKey, int]:
     """Returns the start of each group's block; groups whose broker did not respond in this cycle are included."""
-    kept = {GroupKey(group.group, group.topic, group.partition): group.since_ms for group in blocked}
+    topic_ids = snapshot.partitions.id_of_topic
+
+    def key_of(group: str, topic: str, partition: int) -> GroupKey:
+        return GroupKey(group, topic, partition, topic_ids.get(topic, ""))
+
+    kept = {key_of(group.group, group.topic, group.partition): group.since_ms for group in blocked}
     is_partial = snapshot.impact is None or snapshot.impact.failures or snapshot.impact.unseen
     if is_partial and memory.cluster_id == snapshot.cluster_id:
         held = _ends(snapshot, rows).keys()
-        kept = {key: since for key, since in memory.blocked.items() if key[1:] in held} | kept
+        before = {key_of(*key[:3]) for key in memory.blocked if key[1:3] in held}
+        same = {key: since for key in before if (since := memory.blocked_since_ms(key)) is not None}
+        kept = same | kept
     return kept
 
 

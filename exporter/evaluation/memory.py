@@ -35,6 +35,8 @@ class GroupKey(NamedTuple):
     group: str
     topic: str
     partition: int
+    topic_id: str = ""
+    """"" from brokers without topic ids, and from files of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +246,10 @@ class Memory:
     """The silences of owners; never carried over a restart."""
     last_reading: LastReading | None = None
     """Latest reading; None before the first complete view of the cluster's topics."""
+
+    def blocked_since_ms(self, key: GroupKey) -> int | None:
+        """Start of the group's block on this very topic, not on an earlier one of its name; None if it is not blocked."""
+        return self.blocked.get(key, self.blocked.get(key._replace(topic_id="")))
 
     def examined_producer_ids(self) -> Collection[int]:
         """The producers of transactions that were examined."""

@@ -214,7 +214,9 @@ def waiting_groups(
             group=committed.group,
             committed_offset=committed.offset,
             waiting_records=None if high_watermark == UNKNOWN_OFFSET else max(high_watermark - committed.offset, 0),
-            blocked_since_ms=memory.blocked.get(GroupKey(committed.group, committed.topic, committed.partition)),
+            blocked_since_ms=memory.blocked_since_ms(
+                GroupKey(committed.group, committed.topic, committed.partition, key.topic_id)
+            ),
         )
         for committed in impact.on(key.topic, key.partition)
     ]

@@ -49,7 +49,7 @@ MEMORIES = st.builds(
         ),
         max_size=5,
     ),
-    st.dictionaries(st.builds(GroupKey, *[TEXTS] * 2, INTEGERS), INTEGERS, max_size=5),
+    st.dictionaries(st.builds(GroupKey, *[TEXTS] * 2, INTEGERS, TEXTS), INTEGERS, max_size=5),
     st.dictionaries(
         st.builds(CompletingId, TEXTS, INTEGERS),
         st.builds(RememberedCompletion, start_ms=INTEGERS, since_ms=INTEGERS),

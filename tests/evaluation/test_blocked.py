@@ -166,6 +166,28 @@ def test_a_cycle_that_could_not_read_groups_keeps_the_first(impact: Impact | Non
     assert second.blocked_groups[0].since_ms == NOW_MS
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [("a", "a", True), ("a", "b", False), ("", "b", True)],
+    ids=["same", "new", "old file"],
+)
+def test_a_block_is_of_one_topic_and_not_of_the_next_one_with_its_name(
+    before: str, after: str, *, is_same: bool
+) -> None:
+    """A cluster that is made again has the same names and often the same id: its groups have not waited since before."""
+
+    def seen(later_ms: int, topic_id: str, memory: Memory, impact: Impact | None = None) -> Evaluation:
+        taken = hang(at(100) if impact is None else impact, later_ms=later_ms)
+        return evaluate(replace(taken, partitions=replace(taken.partitions, topic_ids=(topic_id,))), memory, Policy())
+
+    first = seen(0, before, Memory())
+    second = seen(MINUTE_MS, after, first.memory)
+    unread = seen(MINUTE_MS, after, first.memory, at(failures=("broker 2 does not respond",)))
+
+    assert second.blocked_groups[0].since_ms == (NOW_MS if is_same else NOW_MS + MINUTE_MS)
+    assert list(unread.memory.blocked.values()) == ([NOW_MS] if is_same else [])
+
+
 def test_blocked_groups_of_another_cluster_are_forgotten() -> None:
     first = evaluate(hang(at(100)), Memory(), Policy())
     other = snapshot([HANG], proof=proof(), impact=at(100), taken_at_ms=NOW_MS + 5, cluster_id="cluster-2")
