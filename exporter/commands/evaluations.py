@@ -11,7 +11,7 @@ from exporter.commands.rows import Paint, as_csv, as_json, as_table, plain
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import render_tables
 from exporter.evaluation.document import TRANSACTION_KEYS, document, transaction
-from exporter.evaluation.gaps import gaps
+from exporter.evaluation.gaps import NOT_EVERY_GROUP, gaps
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.verdicts import Evaluation, TransactionRow, Verdict
@@ -96,6 +96,10 @@ def status_of_evaluations(results: Results, output: str) -> ExitStatus:
     for of, evaluation in found:
         if evaluation.snapshot.visibility.may_hide:
             complain(f"{of}{evaluation.snapshot.visibility.may_hide}; what is open there is not shown")
+        if (impact := evaluation.snapshot.impact) is not None:
+            for failure in impact.failures:
+                if failure not in impact.unread:  # those are gaps
+                    complain(f"{of}{NOT_EVERY_GROUP}: {failure}")
     missing = [f"{of}{gap}" for of, evaluation in found for gap in gaps(evaluation.snapshot)]
     is_unproved = any(
         verdict is Verdict.INCONCLUSIVE for _, evaluation in found for _, verdict in evaluation.examined_verdicts()

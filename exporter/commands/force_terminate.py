@@ -17,7 +17,7 @@ from exporter.commands.examine import Examiner
 from exporter.commands.lines import say
 from exporter.commands.recover import counted, dry_run, groups_in_words
 from exporter.commands.report import complain
-from exporter.commands.standstill import HIDDEN_TOPICS, rows_of_producer
+from exporter.commands.standstill import NOT_LISTED, rows_of_producer
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.evaluation.humanize import humanize_count, humanize_duration
@@ -113,7 +113,7 @@ def _cost(collector: Collector, transaction: CoordinatorTransaction) -> Iterator
     if len(partitions) > PARTITIONS_MAX:
         yield f"and {humanize_count(len(partitions) - PARTITIONS_MAX, 'more partition')}"
     if collector.query(may_hide_topics):
-        yield HIDDEN_TOPICS
+        yield f"{NOT_LISTED}: what is dropped there is not known"
 
 
 def _until(transaction: CoordinatorTransaction, now_ms: int) -> str:

@@ -16,7 +16,7 @@ from exporter.commands.examine import Examiner, policy
 from exporter.commands.lines import next_line, say
 from exporter.commands.names import suggestion
 from exporter.commands.report import complain, visible_topics
-from exporter.commands.standstill import PROGRAM
+from exporter.commands.standstill import OF_THOSE_SEEN, PROGRAM
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
 from exporter.config.settings import Settings
@@ -128,7 +128,9 @@ def groups_in_words(row: TransactionRow, evaluation: Evaluation) -> str:
     """Names the visible consumer groups behind a transaction, and those of which nothing is known."""
     groups = list(map(printable, humanize_groups(row)))
     impact = evaluation.snapshot.impact
-    waiting = humanize_names(groups, shown_max=GROUPS_MAX) or "none that this login sees has committed offsets here"
+    waiting = "none that this login sees has committed offsets here"
+    if groups:
+        waiting = f"{humanize_names(groups, shown_max=GROUPS_MAX)} ({OF_THOSE_SEEN})"
     if impact is None:
         waiting = "unknown, no broker was queried"
     elif failures := group_failures(impact, (row.topic, row.partition)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -42,6 +42,10 @@ _NO_OFFSET: Final = (
     "it has committed no offset to Kafka{}, so where it stands cannot be seen; why --topic TOPIC says what holds the "
     "readers of a topic"
 )
+NO_SHARED_OFFSET: Final = (
+    "it is a share group of which Kafka has no offset: it has just begun, or what it has read cannot be kept; why --topic "
+    "TOPIC says what holds the readers of a topic"
+)
 PENDING_UNSEEN: Final = (
     "an offset of it is pending in a transaction that this login does not see (needs DESCRIBE on __consumer_offsets); if "
     "that is so for longer than a moment, none of its consumers can start"
@@ -50,7 +54,7 @@ _FIRST_UNSEEN: Final = (
     "whether its first offset is pending in a transaction is seen with DESCRIBE on __consumer_offsets alone"
 )
 NOT_LISTED: Final = "partitions of topics without DESCRIBE for this login are not listed"
-HIDDEN_TOPICS: Final = f"{NOT_LISTED}: what is dropped there is not known"
+OF_THOSE_SEEN: Final = "of those that this login sees"
 _WITHOUT_PRODUCER: Final = "on {} a transaction is open whose producer is not visible (needs READ on the topic)"
 
 
@@ -213,8 +217,11 @@ def about_group(
     is_pending: bool = False,
     hides_topics: bool = False,
     hides_offsets: bool = False,
+    unread_positions: Sequence[str] = (),
 ) -> Answer:
     """`positions` are all that the group has committed. `is_pending`: one of its offsets is pending in a transaction.
+
+    `unread_positions` says which of its positions could not be read.
 
     `hides_topics`: this login may not see some topics; `hides_offsets`: `__consumer_offsets` is one of them.
     """
@@ -247,7 +254,8 @@ def about_group(
         unknown.append(_WITHOUT_OFFSET.format(_named(without)))
     if beyond:
         unknown.append(_BEYOND.format(_named(beyond)))
-    if not positions and not holds:
+    unknown += unread_positions
+    if not positions and not holds and not unread_positions:
         seen = " that this login sees (topics without DESCRIBE are hidden)" if hides_topics else ""
         unknown.append(_NO_OFFSET.format(seen))
         if hides_offsets:
@@ -288,12 +296,13 @@ def about_topic(evaluation: Evaluation, topic: str, partition: int | None) -> An
     """One partition, or all of the topic."""
     wanted = [name for name in names_of(evaluation) if name[0] == topic and partition in (None, name[1])]
     rows = holding(evaluation)
+    holds = _in_order(evaluation, (Hold(row=rows[name]) for name in wanted if name in rows))
     return Answer(
         subject=f"topic {topic}" if partition is None else f"{topic}-{partition}",
-        holds=_in_order(evaluation, (Hold(row=rows[name]) for name in wanted if name in rows)),
+        holds=holds,
         partitions=len(wanted),
         names=frozenset(wanted),
-        unknown=(*_unread(evaluation, wanted), *_unexamined(evaluation, wanted)),
+        unknown=(*_unread(evaluation, wanted), *_unexamined(evaluation, wanted), *_unread_groups(evaluation, holds)),
     )
 
 
@@ -301,12 +310,25 @@ def about_producer(evaluation: Evaluation, subject: str, producer_ids: Iterable[
     """The transactions of these producer ids, whether they hold somebody up or stand behind another one."""
     rows = rows_of_producer(evaluation, frozenset(producer_ids))
     names = names_of(evaluation)
+    holds = _in_order(evaluation, (Hold(row=row) for row in rows))
     return Answer(
         subject=subject,
-        holds=_in_order(evaluation, (Hold(row=row) for row in rows)),
+        holds=holds,
         partitions=evaluation.snapshot.partitions.included_count,
-        unknown=(*_unread(evaluation, names), *_unexamined(evaluation, names), *_without_producer(evaluation)),
+        unknown=(
+            *_unread(evaluation, names),
+            *_unexamined(evaluation, names),
+            *_without_producer(evaluation),
+            *_unread_groups(evaluation, holds),
+        ),
     )
+
+
+def _unread_groups(evaluation: Evaluation, holds: Sequence[Hold]) -> Iterator[str]:
+    """Says which groups behind these transactions could not be read."""
+    impact = evaluation.snapshot.impact
+    for failure in impact.unread if holds and impact is not None else ():
+        yield f"which other groups wait: {failure}"
 
 
 def _without_producer(evaluation: Evaluation) -> Iterator[str]:

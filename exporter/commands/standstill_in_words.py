@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from exporter.commands.lines import next_line, with_another_login
-from exporter.commands.standstill import HIDDEN_TOPICS, NAMES_MAX, PROGRAM, Answer, GroupPosition, Hold, Stand
+from exporter.commands.standstill import NAMES_MAX, OF_THOSE_SEEN, PROGRAM, Answer, GroupPosition, Hold, Stand
 from exporter.evaluation.blocked import is_assumed
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
@@ -29,10 +29,10 @@ def in_words(answer: Answer) -> str:
     paragraphs += [_stuck_paragraph(answer, each) for each in answer.stuck]
     if not paragraphs:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
-    if answer.hides_topics and answer.holds:
-        paragraphs.append(f"{_capitalized(HIDDEN_TOPICS)}." if answer.lag is None else _MAY_STAND_ELSEWHERE)
-    elif answer.hides_topics and answer.lag is None:
+    if answer.hides_topics and answer.lag is None:
         paragraphs.append(_MAY_BE_OPEN_ELSEWHERE)
+    elif answer.hides_topics and answer.holds:
+        paragraphs.append(_MAY_STAND_ELSEWHERE)
     paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
     return "\n\n".join(paragraphs)
 
@@ -242,7 +242,7 @@ def _groups(row: TransactionRow) -> Iterator[str]:
             f"{humanize_names([one.group for one in assumed], shown_max=NAMES_MAX)}."
         )
     if waits:
-        yield f"Groups that wait: {humanize_names(waits, shown_max=NAMES_MAX)}."
+        yield f"Groups that wait: {humanize_names(waits, shown_max=NAMES_MAX)} ({OF_THOSE_SEEN})."
     elif not assumed:
         yield f"No group is seen to wait; {_UNSEEN_OF_OFFSETS if row.topic == OFFSETS_TOPIC else _UNSEEN}."
     for is_beyond, words in (

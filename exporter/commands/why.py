@@ -17,6 +17,7 @@ from exporter.commands.report import complain, complain_of_gaps, visible_topics,
 from exporter.commands.rows import as_json
 from exporter.commands.standstill import (
     NAMES_MAX,
+    NO_SHARED_OFFSET,
     PENDING_UNSEEN,
     PROGRAM,
     Answer,
@@ -204,8 +205,8 @@ def _of_producer_id(examiner: Examiner, collector: Collector, producer_id: int) 
     return evaluation, replace(answer, aside=f"Its transactional id is {ids[0]!r}. {answer.aside}")
 
 
-async def _must_exist(client: ClusterClient, coordinator: int, group: str) -> None:
-    """Raises KafkaRequestError if the coordinator, which has no offset of the group, does not list it."""
+async def _is_share_group(client: ClusterClient, coordinator: int, group: str) -> bool:
+    """Looks in the coordinator's list, as it has no offset of the group. Raises KafkaRequestError if it is not there."""
     code, listed = await client.request(coordinator, "ListGroups", list_groups.request(), list_groups.decode)
     names = [name for name, _ in listed]
     if code == ErrorCode.NONE and group not in names:
@@ -215,6 +216,7 @@ async def _must_exist(client: ClusterClient, coordinator: int, group: str) -> No
             f"there is no group {group!r}: its coordinator, broker {coordinator}, has none of this name{altered}"
             f"{suggestion(group, names)}",
         )
+    return (group, list_groups.SHARE) in listed
 
 
 def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> Answer:
@@ -224,10 +226,11 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         coordinator, positions = await committed_by(client, group)
         unknown: Sequence[str] = ()
         if not positions:  # a share group commits none
-            await _must_exist(client, coordinator, group)
+            is_shared = await _is_share_group(client, coordinator, group)
             try:
                 shared, unknown = await share_positions(client, coordinator, [group], None)
                 positions = {(offset.topic, offset.partition): offset.offset for offset in shared}
+                unknown = unknown or ([NO_SHARED_OFFSET] if is_shared and not positions else [])
             except BrokerFault as fault:
                 if fault.reason is not FaultReason.UNSUPPORTED_API:
                     raise
@@ -261,15 +264,15 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
             )
             for partition, committed in sorted(positions.items())
         }
-        answer = about_group(
+        return about_group(
             evaluation,
             group,
             at,
             is_pending=bool(pending),
             hides_topics=await may_hide_topics(client),
             hides_offsets=hides_offsets,
+            unread_positions=unknown,
         )
-        return replace(answer, unknown=(*answer.unknown, *unknown))
 
     return collector.query(question)
 

@@ -12,6 +12,7 @@ from exporter.evaluation.verdicts import InconclusiveReason
 from exporter.snapshot import STATE_TOPIC, CoordinatorProof, IdVisibility, SecondRead, Snapshot, TopicPartition
 from exporter.snapshot.proof import FAILURES_IN_WORDS
 
+NOT_EVERY_GROUP = "not every group that stands still is known"
 _NAMED_MAX = 100
 """Unconfirmed leaders with their own sentence, so that the log does not get 50,000."""
 
@@ -22,6 +23,10 @@ def gaps(snapshot: Snapshot, *, of: Collection[TopicPartition] | None = None) ->
     sentences += [broker.failure for broker in snapshot.brokers if broker.failure is not None]
     sentences += [coordinator.failure for coordinator in snapshot.coordinators if coordinator.failure is not None]
     sentences += _unproved(snapshot, of)
+    has_broker_failed = any(broker.failure for broker in snapshot.brokers)
+    has_coordinator_failed = any(coordinator.failure for coordinator in snapshot.coordinators)
+    if snapshot.impact is not None and not has_broker_failed and not has_coordinator_failed:
+        sentences += [f"{NOT_EVERY_GROUP}: {failure}" for failure in snapshot.impact.unread]
     return tuple(dict.fromkeys(sentences))
 
 

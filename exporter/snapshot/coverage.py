@@ -45,6 +45,8 @@ class Impact:
     """(partition of `__consumer_offsets`, group): groups with offsets that are pending in a transaction there."""
     failures: tuple[str, ...]
     """Groups that are unknown, one sentence for each broker and reason."""
+    unread: tuple[str, ...] = ()
+    """Those of `failures` that are no missing right and no missing API: a broker did not respond as it should."""
     unseen: tuple[int, ...] = ()
     """Partitions of `__consumer_offsets` with a transaction on which no visible group has an offset pending."""
     positions_read: tuple[PositionRead, ...] = ()

@@ -102,6 +102,7 @@ class Snapshot:
             and not any(self.open_transactions.silent_replicas)
             and not any(self.open_transactions.unconfirmed)
             and not np.any(self.open_transactions.needs_examination)
+            and not (self.impact is not None and self.impact.unread)
         )
 
     def has_the_id_of_another(self, other: Snapshot) -> bool:

@@ -163,12 +163,12 @@ def test_a_group_that_stands_at_a_young_transaction_is_not_before_it() -> None:
         for each in (row, replace(row, producer_id=NO_PRODUCER_ID))
     )
 
-    assert "Groups that wait: at, one-before." in seen
+    assert "Groups that wait: at, one-before (of those that this login sees)." in seen
     assert (
         "One offset before it, which is taken for an end marker and may be a record (needs READ on the topic): one-before."
         in unseen
     )
-    assert "Groups that wait: at." in unseen
+    assert "Groups that wait: at (of those that this login sees)." in unseen
     assert "Before it" not in seen + unseen
 
 
@@ -292,7 +292,7 @@ def test_an_id_may_have_more_partitions_than_this_login_sees() -> None:
     answer = replace(about_producer(live(), "transactional id 'app-1'", [7]), hides_topics=True)
 
     assert in_words(answer).endswith(
-        "\n\nPartitions of topics without DESCRIBE for this login are not listed: what is dropped there is not known."
+        "\n\nTopics without DESCRIBE for this login are hidden: something of it may be open, or hang, there."
     )
 
 

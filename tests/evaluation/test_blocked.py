@@ -138,7 +138,8 @@ def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock()
     assert "Consumer groups: readers (blocked, lag 50 offsets)." in printed
     assert (
         groups_in_words(row, twice)
-        == "consumer groups (their lag counts end markers too): readers (blocked, lag 50 offsets)"
+        == "consumer groups (their lag counts end markers too): readers (blocked, lag 50 offsets) "
+        "(of those that this login sees)"
     )
     elsewhere = replace(row.groups[0], waiting_records=1, blocked_since_ms=None)
     assert humanize_groups(replace(row, groups=(elsewhere,))) == ["readers (lag 1 offset)"]

@@ -35,6 +35,7 @@ from exporter.snapshot import (
     CoordinatorCoverage,
     CoordinatorProof,
     IdVisibility,
+    Impact,
     MarkerFinding,
     MaxTimeout,
     ProofLevel,
@@ -192,6 +193,20 @@ def test_gaps_beyond_a_number_are_counted() -> None:
     brokers = tuple(broker(number, f"broker {number} is down") for number in range(GAPS_SHOWN_MAX + 3))
     *shown, last = coverage_gaps(evaluation(brokers=brokers))
     assert (len(shown), last) == (GAPS_SHOWN_MAX, "3 more gaps, see Unread.")
+
+
+@pytest.mark.parametrize("is_lasting", [True, False])
+def test_groups_that_are_not_known_are_unread_and_a_gap_unless_a_right_is_missing(*, is_lasting: bool) -> None:
+    """`Unread: nothing` stood above groups of which nobody knew anything."""
+    why = "share groups are not examined: broker 1 timed out"
+    unread = () if is_lasting else (why,)
+    found = Impact(offsets=(), residents=(), failures=(why,), unread=unread)
+    evaluated = evaluation()
+    evaluated = replace(evaluated, snapshot=replace(evaluated.snapshot, impact=found))
+
+    assert f"consumer groups {why}" in _text(published(evaluated))
+    assert coverage_gaps(evaluated) == tuple(f"Not every group that stands still is known: {each}." for each in unread)
+    assert evaluated.snapshot.is_complete is is_lasting
 
 
 def test_a_failed_proof_is_a_gap() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from examples.workload.producers import run_transaction
 from exporter.evaluation.verdicts import BlockedGroup, Evaluation
-from hangbench.kafka.cluster import KafkaCluster
+from hangbench.kafka.cluster import KafkaCluster, Properties
 from hangbench.kafka.groups import joined_with_the_new_protocol, share_consumer, streams_group
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, write_marker
 from hangbench.waiting import until
@@ -100,3 +100,28 @@ def test_a_streams_group_is_blocked_like_any_other(
         found = watch.cycle().blocked_groups
 
     assert group in [blocked.group for blocked in found if blocked.topic == topic]
+
+
+@pytest.mark.broker
+def test_a_share_group_whose_state_cannot_be_written_is_not_known(tmp_path: Path) -> None:
+    """The broker cannot make `__share_group_state`, as on one node by default, and does not respond about such groups."""
+    properties: Properties = {**HANGS_CAN_BE_PLANTED, "share.coordinator.state.topic.replication.factor": 3}
+    with KafkaCluster("4.3.1", properties=properties) as cluster:
+        topic = cluster.topics.create("orders", partitions=1)
+        plant_hang(cluster.bootstrap, topic, 0, "hang")
+        run_transaction(cluster.bootstrap, "behind", [(topic, 0)], records=3)
+        with share_consumer(cluster, "sharers", topic, "read_committed"):
+            asked = ("--bootstrap-server", cluster.bootstrap)
+            found = until(
+                lambda: called(tmp_path, "find-hanging", *asked),
+                lambda done: "share groups" in done.stderr,
+                patience_s=60,
+            )
+            of_group, of_topic = (
+                called(tmp_path, "why", *asked, *question) for question in (("--group", "sharers"), ("--topic", topic))
+            )
+
+    assert "not every group that stands still is known: share groups are not examined" in found.stderr
+    assert "it is a share group of which Kafka has no offset" in of_group.stdout
+    assert "Not known: which other groups wait: share groups are not examined" in of_topic.stdout
+    assert (found.returncode, of_group.returncode, of_topic.returncode) == (4, 4, 4)

@@ -106,11 +106,12 @@ async def complete(
         cluster_ms = client.cluster_clock.at_ms(client.clock())
         owners = dict(await unconfirmed_owners(client, verified, coordinators, cluster_ms))
         ends = await _partition_ends(client, verified.examined)
+        # Before the groups: a broker that does not respond about them is asked nothing further in this cycle.
+        visibility = await with_state_topic(client, scan.topology, visibility)
         stopwatch.lap("offsets")
         effects = await find_impact(client, verified, coordinators, ends, cluster_ms, earlier, search_logs=search_logs)
         not_open_at_ms = await read_before_starts(client, verified, limit.timeout_ms, cluster_ms, earlier.log_facts)
         stopwatch.lap("impact")
-        visibility = await with_state_topic(client, scan.topology, visibility)
     open_transactions = _open_transactions(verified, others, ends, owners, not_open_at_ms)
     for gap in client.connections.too_new():
         visibility = visibility.with_gap(gap)

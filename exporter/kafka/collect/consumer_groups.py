@@ -23,6 +23,8 @@ from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, GroupOffset, Impact
 REQUEST_GROUPS_MAX = 500
 SETTLING_S = 0.1
 """Most transactions that are ending have ended after this time."""
+_LASTING = (FaultReason.UNSUPPORTED_API, FaultReason.REFUSED)
+"""Reasons that are a missing right, or an API that this Kafka does not have."""
 _OMITTED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -35,6 +37,7 @@ async def impact_on(client: ClusterClient, topology: Topology, partitions: Colle
         offsets=tuple(offset for part in parts for offset in part.offsets),
         residents=residents,
         failures=tuple(failure for part in parts for failure in part.failures),
+        unread=tuple(failure for part in parts for failure in part.unread),
         unseen=tuple(number for topic, number in partitions if topic == OFFSETS_TOPIC and number not in homes),
     )
 
@@ -45,11 +48,12 @@ async def _of_broker(
     offsets: list[GroupOffset] = []
     residents: list[tuple[int, str]] = []
     failures: list[str] = []
+    unread: list[str] = []
     shared: list[str] = []
     try:
         code, listed = await client.request(broker, "ListGroups", list_groups.request(), list_groups.decode)
         if code != ErrorCode.NONE:
-            failures.append(f"broker {broker} responded to ListGroups with {error_name(code)}")
+            unread.append(f"broker {broker} responded to ListGroups with {error_name(code)}")
         shared = [group for group, group_type in listed if group_type == list_groups.SHARE]
         groups = [group for group, group_type in listed if group_type != list_groups.SHARE]
         decode = partial(offset_fetch.decode, set(partitions))
@@ -59,13 +63,16 @@ async def _of_broker(
         homes = _homes(topology, partitions, groups)
         residents = [(homes[group], group) for group in await pending_groups(client, broker, list(homes))]
     except BrokerFault as fault:
-        failures.append(str(fault))
+        (failures if fault.reason in _LASTING else unread).append(str(fault))
     try:
         positions, unknown = await share_positions(client, broker, shared, partitions)
         offsets, failures = offsets + positions, failures + unknown
     except BrokerFault as fault:
-        failures.append(f"share groups are not examined: {fault}")
-    return Impact(offsets=tuple(offsets), residents=tuple(residents), failures=tuple(failures))
+        sentence = f"share groups are not examined: {fault}"
+        (failures if fault.reason in _LASTING else unread).append(sentence)
+    return Impact(
+        offsets=tuple(offsets), residents=tuple(residents), failures=(*failures, *unread), unread=tuple(unread)
+    )
 
 
 def _of_one_request(groups: Sequence[str]) -> Iterator[Sequence[str]]:

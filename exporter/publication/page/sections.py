@@ -121,6 +121,8 @@ def coverage_section(evaluation: Evaluation) -> str:
     ]
     failures += [("visibility", sentence) for sentence in snapshot.visibility.gaps]
     failures += _proof_failures(evaluation)
+    failures += [("consumer groups", why) for why in (() if snapshot.impact is None else snapshot.impact.failures)]
+    failures += [("log directories", why) for why in (() if snapshot.disk is None else snapshot.disk.failures)]
     failures += [
         (f"transaction.max.timeout.ms of broker {broker}", reason) for broker, reason in snapshot.max_timeout.unread
     ]

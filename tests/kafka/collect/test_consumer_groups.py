@@ -104,6 +104,19 @@ def test_share_groups_that_a_broker_cannot_describe_are_a_gap_and_cost_no_other_
     assert without.requested == ["ListGroups", "OffsetFetch"]
 
 
+@pytest.mark.parametrize("reason", FaultReason)
+def test_a_broker_that_does_not_respond_is_told_from_a_missing_right(reason: FaultReason) -> None:
+    """What no right mends is unread; a login without rights to groups, and an old Kafka, is not incomplete for ever."""
+    fault = BrokerFault(reason, "broker 1: no groups")
+    shared = impact(Client([("jobs", "share")], OffsetFetch=[[]], DescribeShareGroupOffsets=[fault]), ORDERS)
+    classic = impact(Client([("readers", "classic")], OffsetFetch=[fault]), ORDERS)
+
+    is_lasting = reason in {FaultReason.UNSUPPORTED_API, FaultReason.REFUSED}
+    for found in (shared, classic):
+        assert len(found.failures) == 1
+        assert found.unread == (() if is_lasting else found.failures)
+
+
 def test_a_group_is_named_if_its_offset_is_pending_in_two_responses() -> None:
     """One that is ending its own transaction has no pending offset a moment later."""
     pending = [[], (0, ["stuck", "ending"]), (0, ["stuck"])]
