@@ -22,6 +22,7 @@ from exporter.doctor.protection import of_protection
 from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
 from exporter.doctor.topics import of_patterns
 from exporter.evaluation.humanize import printable
+from exporter.evaluation.protection import ADMIN_FILE
 from exporter.kafka.client.principal import principal_of
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.protection import read_protection
@@ -110,7 +111,7 @@ def _heading(form: str, remedies: tuple[str, ...], *, is_needed: bool) -> str:
     is_unknown = any(PLACEHOLDER in line for line in remedies)
     unknown = f"; replace {PLACEHOLDER} by the exporter's principal" if is_unknown else ""
     what = "To mend it" if is_needed else "Optional, for what is limited"
-    return f"{what}, as an administrator whose login is in admin.properties{unknown}:"
+    return f"{what}, as an administrator whose login is in {ADMIN_FILE}{unknown}:"
 
 
 def _text(examined: Examination) -> Iterable[str]:

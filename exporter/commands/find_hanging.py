@@ -15,9 +15,8 @@ from exporter.commands.context import Context
 from exporter.commands.evaluations import MINUTE_MS, Results, has_output, render_evaluations, status_of_evaluations
 from exporter.commands.examine import Examiner, completing, for_output, policy
 from exporter.commands.lines import connection_of, next_line
-from exporter.commands.names import suggestion
 from exporter.commands.option_types import KNOWN_STATES, UNKNOWN
-from exporter.commands.report import complain, visible_topics, with_collector
+from exporter.commands.report import complain, why_missing, with_collector
 from exporter.commands.rows import output_format, paint_for
 from exporter.commands.status import ExitStatus
 from exporter.commands.watch import watch
@@ -100,11 +99,12 @@ def _find(context: Context, settings: Settings) -> int:
     def look(cluster: ClusterSettings, collector: Collector) -> Evaluation:
         evaluation = _judge(options, cluster.settings, collector, shows_progress=not is_fleet).judge(scope)
         if not is_fleet and len(evaluation.snapshot.partitions) == 0 and scope != Scope():
-            hint = "" if options.topic is None else suggestion(options.topic, visible_topics(collector))
+            why = ": the broker does not exist, or leads none"
+            if options.topic is not None:
+                of_broker = "" if options.broker_id is None else f", or broker {options.broker_id} does not lead it"
+                why = f": {why_missing(collector, options.topic, options.partition)}{of_broker}"
             raise KafkaRequestError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
-                "no partition matches these options: the topic, partition or broker does not exist, or the topic is not "
-                f"visible (needs DESCRIBE on it){hint}",
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name, f"no partition matches these options{why}"
             )
         return for_output(evaluation, collector, options.format, scope)
 

@@ -14,8 +14,7 @@ from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.lines import next_line, say
-from exporter.commands.names import suggestion
-from exporter.commands.report import complain, visible_topics
+from exporter.commands.report import complain, why_missing
 from exporter.commands.standstill import OF_THOSE_SEEN, PROGRAM
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
@@ -47,8 +46,8 @@ class ClusterAccess:
 
     judge: Callable[[Scope], Evaluation]
     partition: Callable[[str, int], Partition]
-    topics: Callable[[], tuple[str, ...]] = tuple
-    """The visible ones, to find out which one was meant."""
+    why_missing: Callable[[str, int], str] = "{}-{} does not exist".format
+    """Says why there is no such partition."""
     records: Callable[[TransactionRow], HeldBack | None] = lambda _: None
     """Counts what a transaction holds back; None where that is not done."""
     missing_right: Callable[[TransactionRow], str | None] = lambda _: None
@@ -60,7 +59,7 @@ def means_of(settings: Settings, collector: Collector, *, stuck_after_ms: int | 
     return ClusterAccess(
         judge=Examiner(collector, policy(settings, stuck_after_ms=stuck_after_ms)).judge,
         partition=lambda topic, partition: PartitionOnBrokers(collector, topic, partition),
-        topics=partial(visible_topics, collector),
+        why_missing=partial(why_missing, collector),
         records=partial(counted, collector),
         missing_right=lambda row: collector.query(partial(_missing_right, row)),
     )
@@ -99,7 +98,7 @@ def recover(context: Context, means: ClusterAccess, action: Action, *, forced: V
     options = context.options
     scope = Scope(topic=options.topic, partition=options.partition)
     evaluation = means.judge(scope)
-    row = find_transaction(options, evaluation, means.topics)
+    row = find_transaction(options, evaluation, means.why_missing)
     if row is None:
         return ExitStatus.COULD_NOT_RUN
     plan = plan_for(action, row)
@@ -144,7 +143,9 @@ def _judged_and_done(
     options: argparse.Namespace, means: ClusterAccess, asked: Plan, forced: Verdict | None, audit: AuditLog
 ) -> int:
     """Judges again while the lock excludes other writers: the question and the lock may have taken time."""
-    row = find_transaction(options, means.judge(Scope(topic=options.topic, partition=options.partition)), means.topics)
+    row = find_transaction(
+        options, means.judge(Scope(topic=options.topic, partition=options.partition)), means.why_missing
+    )
     if row is None:
         audit.step("ended", done=False, sentence="the transaction was not open any more at the second evaluation")
         return ExitStatus.COULD_NOT_RUN
@@ -178,7 +179,7 @@ def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
 
 
 def find_transaction(
-    options: argparse.Namespace, evaluation: Evaluation, topics: Callable[[], tuple[str, ...]]
+    options: argparse.Namespace, evaluation: Evaluation, why_missing: Callable[[str, int], str]
 ) -> TransactionRow | None:
     """The open transaction that the options name; None, with a message, if it does not exist."""
     rows = all_rows(evaluation)
@@ -197,10 +198,7 @@ def find_transaction(
     if len(named) == 1:
         return named[0]
     if len(evaluation.snapshot.partitions) == 0:
-        hint = suggestion(options.topic, topics())
-        complain(
-            f"{options.topic}-{options.partition} does not exist or is not visible (needs DESCRIBE on the topic){hint}"
-        )
+        complain(why_missing(options.topic, options.partition))
         return None
     missing = "; ".join(gaps(evaluation.snapshot))
     others = humanize_names([str(row.start_offset) for row in rows], shown_max=GROUPS_MAX)

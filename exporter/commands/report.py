@@ -11,6 +11,7 @@ from typing import Final
 
 from exporter.commands.arguments import PROGRAM
 from exporter.commands.lines import fit_terminal
+from exporter.commands.names import suggestion
 from exporter.commands.progress import SILENT_SECONDS
 from exporter.commands.status import ExitStatus
 from exporter.config.kafka_section import KafkaSettings
@@ -47,6 +48,20 @@ def complain_of_gaps(gaps: Iterable[str]) -> bool:
 def visible_topics(collector: Collector) -> tuple[str, ...]:
     """Returns the topics that may have been meant. Raises BrokerFault and ClusterUnavailableError."""
     return tuple(collector.query(lambda client: client.topology()).topics)
+
+
+def why_missing(collector: Collector, topic: str, partition: int | None) -> str:
+    """Says what of a place is not there: the partition, or perhaps the topic, with the name that may have been meant.
+
+    Raises BrokerFault and ClusterUnavailableError.
+    """
+    topology = collector.query(lambda client: client.topology())
+    count = len(topology.rows_of(topic))
+    if count and partition is not None and partition >= count:
+        return f"partition {partition} of {topic} does not exist; the topic has {count}"
+    what = f"topic {topic}" if partition is None else f"{topic}-{partition}"
+    near = suggestion(topic, topology.topics)
+    return f"{what} does not exist, or is not visible (needs DESCRIBE on the topic){near}"
 
 
 def wait(seconds: float) -> None:

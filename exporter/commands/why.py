@@ -13,7 +13,7 @@ from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.lines import connection_of, fit_terminal
 from exporter.commands.names import suggestion
-from exporter.commands.report import complain, complain_of_gaps, visible_topics, with_collector
+from exporter.commands.report import complain, complain_of_gaps, why_missing, with_collector
 from exporter.commands.rows import as_json
 from exporter.commands.standstill import (
     NAMES_MAX,
@@ -94,12 +94,8 @@ def _answer(options: argparse.Namespace, collector: Collector, examiner: Examine
         scope = Scope(topic=options.topic, partition=options.partition)
         found = _second_look(examiner, scope, lambda looked: about_topic(looked, options.topic, options.partition))
         if not found[1].partitions:
-            what = f"topic {options.topic}" if options.partition is None else f"{options.topic}-{options.partition}"
-            raise KafkaRequestError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
-                f"{what} does not exist, or is not visible (needs DESCRIBE on the topic)"
-                f"{suggestion(options.topic, visible_topics(collector))}",
-            )
+            sentence = why_missing(collector, options.topic, options.partition)
+            raise KafkaRequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name, sentence)
         return found
     if options.producer_id is not None:
         return _of_producer_id(examiner, collector, options.producer_id)

@@ -166,6 +166,8 @@ def _unescaped(written: str) -> str:
 
 def from_java(path: str, text: str) -> dict[str, SettingSource]:
     """The settings in a client's properties file. Raises ConfigurationError with every problem."""
+    if (own := _own_section(text)) is not None:
+        raise ConfigurationError([f"{path}:{own}: this is a file of this program's settings: give it as --config.file"])
     found: dict[str, SettingSource] = {}
     problems: list[str] = []
     lines = [(line, key, value.strip()) for line, key, value in properties(text)]
@@ -179,6 +181,13 @@ def from_java(path: str, text: str) -> dict[str, SettingSource]:
     if problems:
         raise ConfigurationError(problems)
     return found
+
+
+def _own_section(text: str) -> int | None:
+    """Returns the line at which a section of our own settings begins in YAML; None for a client's file."""
+    sections = "|".join({name.partition(".")[0] for name in BY_NAME})
+    match = re.search(rf"^(?:{sections}):[ \t]*(?:#.*)?$", text, re.MULTILINE)
+    return None if match is None else text.count("\n", 0, match.start()) + 1
 
 
 _PROPERTY = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9]+)+|[a-z]{2,20}")

@@ -170,9 +170,9 @@ class KafkaSettings:
 
     @property
     def connection_of_tools(self) -> str:
-        """Options of Kafka's own tools that name the cluster, for a shell; a login is in the user's own file."""
+        """Options of Kafka's own tools that name the cluster, for a shell; an administrator's login is in a file of his."""
         server = f"--bootstrap-server {shlex.quote(self.bootstrap)}"
-        return server if self.security_protocol == "PLAINTEXT" else f"{server} --command-config client.properties"
+        return server if self.security_protocol == "PLAINTEXT" else f"{server} --command-config admin.properties"
 
 
 def impossible_in_kafka(value: Values) -> Iterator[tuple[str, str]]:

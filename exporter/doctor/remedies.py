@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from exporter.doctor.acls import rules_in_words
 from exporter.doctor.findings import Finding, Grant
+from exporter.evaluation.protection import ADMIN_FILE
 from exporter.snapshot import DenyRule, Resource
 
 PLACEHOLDER = "User:NAME"
@@ -38,7 +39,7 @@ def _missing(findings: Sequence[Finding]) -> tuple[Grant, ...]:
 
 
 def _tool(bootstrap: str) -> list[str]:
-    return ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--command-config", "admin.properties"]
+    return ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--command-config", ADMIN_FILE]
 
 
 def _addition(grant: Grant, principal: str, bootstrap: str) -> str:

@@ -14,6 +14,8 @@ REPLICAS_MIN = 3
 IN_SYNC_MIN = 2
 TRANSACTION_VERSION = 2
 NOT_READ = "not read"
+ADMIN_FILE = "admin.properties"
+"""What the printed commands of Kafka's own tools call the file with an administrator's login."""
 _NAMED_MAX = 3
 
 
@@ -42,7 +44,9 @@ class Measure:
     def on(self, connection: str) -> Measure:
         """Returns the measure with the command in its advice; the options `connection` name the cluster."""
         tool, _, options = self.command.partition(" ")
-        return replace(self, advice=f"{self.advice}: {tool} {connection} {options}", command="") if tool else self
+        who = f" (an administrator's login is in {ADMIN_FILE})" if ADMIN_FILE in connection else ""
+        line = f"{self.advice}{who}: {tool} {connection} {options}"
+        return replace(self, advice=line, command="") if tool else self
 
 
 def _state(*, is_good: bool | None) -> ProtectionState:
@@ -53,13 +57,15 @@ def _state(*, is_good: bool | None) -> ProtectionState:
 def _transaction_version(protection: Protection) -> Measure:
     level = protection.features.get("transaction.version", 0)
     is_read = bool(protection.features)
+    old = sorted({release for release in protection.releases.values() if re.match(r"[0-3]\.", release)})
+    first = f"; brokers of Kafka {humanize_names(old, shown_max=_NAMED_MAX)} do not have it: upgrade them first"
     return Measure(
         name="transaction.version",
         state=_state(is_good=level >= TRANSACTION_VERSION if is_read else None),
         found=f"finalized at {level}" if is_read else NOT_READ,
         advice="with version 2 (Kafka 4.0, KIP-890) every transaction has an epoch of its own, so a partition refuses a "
-        "late record; clients need the protocol too (Java 4.0, others as their notes say)",
-        command="kafka-features.sh upgrade --feature transaction.version=2",
+        f"late record; clients need the protocol too (Java 4.0, others as their notes say){first if old else ''}",
+        command="" if old else "kafka-features.sh upgrade --feature transaction.version=2",
     )
 
 

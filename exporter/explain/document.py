@@ -31,9 +31,10 @@ class Explanation:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """Sentences about what could not be read."""
+        """Sentences about what could not be read; of settings only where something is to be prevented."""
         logs, state = self.facts.logs, self.facts.state
-        gaps = (logs.own.unread, state.unread, *logs.unread, *self.facts.protection.unread)
+        of_settings = self.facts.protection.unread if self.measures else ()
+        gaps = (logs.own.unread, state.unread, *logs.unread, *of_settings)
         return tuple(dict.fromkeys(gap for gap in gaps if gap))
 
 

@@ -719,3 +719,28 @@ def test_a_topic_that_is_not_visible_is_named_with_the_right_it_needs(
 
     words = f"{what} does not exist, or is not visible (needs DESCRIBE on the topic): did you mean hung?"
     assert words in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("command", ["why", "find-hanging", "abort"])
+def test_a_partition_beyond_those_of_its_topic_is_no_missing_right(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic is visible: a right would be looked for in vain."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    more = ("--start-offset", "1", "--dry-run") if command == "abort" else ()
+    with FakeCluster(scene(), nodes=2) as cluster:
+        asked = [
+            command,
+            "--bootstrap-server",
+            f"{HOST}:{cluster.ports[1]}",
+            "--topic",
+            "hung",
+            "--partition",
+            "9",
+            *more,
+        ]
+        assert main(asked) == ExitStatus.COULD_NOT_RUN
+
+    words = " ".join(capsys.readouterr().err.split())
+    assert "partition 9 of hung does not exist; the topic has 2" in words
+    assert "DESCRIBE" not in words

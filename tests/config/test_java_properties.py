@@ -228,6 +228,10 @@ def test_a_file_as_its_vendor_hands_it_out_is_understood(vendor: str) -> None:
             "\nsasl.login.callback.handler.class=x",
             "client.properties:2: sasl.login.callback.handler.class is not supported by this program: remove it if",
         ),
+        (
+            "# ours\nscan:  # s\n  interval: 30s\nkafka:\n  bootstrap.servers: a:1\n",
+            "client.properties:2: this is a file of this program's settings: give it as --config.file",
+        ),
         ("security.protcol=SSL", "security.protcol is not supported by this program; did you mean security.protocol?"),
         ("sasl.jaas.config=com.sun.Krb5LoginModule required;", "must name PlainLoginModule or ScramLoginModule"),
         (

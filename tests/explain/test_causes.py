@@ -303,3 +303,14 @@ def test_only_what_is_not_in_place_has_advice() -> None:
         assert "--add-config transaction.partition.verification.enable=true" in shown
         assert "finalized at 2" in shown
         assert "upgrade --feature transaction.version=2" not in shown
+
+
+def test_settings_that_are_not_visible_are_a_gap_only_where_something_is_to_be_prevented() -> None:
+    """A live transaction needs none of them: the answer is complete without the right."""
+    unread = "settings of __transaction_state: not authorized"
+    hang = unadded()
+    hang = replace(hang, protection=replace(hang.protection, unread=(unread,)))
+    explained = explain(hang, bytes_read=0, bytes_limit=1, connection="")
+
+    assert unread in explained.gaps
+    assert unread not in replace(explained, measures=()).gaps
