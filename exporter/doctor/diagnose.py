@@ -103,7 +103,7 @@ def _obstacle(snapshot: Snapshot, pre: Preconditions, readable: int, visible: in
     if visible == 0 and snapshot.partitions.excluded_count:
         return f"scan.topics excludes {_all_of(len(snapshot.partitions.topics), 'visible topic')}"
     if visible == 0:
-        return "no topic is visible"
+        return "no topic is visible" if pre.hidden_topics or pre.acls.unread else "there is no topic"
     if readable == 0 and snapshot.partitions.is_unread.any():
         return f"{_all_of(visible, 'visible topic')} could not be read completely"
     if pre.state_topic is not StateTopic.PRESENT:

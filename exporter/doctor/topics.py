@@ -53,7 +53,8 @@ def topics_of(snapshot: Snapshot) -> tuple[int, tuple[Unread, ...]]:
 def of_visible_topics(snapshot: Snapshot, pre: Preconditions) -> Iterable[Finding]:
     topics, hidden = snapshot.partitions.topics, snapshot.visibility.hidden_topics
     unseen = "transactions on topics that are not visible are not seen"
-    if all(topic == STATE_TOPIC for topic in topics) and pre.acls.has_authorizer:
+    shows_nothing = all(topic == STATE_TOPIC for topic in topics)
+    if shows_nothing and pre.acls.has_authorizer and (hidden or pre.hidden_topics or pre.acls.unread):
         yield Finding(
             check="topics",
             level=FindingLevel.MISSING,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from exporter.kafka.cluster_client import ClusterClient
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode, some_names
-from exporter.kafka.messages import describe_acls
+from exporter.kafka.errors import ClusterUnavailableError, ErrorCode, some_names
 from exporter.kafka.topology import Topology
-from exporter.snapshot import STATE_TOPIC, ClusterIdentity, Resource, Visibility
+from exporter.kafka.visibility.topics import what_hides_topics
+from exporter.snapshot import STATE_TOPIC, ClusterIdentity, Visibility
 
 ASKED_MAX = 1000
 """Topics that vanished and are requested by name in one cycle."""
@@ -71,7 +71,7 @@ class TopicWatch:
         if late:
             gaps.append(f"topics became visible while this cycle was running: {some_names(late)}")
         shows_nothing = all(topic == STATE_TOPIC for topic in topology.topics)
-        if shows_nothing and not await _is_without_authorizer(client, topology):
+        if shows_nothing and await what_hides_topics(client, sorted(topology.brokers)):
             # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
             gaps.append("no topic is visible: not authorized, needs DESCRIBE on the topics to be watched")
         if self.state_topic_gap is not None:
@@ -109,16 +109,6 @@ async def _refused(client: ClusterClient, topics: Collection[str]) -> tuple[tupl
         *tuple(topics)[ASKED_MAX:],
     )
     return refused, tuple(topic for topic in asked if topic in metadata.first_row)
-
-
-async def _is_without_authorizer(client: ClusterClient, topology: Topology) -> bool:
-    """True if nothing can be hidden: the cluster has no authorizer."""
-    request = describe_acls.request(Resource.TOPIC)
-    try:
-        code = await client.request(min(topology.brokers), "DescribeAcls", request, describe_acls.error_of)
-    except BrokerFault:
-        return False
-    return code == ErrorCode.SECURITY_DISABLED
 
 
 async def with_state_topic(client: ClusterClient, topology: Topology, visibility: Visibility) -> Visibility:

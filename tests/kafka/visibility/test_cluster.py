@@ -22,17 +22,35 @@ HOUR_MS = 3_600_000
 PREFIXED = 4
 
 
+class EveryTopic(set[tuple[int, str]]):
+    """What a user without any grant does not see, whatever its name."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
 @pytest.mark.parametrize("topics", [{}, {STATE_TOPIC: [Partition(1)]}], ids=["none", "the coordinators' topic alone"])
-@pytest.mark.parametrize(("acls", "complete"), [(ErrorCode.SECURITY_DISABLED, True), ([], False)])
-def test_a_cluster_that_shows_no_topic_is_complete_only_without_an_authorizer(
-    acls: Any, topics: dict[str, list[Partition]], *, complete: bool
+@pytest.mark.parametrize(
+    ("acls", "hidden", "complete"),
+    [
+        (ErrorCode.SECURITY_DISABLED, set(), True),
+        ([], set(), True),
+        ([], EveryTopic(), False),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, set(), False),
+    ],
+    ids=["no authorizer", "a superuser", "no grant on topics", "no grant at all"],
+)
+def test_a_cluster_that_shows_no_topic_is_complete_where_no_acl_hides_one(
+    acls: Any, hidden: set[tuple[int, str]], topics: dict[str, list[Partition]], *, complete: bool
 ) -> None:
-    """Without any grant a cluster looks as if it had no topics; so it does with the grant on the coordinators' topic."""
+    """Without any grant a new cluster and a full one look the same; the ACLs, and made-up names, tell them apart."""
     with FakeCluster(Model(acls=acls, topics=topics)) as cluster, collector_of(cluster) as collector:
+        collector.collect()
+        cluster.model.hidden_topics = hidden
         snapshot = collector.collect()
 
-    assert snapshot.is_complete is complete
-    assert any("needs DESCRIBE on the topics" in gap for gap in snapshot.visibility.gaps) is not complete
+    said = any("needs DESCRIBE on the topics to be watched" in gap for gap in snapshot.visibility.gaps)
+    assert (snapshot.is_complete, said) == (complete, not complete)
 
 
 def test_a_topic_that_was_visible_and_is_hidden_is_missed() -> None:
