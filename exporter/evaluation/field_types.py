@@ -66,6 +66,8 @@ class Field:
     """True if a row, and a plan file, have an empty text for null."""
     of_suspects_only: bool = False
     """True if the field of other transactions than suspects is null, or empty text, in the history."""
+    has_blocking: bool = False
+    """True if live transactions that block a group have it there, too."""
     is_new_in_history: bool = False
     """Files of 0.1.0 lack it."""
     greatest: Greatest = Greatest.NOT_KEPT
@@ -113,5 +115,5 @@ def _records(values: Any) -> Any:
 
 
 def _groups(groups: Iterable[WaitingGroup] | None) -> list[str]:
-    """The names alone: the history has no column of records."""
-    return [group.group for group in groups or ()]
+    """The names alone of those that stand still: the history has no column of records."""
+    return [group.group for group in groups or () if group.stands_still]

@@ -241,10 +241,11 @@ FIELDS: Final = (
     Field(
         name="groups",
         kind=ColumnType.TEXTS,
-        meaning="visible consumer groups behind it, most waiting records first; only of suspects, and of what holds the "
-        "last stable offset",
+        meaning="visible consumer groups behind it, most waiting records first (in the history those that stand still); "
+        "only of suspects, and of what holds the last stable offset",
         record=WaitingGroup,
         of_suspects_only=True,
+        has_blocking=True,
         left_out=_without(_BY_EVALUATION, Output.INCIDENT),
     ),
     Field(

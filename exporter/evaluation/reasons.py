@@ -74,7 +74,7 @@ _MISSING = {
     ),
     InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY: (
         "no coordinator lists the producer id, but ACLs name transactional ids that are not visible to this exporter; "
-        "grant DESCRIBE on every transactional id (a literal *)"
+        "grant DESCRIBE on every transactional id (a literal *), or remove the DENY that doctor names"
     ),
     InconclusiveReason.LEADERSHIP_UNCONFIRMED: "a broker whose response was used may be cut off from its controller{which}",
     InconclusiveReason.REPLICA_UNREAD: "an in-sync replica{which} did not respond, or shows another state of the producer",

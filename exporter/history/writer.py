@@ -303,15 +303,17 @@ def _table(name: str, columns: dict[str, Any]) -> pa.Table:
 
 
 def _observations(evaluation: Evaluation, causes: Mapping[TransactionKey, str]) -> dict[str, Any]:
-    suspects = {suspect.key: suspect for suspect in evaluation.suspects}
-    matching = [suspects.get(evidence.key) for evidence in evaluation.evidence]
+    suspects = {row.key: row for row in evaluation.suspects}
+    with_blocking = suspects | {row.key: row for row in evaluation.blocking}
     columns: dict[str, Any] = {
-        "taken_at": np.full(len(matching), evaluation.snapshot.taken_at_ms, dtype=np.int64),
+        "taken_at": np.full(len(evaluation.evidence), evaluation.snapshot.taken_at_ms, dtype=np.int64),
         "cause": [causes.get(evidence.key) for evidence in evaluation.evidence],
     }
     for field in fields_of(Output.HISTORY):
         if field.of_suspects_only:
-            values: Any = [None if suspect is None else getattr(suspect, field.name) for suspect in matching]
+            those = with_blocking if field.has_blocking else suspects
+            rows = [those.get(evidence.key) for evidence in evaluation.evidence]
+            values: Any = [None if row is None else getattr(row, field.name) for row in rows]
         else:
             values = column(evaluation, field.name)
         convert = field.conversion(Output.HISTORY)

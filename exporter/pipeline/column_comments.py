@@ -45,7 +45,7 @@ PARTITIONS: Final = {
     "is_late": "as above",
     "last_stable_offset_lag": "most offsets held back; null where not known",
     "verdicts": "each verdict (`verdict`) with the first cycle that had it (`first_seen`)",
-    "groups": "consumer groups that it blocked while it was a suspect",
+    "groups": "consumer groups that stood still behind it",
     "closed_at": "as above, on this partition; null unless closed",
     "is_lost": "there are later cycles, and none could read the partition",
     "topic_id": "the topic's id; null where the history has none",

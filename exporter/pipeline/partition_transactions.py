@@ -186,7 +186,7 @@ def _verdicts() -> Column:
 
 
 def _with_names(merged: DataFrame, rows: DataFrame) -> DataFrame:
-    """Adds the groups, and verdicts that this version does not know: only suspects have them, and suspects are few."""
+    """Adds the groups, and verdicts that this version does not know: few rows have any."""
     nowhen = f.lit(None).cast("timestamp").alias("first_seen")
     groups = f.transform("groups", lambda group: f.struct(nowhen, group.alias("verdict")))
     named = (

@@ -26,7 +26,7 @@ from exporter.evaluation.verdicts import Policy
 from exporter.history import writer as module
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
 from exporter.history.writer import History, arrow_schema
-from exporter.snapshot import ClockSource, PartitionResult, SecondRead
+from exporter.snapshot import ClockSource, GroupOffset, Impact, PartitionResult, SecondRead
 from hangbench.waiting import until
 from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
 from tests.history.cycles import DAY_MS, OPEN, cycle, history, settings
@@ -68,6 +68,24 @@ def test_a_cycle_is_read_back_as_it_was(tmp_path: Path) -> None:
     assert (covered["unread"], covered["partitions_unread"], covered["is_complete"]) == (["orders-2"], 1, False)
     assert (covered["open_transactions"], covered["interval_ms"], covered["writer"]) == (2, 30_000, "writer-1")
     assert (covered["cluster_name"], covered["partitions_unauthorized"]) == ("east", 0)
+
+
+def test_groups_that_stand_still_are_recorded_whatever_the_verdict(tmp_path: Path) -> None:
+    """A live transaction of a killed producer makes groups wait as well; one that has not come to it does not wait."""
+    holder = Entry(start_offset=100, last_stable_offset=100, high_watermark=150)
+    offsets = [
+        GroupOffset(group=group, topic="orders", partition=0, offset=offset)
+        for group, offset in (("at", 100), ("far-before", 10), ("beyond", 120))
+    ]
+    impact = Impact(offsets=tuple(offsets), residents=(), failures=())
+    live = transaction(start_ms=NOW_MS - 60_000)
+    evaluation = evaluate(snapshot([holder], transactions=(live,), impact=impact), Memory(), Policy())
+    kept = history(tmp_path)
+    kept.record(evaluation, 30_000)
+    kept.rotate()
+
+    (row,) = rows(tmp_path, OBSERVATIONS)
+    assert (row["verdict"], row["groups"], row["outcome_evidence"]) == ("open_within_timeout", ["at"], None)
 
 
 @pytest.mark.parametrize(("source", "written"), [(ClockSource.CONTROLLER, -1_200), (ClockSource.EXPORTER, None)])
