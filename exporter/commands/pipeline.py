@@ -153,6 +153,13 @@ def _work(context: Context, groups: GroupRules, history: Place, tables: Any, aud
         takes_files = options.job in {"run", "transactions"} and options.every is None
         return takes_files and not context.is_submitted and bool(tables.current().state.taken)
 
+    has_said = False
+
+    def say(sentence: str) -> None:
+        nonlocal has_said
+        has_said = True
+        print(sentence, flush=True)
+
     with _spark(context, (history, tables.root), is_short=is_short) as open_spark:
         work = Jobs(
             open_spark=open_spark,
@@ -161,11 +168,14 @@ def _work(context: Context, groups: GroupRules, history: Place, tables: Any, aud
             groups=groups,
             retention_ms=options.retention,
             now_ms=lambda: int(time.time() * 1000),
-            say=lambda sentence: print(sentence, flush=True),
+            say=say,
             objective_percent=options.objective,
             audit_logs=audit_logs,
         )
-        return repeat(work, options)
+        status = repeat(work, options)
+        if status == ExitStatus.ANSWERED and not has_said:
+            say(f"{options.job}: nothing new for it; the history comes into the tables by `transactions`")
+        return status
 
 
 def _read_log(context: Context, settings: Settings, tables: Any) -> int:

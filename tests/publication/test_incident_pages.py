@@ -129,6 +129,8 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
     path = path_of(incidents.all[0].id)
     assert shown(shown_pages[path]).count("app-1") >= 3
     assert all("app-1" not in shown(page) for page in kept_back.values())
+    assert "<dt>transactional id</dt><dd>not shown here</dd>" in shown(kept_back[path]), "it is known"
+    assert "| not shown here |" in shown(kept_back[f"{path}.md"])
 
 
 @pytest.mark.parametrize("name", ["app-42", "it's app-42", 'a "quoted" app-42', "both ' and \" app-42"])

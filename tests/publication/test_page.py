@@ -783,6 +783,7 @@ def test_transactional_ids_can_be_kept_from_readers() -> None:
     assert all("payments-7" in text for text in texts(shown))
     assert not any("payments-7" in text for text in texts(hidden))
     assert "Coordinator 1 has transactional id (hidden) Empty" in texts(hidden)[0]
+    assert "<dt>transactional id</dt><dd>not shown here</dd>" in texts(hidden)[0], "it is known"
 
 
 def test_time_outs_are_listed_by_name_and_cannot_break_the_page() -> None:

@@ -8,7 +8,7 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration, huma
 from exporter.evaluation.reasons import START_IN_WORDS
 from exporter.evaluation.verdicts import OwnerState, TransactionRow
 from exporter.publication.page.advice import terminate_command
-from exporter.publication.page.humanize import humanize_groups, humanize_instant
+from exporter.publication.page.humanize import humanize_groups, humanize_id, humanize_instant
 from exporter.publication.page.summary import Severity
 from exporter.publication.page.suspects import (
     GROUPS_SHOWN_MAX,
@@ -52,7 +52,7 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
     )
     evidence = (
         *held_back(row, publication),
-        ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
+        ("transactional id", humanize_id(row.transactional_id, is_shown=publication.options.transactional_ids)),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}"),
         ("start offset", str(row.start_offset)),
     )

@@ -19,6 +19,11 @@ def humanize_instant(instant_ms: int) -> str:
         return f"{instant_ms} ms"
 
 
+def humanize_id(transactional_id: str | None, *, is_shown: bool) -> str:
+    """The id; else that it is not known, or that ids are not shown (`publish.transactional_ids`)."""
+    return transactional_id or ("unknown" if is_shown else "not shown here")
+
+
 def humanize_groups(row: TransactionRow, now_ms: int | None = None) -> list[str]:
     """`invoices (seen blocked for 2 min 0 s, lag 10 offsets)`; markers and the transaction's own records have offsets, too.
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from exporter.evaluation.humanize import humanize_count, humanize_names
 from exporter.incidents.document import as_json
 from exporter.incidents.incident import Incident, Incidents, Suspect, without_transactional_ids
-from exporter.publication.page.humanize import humanize_instant
+from exporter.publication.page.humanize import humanize_id, humanize_instant
 from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot, head
 from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.page.stuck import RUNBOOKS as RUNBOOKS_OF_STUCK
@@ -110,11 +110,12 @@ class _Content(NamedTuple):
 
 def _pages(content: _Content, interval_ms: int, cluster: str | None) -> Mapping[str, Page]:
     """The page and its other forms, by the end of their paths."""
-    incident, transactional_ids, bootstrap, runbooks, url = content
+    incident, transactional_ids, _, _, url = content
     shown = incident if transactional_ids else without_transactional_ids(incident)
+    text = post_mortem(shown, url, cluster, transactional_ids=transactional_ids)
     return {
-        "": _page(shown, bootstrap, runbooks, interval_ms, cluster),
-        ".md": Page(head=post_mortem(shown, url, cluster).encode(), content_type=MARKDOWN),
+        "": _page(shown, content, interval_ms, cluster),
+        ".md": Page(head=text.encode(), content_type=MARKDOWN),
         ".json": Page(head=f"{as_json(shown, url)}\n".encode(), content_type=JSON),
     }
 
@@ -163,7 +164,8 @@ def _state(incident: Incident) -> str:
     return "over" if incident.is_over else "open"
 
 
-def _page(shown: Incident, bootstrap: str, runbooks: str | None, interval_ms: int, cluster: str | None) -> Page:
+def _page(shown: Incident, content: _Content, interval_ms: int, cluster: str | None) -> Page:
+    """`shown` is the incident of `content` with or without its ids."""
     heading = f'Incident <code id="incident">{_e(shown.id)}</code>'
     headline = f"<strong>{_state(shown).capitalize()}: {_e(in_one_sentence(shown))}</strong>"
     parts = [
@@ -171,8 +173,8 @@ def _page(shown: Incident, bootstrap: str, runbooks: str | None, interval_ms: in
         f'<div class="banner {_level(shown).value}" id="headline" role="status">{headline}</div>',
         "<h2>Suspect transactions</h2>",
         '<section id="suspects">',
-        all_at_once((one for one in shown.suspects if one.ended_at_ms is None), bootstrap),
-        *(_suspect(one, bootstrap, runbooks) for one in shown.suspects),
+        all_at_once((one for one in shown.suspects if one.ended_at_ms is None), content.bootstrap),
+        *(_suspect(one, content) for one in shown.suspects),
         "</section>",
     ]
     if shown.more_suspects:
@@ -189,8 +191,9 @@ def _page(shown: Incident, bootstrap: str, runbooks: str | None, interval_ms: in
     return Page(head=as_bytes(parts), rest=as_bytes([foot()]))
 
 
-def _suspect(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
+def _suspect(suspect: Suspect, content: _Content) -> str:
     """Renders a suspect, with the next command while it is open."""
+    _, transactional_ids, bootstrap, runbooks, _ = content
     level = Severity.BAD if suspect.worst.is_hanging else Severity.WARNING
     ended = "open" if suspect.ended_at_ms is None else humanize_instant(suspect.ended_at_ms)
     held_back = "unknown" if suspect.records_held_back is None else f"{suspect.records_held_back:,} at most"
@@ -203,7 +206,7 @@ def _suspect(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
         ("suspect since", humanize_instant(suspect.suspect_at_ms)),
         ("ended", ended),
         ("producer id / epoch", f"{suspect.key.producer_id} / {suspect.producer_epoch}"),
-        ("transactional id", suspect.transactional_id or "unknown"),
+        ("transactional id", humanize_id(suspect.transactional_id, is_shown=transactional_ids)),
         *(() if suspect.is_at_coordinator else of_partition),
     )
     is_open = suspect.ended_at_ms is None and suspect.verdict.is_suspect

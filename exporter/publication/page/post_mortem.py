@@ -6,7 +6,7 @@ import shlex
 
 from exporter.evaluation.humanize import humanize_count, humanize_duration, in_markdown
 from exporter.incidents.incident import Incident, Suspect
-from exporter.publication.page.humanize import humanize_instant
+from exporter.publication.page.humanize import humanize_id, humanize_instant
 
 
 def in_one_sentence(incident: Incident) -> str:
@@ -22,13 +22,16 @@ def in_one_sentence(incident: Incident) -> str:
     return f"{count} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
 
 
-def post_mortem(incident: Incident, url: str | None, cluster: str | None) -> str:
-    """`url` is that of its page, None if that is unknown; `cluster` has a name in a fleet."""
+def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, transactional_ids: bool = True) -> str:
+    """`url` is that of its page, None if that is unknown; `cluster` has a name in a fleet.
+
+    Without `transactional_ids` the incident has none of them.
+    """
     state = "Over" if incident.is_over else "Open"
     lines = [f"# Incident {incident.id}", "", f"{state}: {in_one_sentence(incident)}.", ""]
     lines += [] if url is None else [f"<{url}>", ""]
     lines += ["| partition | start offset | producer id / epoch | transactional id | verdict | open as a suspect |"]
-    lines += ["|---|---|---|---|---|---|", *(_row(one) for one in incident.suspects), ""]
+    lines += ["|---|---|---|---|---|---|", *(_row(one, is_id_shown=transactional_ids) for one in incident.suspects), ""]
     lines += [
         "## Who waited",
         "",
@@ -64,13 +67,13 @@ def _waiting(incident: Incident) -> tuple[str, ...]:
     return tuple(f"the application of {name}" for name in ids)
 
 
-def _row(suspect: Suspect) -> str:
+def _row(suspect: Suspect, *, is_id_shown: bool) -> str:
     lasted = "open" if suspect.ended_at_ms is None else humanize_duration(suspect.ended_at_ms - suspect.suspect_at_ms)
     cells = (
         suspect.name,
         "-" if suspect.is_at_coordinator else str(suspect.key.start_offset),
         f"{suspect.key.producer_id} / {suspect.producer_epoch}",
-        suspect.transactional_id or "unknown",
+        humanize_id(suspect.transactional_id, is_shown=is_id_shown),
         suspect.worst.label,
         lasted,
     )

@@ -19,7 +19,7 @@ from exporter.publication.page.advice import (
     runbook_url,
     variables,
 )
-from exporter.publication.page.humanize import humanize_groups, humanize_instant
+from exporter.publication.page.humanize import humanize_groups, humanize_id, humanize_instant
 from exporter.publication.page.sections import breakable, table
 from exporter.publication.page.summary import SUSPECT_MEANS, Severity
 from exporter.publication.paths import incidents_of, query_of
@@ -77,7 +77,7 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
     evidence = (
         ("idle", "unknown" if row.idle_ms is None else f"{humanize_duration(row.idle_ms)} ({_LAST_WRITE})"),
         *held_back(row, publication),
-        ("transactional id", row.transactional_id if row.transactional_id is not None else "unknown"),
+        ("transactional id", humanize_id(row.transactional_id, is_shown=publication.options.transactional_ids)),
         ("producer id / epoch", f"{row.producer_id} / {row.producer_epoch}" if row.has_producer else "unknown"),
         ("start offset", str(row.start_offset)),
         ("coordinator", _coordinator(row)),
