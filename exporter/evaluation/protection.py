@@ -15,7 +15,7 @@ IN_SYNC_MIN = 2
 TRANSACTION_VERSION = 2
 NOT_READ = "not read"
 ADMIN_FILE = "admin.properties"
-"""What the printed commands of Kafka's own tools call the file with an administrator's login."""
+"""Name of the file with an administrator's login in the printed commands of Kafka's own tools."""
 _NAMED_MAX = 3
 
 

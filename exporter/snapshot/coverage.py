@@ -46,7 +46,7 @@ class Impact:
     failures: tuple[str, ...]
     """Groups that are unknown, one sentence for each broker and reason."""
     unread: tuple[str, ...] = ()
-    """Those of `failures` that are no missing right and no missing API: a broker did not respond as it should."""
+    """The subset of `failures` that no right mends: a broker did not respond as it should."""
     unseen: tuple[int, ...] = ()
     """Partitions of `__consumer_offsets` with a transaction on which no visible group has an offset pending."""
     positions_read: tuple[PositionRead, ...] = ()

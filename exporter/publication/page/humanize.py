@@ -20,7 +20,7 @@ def humanize_instant(instant_ms: int) -> str:
 
 
 def humanize_id(transactional_id: str | None, *, is_shown: bool) -> str:
-    """The id; else that it is not known, or that ids are not shown (`publish.transactional_ids`)."""
+    """Returns the id; else that it is not known, or that ids are not shown (`publish.transactional_ids`)."""
     return transactional_id or ("unknown" if is_shown else "not shown here")
 
 
