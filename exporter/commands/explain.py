@@ -84,7 +84,7 @@ def _open_at(
         raise KafkaRequestError(
             "NO_TRANSACTION",
             f"no transaction is open on {topic}-{partition} at start offset {start_offset}; {others}; "
-            "for one that has ended, name its incident: --incident",
+            "for one that has ended, name its incident, if it was a suspect: --incident",
         )
     return TransactionToExplain(opened=row.key, verdict=row.verdict, transactional_id=row.transactional_id)
 

@@ -54,6 +54,12 @@ class OptionParser(argparse.ArgumentParser):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **{"formatter_class": _Formatter, **named, "allow_abbrev": False})
         self.commands: dict[str, OptionParser] = {}
+        self._given: list[str] = []
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Keeps the arguments: an option that is required may be there with a typing error."""
+        self._given = list(args or ())
+        return super().parse_known_args(args, namespace)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Exits with status 2 and names the unknown arguments."""
@@ -78,6 +84,11 @@ class OptionParser(argparse.ArgumentParser):
             known = re.findall(r"[\w-]+", choice["known"])
             hint = suggestion(choice["given"], known) or f": choose from {', '.join(known)}"
             message = f"{choice['what']}: there is no {choice['given']!r}{hint}"
+        elif "required" in message:
+            named = (each.partition("=")[0] for each in self._given if each.startswith("--"))
+            wrong = next((name for name in named if name not in self._option_string_actions), None)
+            if wrong is not None:
+                message = f"{message}; there is no {wrong}{suggestion(wrong, [*self._option_string_actions])}"
         self.exit(2, f"{fit_terminal(f'{self.prog}: {message}', stream=sys.stderr)}\nHelp: {self.prog} --help\n")
 
 

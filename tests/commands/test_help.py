@@ -113,6 +113,8 @@ def test_settings_are_shown_apart(words: tuple[str, ...], capsys: pytest.Capture
             "there is no 'unheard-of-word': choose from serve, once, doctor, why, find-hanging, list,",
         ),
         (["abort", "--topik", "orders"], "abort: unrecognized arguments: --topik: did you mean --topic?"),
+        (["why", "--groups", "x"], "is required; there is no --groups: did you mean --group?"),
+        (["force-terminate", "--pasword=x"], "--transactionalId; there is no --pasword"),
         (["once", "--scan.intervall", "5s"], "--scan.intervall: did you mean --scan.interval?"),
         (["once", "--zzz"], "once: unrecognized arguments: --zzz"),
         (["list", "--format", "jsn"], "list: argument --format: there is no 'jsn': did you mean json?"),
