@@ -21,7 +21,7 @@ FOR_PEOPLE = {
     "producer_epoch": "EPOCH",
     "coordinator_epoch": "COORDINATOR EPOCH",
     "last_sequence": "LAST SEQUENCE",
-    "last_write": "LAST WRITE, BY ITS CLIENT'S CLOCK",
+    "last_write": "LAST WRITE (ITS CLIENT'S CLOCK) OR MARKER",
     "start_offset": "OPEN FROM OFFSET",
 }
 HEADINGS = {

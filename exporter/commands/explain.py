@@ -9,14 +9,15 @@ from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.incident import incident_named
 from exporter.commands.lines import say
-from exporter.commands.report import complain, complain_of_gaps, with_collector
+from exporter.commands.report import complain, complain_of_gaps, why_missing, with_collector
 from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.evaluate import worst_first
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.verdicts import Evaluation
 from exporter.explain.document import Explanation, document, explain, markdown, text
 from exporter.explain.read import TransactionToExplain, read_facts
 from exporter.files import MEGABYTE
@@ -25,6 +26,7 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.first_records import first_records
 from exporter.kafka.collect.log_reader import LogBudget
 from exporter.kafka.collect.scope import Scope
+from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.lookups import KafkaRequestError
 
 
@@ -46,8 +48,9 @@ def run(context: Context, settings: Settings) -> int:
             return complain(str(error))
         if incident.is_of_coordinators:
             return complain(
-                f"incident {incident.id} is of producers that cannot start, and nothing needs to be open: "
-                f"why --producer-id {incident.suspects[0].key.producer_id} says what ends it"
+                f"incident {incident.id} is of producers that cannot start, and nothing needs to be open: its evidence has "
+                f"what is known (ktx incident {incident.id})"
+                + ("" if incident.is_over else ", and why --producer-id N says what ends it")
             )
         suspects = incident.suspects
     return with_collector(settings, lambda collector: _explain(context, settings, collector, suspects))
@@ -55,12 +58,17 @@ def run(context: Context, settings: Settings) -> int:
 
 def _explain(context: Context, settings: Settings, collector: Collector, suspects: tuple[Suspect, ...]) -> int:
     options = context.options
-    wanted = (
-        [_of_suspect(settings, collector, suspect) for suspect in suspects]
-        if suspects
-        else [_open_at(settings, collector, options.topic, options.partition, options.start_offset)]
-    )
-    explanations = [_explained(options, collector, one, settings.kafka.connection_of_tools) for one in wanted]
+    connection, unexplained = settings.kafka.connection_of_tools, list[str]()
+    explanations = []
+    for suspect in suspects:
+        try:
+            wanted = _of_suspect(settings, collector, suspect)
+            explanations.append(_explained(options, collector, wanted, connection))
+        except (BrokerFault, KafkaRequestError) as error:  # the others can be explained
+            unexplained.append(f"{suspect.name} is not explained: {error}")
+    if not suspects:
+        wanted = _open_at(settings, collector, options.topic, options.partition, options.start_offset)
+        explanations = [_explained(options, collector, wanted, connection)]
     if options.format == "json":
         documents = [document(one) for one in explanations]
         print(as_json(documents if suspects else documents[0]))
@@ -68,16 +76,25 @@ def _explain(context: Context, settings: Settings, collector: Collector, suspect
         print("\n".join(map(markdown, explanations)))
     else:
         say("\n\n".join("\n".join(map(printable, text(one))) for one in explanations))
-    gaps = dict.fromkeys(gap for one in explanations for gap in one.gaps)
-    return ExitStatus.INCOMPLETE if complain_of_gaps(gaps) else ExitStatus.ANSWERED
+    missing = dict.fromkeys([*unexplained, *(gap for one in explanations for gap in one.gaps)])
+    return ExitStatus.INCOMPLETE if complain_of_gaps(missing) else ExitStatus.ANSWERED
 
 
 def _open_at(
     settings: Settings, collector: Collector, topic: str, partition: int, start_offset: int
 ) -> TransactionToExplain:
     """Raises KafkaRequestError if no transaction is open there."""
-    rows = _rows(settings, collector, topic, partition)
+    evaluation = _judged(settings, collector, topic, partition)
+    rows = worst_first(evaluation)
     row = next((row for row in rows if row.start_offset == start_offset), None)
+    if row is None and not len(evaluation.snapshot.partitions):
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+        raise KafkaRequestError(code, why_missing(collector, topic, partition))
+    if row is None and not evaluation.snapshot.partitions.is_covered.all():
+        missing = "; ".join(gaps(evaluation.snapshot))
+        raise KafkaRequestError(
+            "UNREAD", f"whether a transaction is open on {topic}-{partition} is not known: {missing}"
+        )
     if row is None:
         offsets = ", ".join(str(other.start_offset) for other in rows)
         others = f"those that are open start at {offsets}" if offsets else "none is open on this partition"
@@ -92,16 +109,16 @@ def _open_at(
 def _of_suspect(settings: Settings, collector: Collector, suspect: Suspect) -> TransactionToExplain:
     verdict = None
     if suspect.ended_at_ms is None:
-        rows = _rows(settings, collector, suspect.topic, suspect.partition)
+        rows = worst_first(_judged(settings, collector, suspect.topic, suspect.partition))
         verdict = next((row.verdict for row in rows if row.start_offset == suspect.start_offset), None)
     return TransactionToExplain.of(suspect, verdict)
 
 
-def _rows(settings: Settings, collector: Collector, topic: str, partition: int) -> tuple[TransactionRow, ...]:
-    evaluation: Evaluation = Examiner(collector, policy(settings), search_logs=False).judge(
+def _judged(settings: Settings, collector: Collector, topic: str, partition: int) -> Evaluation:
+    judged: Evaluation = Examiner(collector, policy(settings), search_logs=False).judge(
         Scope(topic=topic, partition=partition)
     )
-    return worst_first(evaluation)
+    return judged
 
 
 def _headers(collector: Collector, wanted: TransactionToExplain) -> tuple[str, ...] | None:

@@ -99,8 +99,8 @@ def recover(context: Context, means: ClusterAccess, action: Action, *, forced: V
     scope = Scope(topic=options.topic, partition=options.partition)
     evaluation = means.judge(scope)
     row = find_transaction(options, evaluation, means.why_missing)
-    if row is None:
-        return ExitStatus.COULD_NOT_RUN
+    if isinstance(row, ExitStatus):
+        return row
     plan = plan_for(action, row)
     against = refusal(plan, forced)
     if action is Action.ABORT or against is None:  # a refused completion has decided nothing that a plan could show
@@ -146,9 +146,11 @@ def _judged_and_done(
     row = find_transaction(
         options, means.judge(Scope(topic=options.topic, partition=options.partition)), means.why_missing
     )
-    if row is None:
-        audit.step("ended", done=False, sentence="the transaction was not open any more at the second evaluation")
-        return ExitStatus.COULD_NOT_RUN
+    if isinstance(row, ExitStatus):
+        is_unread = row is ExitStatus.INCOMPLETE
+        found = "its partition could not be read" if is_unread else "the transaction was not open any more"
+        audit.step("ended", done=False, sentence=f"{found} at the second evaluation")
+        return row
     plan = plan_for(asked.action, row)
     changed = what_changed(asked.row, row)
     if changed is not None:
@@ -180,8 +182,8 @@ def logged_failure(audit: AuditLog, plan: Plan) -> Iterator[None]:
 
 def find_transaction(
     options: argparse.Namespace, evaluation: Evaluation, why_missing: Callable[[str, int], str]
-) -> TransactionRow | None:
-    """The open transaction that the options name; None, with a message, if it does not exist."""
+) -> TransactionRow | ExitStatus:
+    """The open transaction that the options name; a status, with a message, if it is not there, or nobody knows."""
     rows = all_rows(evaluation)
     if options.start_offset is not None:
         named = [row for row in rows if row.start_offset == options.start_offset]
@@ -198,16 +200,17 @@ def find_transaction(
     if len(named) == 1:
         return named[0]
     if len(evaluation.snapshot.partitions) == 0:
-        complain(why_missing(options.topic, options.partition))
-        return None
+        return complain(why_missing(options.topic, options.partition))
     missing = "; ".join(gaps(evaluation.snapshot))
+    if not evaluation.snapshot.partitions.is_covered.all():
+        place = f"{options.topic}-{options.partition}"
+        return complain(f"whether a transaction is open on {place} is not known: {missing}", ExitStatus.INCOMPLETE)
     others = humanize_names([str(row.start_offset) for row in rows], shown_max=GROUPS_MAX)
-    complain(
+    return complain(
         f"no transaction {by} is open on {options.topic}-{options.partition}"
         + (f"; those that are open begin at {others}" if others else "")
         + (f" ({missing})" if missing else "")
     )
-    return None
 
 
 def dry_run(context: Context, against: str | None, needs: str = "") -> int:

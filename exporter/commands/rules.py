@@ -34,7 +34,7 @@ def run(context: Context, publish: PublishSettings) -> int:
         labels=dict(options.label),
         disabled=frozenset(options.disable),
         thresholds=dict(options.threshold),
-        runbook_base=options.runbook_base or "",
+        runbook_base=options.runbook_base or publish.runbook_url or "",
         exporter_url=publish.external_url or "",
         grafana_url=options.grafana_url or "",
         function=function_of(options.config_file, options.clusters),

@@ -31,7 +31,7 @@ def in_words(answer: Answer) -> str:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
     if answer.hides_topics and answer.lag is None:
         paragraphs.append(_MAY_BE_OPEN_ELSEWHERE)
-    elif answer.hides_topics and answer.holds:
+    elif answer.hides_topics and (answer.holds or answer.unknown):
         paragraphs.append(_MAY_STAND_ELSEWHERE)
     paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
     return "\n\n".join(paragraphs)

@@ -56,6 +56,8 @@ HARMLESS = frozenset(
         "sasl.kerberos.min.time.before.relogin",
         "sasl.kerberos.ticket.renew.jitter",
         "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.read.timeout.ms",
+        "security.providers",
         "ssl.keymanager.algorithm",
         "ssl.trustmanager.algorithm",
         # These are for producers.
@@ -91,10 +93,30 @@ HARMLESS = frozenset(
         *("replication.factor", "task.timeout.ms", "topology.optimization", "upgrade.from"),
         *("windowed.inner.class.serde", "windowstore.changelog.additional.retention.ms"),
         # These are for librdkafka.
-        *("api.version.request", "broker.address.family", "debug", "enable.partition.eof", "log_level", "log.queue"),
-        *("message.max.bytes", "queue.buffering.max.ms", "queued.min.messages", "socket.keepalive.enable"),
-        *("queue.buffering.max.kbytes", "queue.buffering.max.messages", "queued.max.messages.kbytes"),
-        *("socket.nagle.disable", "socket.timeout.ms", "statistics.interval.ms", "topic.metadata.refresh.interval.ms"),
+        *(
+            "auto.commit.enable",
+            "batch.num.messages",
+            "broker.address.family",
+            "broker.address.ttl",
+            "builtin.features",
+        ),
+        *("broker.version.fallback", "coordinator.query.interval.ms", "debug", "enable.partition.eof", "log_level"),
+        *("delivery.report.only.error", "enable.auto.offset.store", "enable.gapless.guarantee", "enable.random.seed"),
+        *("enable.sparse.connections", "group.protocol.type", "max.in.flight", "metadata.request.timeout.ms"),
+        *(
+            "partitioner",
+            "plugin.library.paths",
+            "queued.max.messages.kbytes",
+            "queued.min.messages",
+            "queuing.strategy",
+        ),
+        *(
+            "receive.message.max.bytes",
+            "reconnect.backoff.jitter.ms",
+            "request.required.acks",
+            "statistics.interval.ms",
+        ),
+        *("sticky.partitioning.linger.ms", "topic.blacklist"),
         # These are for serializers with a schema registry.
         *("auto.register.schemas", "key.subject.name.strategy", "latest.compatibility.strict", "normalize.schemas"),
         *("specific.avro.reader", "use.latest.version", "value.subject.name.strategy"),
@@ -112,6 +134,9 @@ HARMLESS_BEGINNINGS = (
     *("default.dsl.", "num.standby.", "num.stream.", "rack.aware.assignment.", "rocksdb.", "state.", "statestore."),
     # These are for serializers.
     *("json.", "spring.json.", "spring.deserializer.", "specific.protobuf."),
+    # These are for librdkafka, and for its clients in Go and .NET.
+    *("api.version.", "client.software.", "consume.", "fetch.", "log.", "message.", "offset.store.", "produce."),
+    *("queue.buffering.", "socket.", "topic.metadata.", "go.", "dotnet.", "internal."),
     "sasl.login.refresh.",
     "sasl.login.retry.",
     "sasl.login.connect.",

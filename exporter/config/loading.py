@@ -117,13 +117,24 @@ def load(
             problems.append(f"{place}{fault} a broker{where} --bootstrap-server localhost:9092{fleet}")
     if not problems:
         parsed = complete_values(parsed)
-        problems += [f"{_place(written, name)}{name} {sentence}" for name, sentence in impossible(parsed)]
+        problems += [
+            f"{_place(written, name)}{name} {sentence}{_in_client_file(name, java_file, written)}"
+            for name, sentence in impossible(parsed)
+        ]
     if problems:
         raise ConfigurationError(problems, files=elsewhere.files)
     named = [Path(parsed[setting.name]) for setting in SETTINGS if setting.is_path and parsed[setting.name] is not None]
     return SettingsWithSources(
         settings=fill_record(Settings, parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named]))
     )
+
+
+def _in_client_file(name: str, java_file: str | None, written: Mapping[str, SettingSource]) -> str:
+    """Says how a client's file has a setting that is missing."""
+    if java_file is None or name in written:
+        return ""
+    jaas = " or in sasl.jaas.config" if name in {"kafka.sasl.username", "kafka.sasl.password"} else ""
+    return f": in {java_file} it is {name.removeprefix('kafka.')}{jaas}"
 
 
 def load_publish(

@@ -27,17 +27,23 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
     topic_ids = snapshot.partitions.id_of_topic
     found = {}
     for (topic, partition), (stable, high_watermark) in _ends(snapshot, rows).items():
-        for committed in impact.on(topic, partition):
-            if is_held(committed.offset, stable, high_watermark, committed.next_offset):
-                key = GroupKey(committed.group, topic, partition, topic_ids.get(topic, ""))
-                since_ms = memory.blocked_since_ms(key) if is_known else None
-                found[key] = BlockedGroup(
-                    group=committed.group,
-                    topic=topic,
-                    partition=partition,
-                    records=high_watermark - stable,
-                    since_ms=snapshot.cluster_time_ms if since_ms is None else since_ms,
-                )
+        groups = [
+            committed.group
+            for committed in impact.on(topic, partition)
+            if is_held(committed.offset, stable, high_watermark, committed.next_offset)
+        ]
+        # No consumer of a group can read its own offset while that is pending.
+        groups += [group for number, group in impact.residents if (OFFSETS_TOPIC, number) == (topic, partition)]
+        for group in groups:
+            key = GroupKey(group, topic, partition, topic_ids.get(topic, ""))
+            since_ms = memory.blocked_since_ms(key) if is_known else None
+            found[key] = BlockedGroup(
+                group=group,
+                topic=topic,
+                partition=partition,
+                records=high_watermark - stable,
+                since_ms=snapshot.cluster_time_ms if since_ms is None else since_ms,
+            )
     return tuple(
         sorted(found.values(), key=lambda blocked: (-blocked.records, blocked.group, blocked.topic, blocked.partition))
     )
@@ -89,20 +95,29 @@ def names_of_blocked(rows: Iterable[TransactionRow]) -> set[str]:
 def remembered_groups(
     snapshot: Snapshot, rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
 ) -> Mapping[GroupKey, int]:
-    """Returns the start of each group's block; groups whose broker did not respond in this cycle are included."""
+    """Returns the start of each group's block; groups whose broker did not respond in this cycle are included.
+
+    So are those of partitions that were not read: a leader that is gone for a while ends no block.
+    """
     topic_ids = snapshot.partitions.id_of_topic
 
     def key_of(group: str, topic: str, partition: int) -> GroupKey:
         return GroupKey(group, topic, partition, topic_ids.get(topic, ""))
 
     kept = {key_of(group.group, group.topic, group.partition): group.since_ms for group in blocked}
-    is_partial = snapshot.impact is None or snapshot.impact.failures or snapshot.impact.unseen
-    if is_partial and memory.cluster_id == snapshot.cluster_id:
-        held = _ends(snapshot, rows).keys()
-        before = {key_of(*key[:3]) for key in memory.blocked if key[1:3] in held}
+    is_partial = bool(snapshot.impact is None or snapshot.impact.failures or snapshot.impact.unseen)
+    if memory.blocked and memory.cluster_id == snapshot.cluster_id:
+        held = _ends(snapshot, rows).keys() if is_partial else set()
+        unread = {key[1:3] for key in memory.blocked if _is_unread(snapshot, *key[1:3])}
+        before = {key_of(*key[:3]) for key in memory.blocked if key[1:3] in held | unread}
         same = {key: since for key in before if (since := memory.blocked_since_ms(key)) is not None}
         kept = same | kept
     return kept
+
+
+def _is_unread(snapshot: Snapshot, topic: str, partition: int) -> bool:
+    row = snapshot.partitions.row(topic, partition)
+    return row is not None and bool(snapshot.partitions.is_unread[row])
 
 
 def _ends(snapshot: Snapshot, rows: Iterable[int]) -> Mapping[TopicPartition, tuple[int, int]]:

@@ -46,6 +46,7 @@ def open_for_in_words(row: TransactionRow) -> str:
     return f"at least {open_for}" if row.start_source is StartSource.FIRST_SEEN else open_for
 
 
+_UNLISTED = "no coordinator lists the producer id"
 _MISSING = {
     InconclusiveReason.ID_LISTED_NOT_DESCRIBED: (
         "a coordinator lists the producer id in an active transaction, but did not describe it"
@@ -65,15 +66,13 @@ _MISSING = {
         "topic is missing"
     ),
     InconclusiveReason.IDS_MAY_BE_DENIED: (
-        "no coordinator lists the producer id, but an ACL may hide it; grant DESCRIBE on the cluster so that the ACLs can "
-        "be read"
+        "{unlisted}, but an ACL may hide it; grant DESCRIBE on the cluster so that the ACLs can be read"
     ),
     InconclusiveReason.ACLS_NOT_LISTED: (
-        "no coordinator lists the producer id, and the cluster's authorizer does not list ACLs, so whether it hides the id "
-        "is unknown"
+        "{unlisted}, and the cluster's authorizer does not list ACLs, so whether it hides the id is unknown"
     ),
     InconclusiveReason.IDS_VISIBLE_BY_NAME_ONLY: (
-        "no coordinator lists the producer id, but ACLs name transactional ids that are not visible to this exporter; "
+        "{unlisted}, but ACLs name transactional ids that are not visible to this exporter; "
         "grant DESCRIBE on every transactional id (a literal *), or remove the DENY that doctor names"
     ),
     InconclusiveReason.LEADERSHIP_UNCONFIRMED: "a broker whose response was used may be cut off from its controller{which}",
@@ -133,7 +132,7 @@ _MISSING = {
 
 def missing_in_words(reason: InconclusiveReason) -> str:
     """Names the part of a proof that is missing, for a reason that does not depend on the transaction."""
-    return _MISSING[reason]
+    return _MISSING[reason].format(which="", unlisted=_UNLISTED)
 
 
 def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
@@ -221,7 +220,12 @@ def waiting_groups(
         for committed in impact.on(key.topic, key.partition)
     ]
     residents = [
-        WaitingGroup(group=group, committed_offset=None, waiting_records=None)
+        WaitingGroup(
+            group=group,
+            committed_offset=None,
+            waiting_records=None,
+            blocked_since_ms=memory.blocked_since_ms(GroupKey(group, key.topic, key.partition, key.topic_id)),
+        )
         for partition, group in (impact.residents if key.topic == OFFSETS_TOPIC else ())
         if partition == key.partition
     ]
@@ -239,7 +243,9 @@ def sentence(evidence: Evidence, verdict: Verdict, missing: InconclusiveReason |
     if missing is None and evidence.held_offset is not None:
         return _offset_said(evidence, verdict, here)
     if missing is not None:
-        return f"Unverified: {_MISSING[missing].format(which=_which(evidence, missing))}."
+        is_producer_known = evidence.held_offset is None
+        unlisted = _UNLISTED if is_producer_known else f"no visible transaction includes {here}"
+        return f"Unverified: {_MISSING[missing].format(which=_which(evidence, missing), unlisted=unlisted)}."
     if verdict is Verdict.REPLICA_DIVERGED:
         brokers = ", ".join(map(str, evidence.diverged_replicas))
         return (

@@ -57,7 +57,8 @@ _COPIES = Measure(
 _ONE_PRODUCER = Measure(
     name="abort before the next commit",
     found="a matter of minutes",
-    advice="abort the hanging transaction before the newer producer commits: its COMMIT makes the old records visible",
+    advice="abort the hanging transaction before the newer producer commits, as its COMMIT makes the old records visible; "
+    "while the newer one is open, force-terminate of its id ends both",
 )
 _SKIPPED = Measure(
     name="KAFKA-20734",

@@ -66,7 +66,10 @@ def _after(incident: Incident, stuck: dict[TransactionKey, StuckTransaction], ev
 
 
 def _is_completed(suspect: Suspect, snapshot: Snapshot) -> bool:
-    """True if every coordinator has responded, and none lists it as completing."""
+    """True if its coordinator is there, every coordinator has responded, and none lists it as completing."""
+    row = snapshot.partitions.row(*suspect.key[:2])
+    if row is not None and snapshot.partitions.is_unread[row]:
+        return False
     identity = CompletingId(suspect.transactional_id or "", suspect.key.producer_id)
     are_all_known = bool(snapshot.coordinators) and all(each.failure is None for each in snapshot.coordinators)
     return are_all_known and identity not in snapshot.completing.listed
@@ -107,7 +110,7 @@ def _suspect(stuck: StuckTransaction, evaluation: Evaluation) -> Suspect:
         key=_key(stuck),
         producer_epoch=stuck.producer_epoch,
         transactional_id=stuck.transactional_id,
-        suspect_at_ms=evaluation.snapshot.taken_at_ms,
+        suspect_at_ms=stuck.since_ms - evaluation.snapshot.clock_offset_ms,
         start_ms=stuck.start_ms - evaluation.snapshot.clock_offset_ms,
         verdict=Verdict.STUCK_COMPLETING,
         worst=Verdict.STUCK_COMPLETING,

@@ -92,7 +92,9 @@ _COMMIT_IS_LOST: Final = (
     "transaction on this partition ends this one too: its commit makes the records visible, its abort hides them. Ask the "
     "owner of the records first."
 )
-_SEARCH_AGAIN: Final = "Make them readable (READ on their topics) and repeat the command."
+_SEARCH_AGAIN: Final = (
+    "Make them readable (READ on their topics; one without a leader needs its broker back) and repeat the command."
+)
 _ADVICE: Final[Mapping[Verdict, str]] = {
     Verdict.REPLICA_DIVERGED: "The runbook KafkaTransactionReplicaDiverged says how to find out which replica is right.",
     Verdict.STUCK_COMPLETING: "`complete` writes the marker that its coordinator has decided.",

@@ -51,6 +51,19 @@ def test_a_file_of_spring_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert f"{path}:1: spring.kafka.bootstrap-servers is a name of Spring: write Kafka's own" in words
 
 
+def test_a_client_s_file_without_a_login_is_told_how_such_a_file_has_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Our own names of the settings are refused in it."""
+    path = tmp_path / "client.properties"
+    path.write_text("bootstrap.servers=a:1\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n")
+
+    words = said(capsys, ExitStatus.COULD_NOT_RUN, "config", "check", f"--command-config={path}")
+    assert f"in {path} it is sasl.username or in sasl.jaas.config" in words
+    path.write_text(f"{path.read_text()}sasl.username=a\nsasl.password=b\n")
+    assert main(["config", "check", f"--command-config={path}"]) == 0
+
+
 def test_a_line_that_is_indented_wrongly_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("scan:\n  interval: 30s\n   deadline: 5s\n")

@@ -18,13 +18,15 @@ from exporter.commands.examine import policy
 from exporter.commands.recover import ClusterAccess, recover
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
-from exporter.evaluation.evaluate import all_rows
-from exporter.evaluation.verdicts import Evaluation, TransactionRow
+from exporter.evaluation.evaluate import all_rows, evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Evaluation, Policy, TransactionRow
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.recovery.carry_out import MARKERS_NEED_A_RIGHT
 from exporter.recovery.plan import Action
 from tests.commands.scenes import SETTINGS, Completing, Terminal, World, context_of, hang, live, nothing, stuck
+from tests.evaluation.builders import snapshot
 from tests.recovery.stand_in import PartitionStandIn
 
 ABORT = ("abort", "--topic", "orders", "--partition", "0", "--start-offset", "100")
@@ -173,6 +175,17 @@ def is_locked(path: Path) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def test_a_partition_that_is_not_read_is_no_transaction_that_has_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runbook says of one that is gone that its alert resolves by itself."""
+    unread = evaluate(snapshot([], partitions=1, unread=[0]), Memory(), Policy())
+    status, written = abort(tmp_path, unread)
+
+    assert (status, written) == (ExitStatus.INCOMPLETE, [])
+    assert "whether a transaction is open on orders-0 is not known: 1 partition is unread" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

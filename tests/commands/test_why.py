@@ -288,6 +288,13 @@ def replace_hang_by_unproved() -> Evaluation:
     return evaluate(taken, Memory(), Policy())
 
 
+def test_hidden_topics_are_named_beside_whatever_else_is_not_known() -> None:
+    """The cause may be on a topic that this login does not see."""
+    unread = about_group(live(), "readers", {}, hides_topics=True, unread_positions=["its offsets were not read"])
+
+    assert "if the group reads one, it may stand still there, too" in in_words(unread)
+
+
 def test_an_id_may_have_more_partitions_than_this_login_sees() -> None:
     answer = replace(about_producer(live(), "transactional id 'app-1'", [7]), hides_topics=True)
 
@@ -721,13 +728,13 @@ def test_a_topic_that_is_not_visible_is_named_with_the_right_it_needs(
     assert words in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("command", ["why", "find-hanging", "abort"])
+@pytest.mark.parametrize("command", ["why", "find-hanging", "abort", "explain"])
 def test_a_partition_beyond_those_of_its_topic_is_no_missing_right(
     command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The topic is visible: a right would be looked for in vain."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    more = ("--start-offset", "1", "--dry-run") if command == "abort" else ()
+    more = {"abort": ("--start-offset", "1", "--dry-run"), "explain": ("--start-offset", "1")}.get(command, ())
     with FakeCluster(scene(), nodes=2) as cluster:
         asked = [
             command,

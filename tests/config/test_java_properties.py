@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 
 from exporter.config.java_properties import from_java, properties
 from exporter.config.loading import ConfigurationError
@@ -251,3 +252,22 @@ def test_a_line_ends_where_java_ends_it() -> None:
     text = "a=x\x0by\x0cz\x85v\u2028w\r\nb=1\rc=2"
 
     assert list(properties(text)) == [(1, "a", "x\x0by\x0cz\x85v\u2028w"), (2, "b", "1"), (3, "c", "2")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("message.timeout.ms", "partitioner", "request.required.acks", "batch.num.messages", "fetch.wait.max.ms"),
+        *("enable.auto.offset.store", "log.connection.close", "max.in.flight", "topic.blacklist", "builtin.features"),
+        *("sticky.partitioning.linger.ms", "socket.max.fails", "queue.buffering.backpressure.threshold"),
+    ],
+)
+def test_properties_that_only_clients_of_librdkafka_have_are_left_out(name: str) -> None:
+    """An owner gives the file of the application, and librdkafka knows each of these."""
+    said = ""
+    try:
+        Producer({name: "\x01"})
+    except KafkaException as refused:
+        said = str(refused)
+    assert "No such configuration property" not in said
+    assert from_java("client.properties", f"{name}=1") == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from exporter.commands.recover import groups_in_words
@@ -13,8 +14,8 @@ from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.verdicts import BlockedGroup, Evaluation, Policy
 from exporter.publication.page.humanize import humanize_groups
-from exporter.snapshot import NO_PRODUCER_ID, UNKNOWN_OFFSET, GroupOffset, Impact, SecondRead, Snapshot
-from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, proof, snapshot
+from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, UNKNOWN_OFFSET, GroupOffset, Impact, SecondRead, Snapshot
+from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, listed, partitions_of, proof, snapshot
 
 HANG = Entry(second_read=SecondRead.UNCHANGED, start_offset=100, last_stable_offset=100, high_watermark=150)
 READERS = BlockedGroup(group="readers", topic="orders", partition=0, records=50, since_ms=NOW_MS)
@@ -187,6 +188,36 @@ def test_a_block_is_of_one_topic_and_not_of_the_next_one_with_its_name(
 
     assert second.blocked_groups[0].since_ms == (NOW_MS if is_same else NOW_MS + MINUTE_MS)
     assert list(unread.memory.blocked.values()) == ([NOW_MS] if is_same else [])
+
+
+def test_a_leader_that_is_gone_for_a_while_ends_no_block() -> None:
+    """The group stands at the same offset when the broker is back; what is read and not held is forgotten."""
+    first = evaluate(hang(at(100)), Memory(), Policy())
+    gone = evaluate(snapshot([], unread=[0], taken_at_ms=NOW_MS + MINUTE_MS), first.memory, Policy())
+    back = evaluate(hang(at(100), later_ms=2 * MINUTE_MS), gone.memory, Policy())
+    ended = evaluate(snapshot([], taken_at_ms=NOW_MS + MINUTE_MS), first.memory, Policy())
+
+    assert gone.blocked_groups == ()
+    assert back.blocked_groups[0].since_ms == NOW_MS
+    assert ended.memory.blocked == {}
+
+
+def test_a_group_that_cannot_read_its_own_offsets_is_blocked_like_any_other() -> None:
+    """Alerts, metrics and incidents said of a hang on `__consumer_offsets` that nobody waits."""
+    columns = partitions_of([(OFFSETS_TOPIC, 0)], producers=np.ones(1, dtype=np.int32))
+    pending = Impact(offsets=(), residents=((0, "readers"),), failures=())
+
+    def seen(later_ms: int, memory: Memory) -> Evaluation:
+        return evaluate(replace(hang(pending, later_ms=later_ms), partitions=columns), memory, Policy())
+
+    second = seen(MINUTE_MS, seen(0, Memory()).memory)
+
+    assert [(one.group, one.topic, one.since_ms) for one in second.blocked_groups] == [
+        ("readers", OFFSETS_TOPIC, NOW_MS)
+    ]
+    assert humanize_groups(second.suspects[0], second.snapshot.cluster_time_ms) == [
+        "readers (seen blocked for 1 min 0 s)"
+    ]
 
 
 def test_blocked_groups_of_another_cluster_are_forgotten() -> None:

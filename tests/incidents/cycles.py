@@ -78,11 +78,13 @@ class StuckProducer:
         memory: Memory,
         entries: tuple[Entry, ...] = (),
         coordinators: tuple[CoordinatorCoverage, ...] = RESPONDED,
+        partitions: Partitions | None = None,
     ) -> Evaluation:
         taken = snapshot(entries, proof=proof(), taken_at_ms=NOW_MS + later_ms, monotonic_ms=MONOTONIC_MS + later_ms)
         found = () if lasting is None else (lasting,)
         completing = Completions(listed=frozenset(each.identity for each in found), lasting=found)
-        return evaluate(replace(taken, completing=completing, coordinators=coordinators), memory, Policy())
+        taken = replace(taken, completing=completing, coordinators=coordinators)
+        return evaluate(taken if partitions is None else replace(taken, partitions=partitions), memory, Policy())
 
     def cycle(
         self,
@@ -92,9 +94,10 @@ class StuckProducer:
         is_over: bool = False,
         entries: tuple[Entry, ...] = (),
         coordinators: tuple[CoordinatorCoverage, ...] = RESPONDED,
+        partitions: Partitions | None = None,
     ) -> Incidents:
         lasting = None if is_over else waiting(*(markers or (marker(),)), start_ms=start_ms)
-        evaluation = self._look(later_ms, lasting, self._memory, entries, coordinators)
+        evaluation = self._look(later_ms, lasting, self._memory, entries, coordinators, partitions)
         self._memory = evaluation.memory
         self.incidents = follow(self.incidents, evaluation)
         return self.incidents

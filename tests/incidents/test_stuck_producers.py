@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.incidents.document import document, incidents_of
 from exporter.incidents.follow import new_suspects, unexplained
-from exporter.incidents.incident import JOINED_SECONDS, NO_INCIDENTS, EventKind
-from exporter.snapshot import CoordinatorCoverage, MarkerFinding
-from tests.evaluation.builders import MINUTE_MS
+from exporter.incidents.incident import JOINED_SECONDS, NO_INCIDENTS, EventKind, Incidents
+from exporter.publication.page.post_mortem import in_one_sentence
+from exporter.snapshot import STATE_TOPIC, CoordinatorCoverage, MarkerFinding, PartitionResult
+from tests.evaluation.builders import MINUTE_MS, partitions_of
 from tests.evaluation.stuck import BEGAN_MS, marker
 from tests.incidents.cycles import StuckProducer, hang
 
@@ -56,6 +58,34 @@ def test_where_a_coordinator_has_not_responded_nothing_is_over(coordinators: tup
     first = stuck.cycle()
 
     assert stuck.cycle(later_ms=MINUTE_MS, is_over=True, coordinators=coordinators) is first
+
+
+def test_where_its_coordinator_is_gone_nothing_is_over() -> None:
+    """No broker lists what nobody coordinates: the transaction is as it was when the broker comes back."""
+    stuck = StuckProducer()
+    first = stuck.cycle()
+    home = [("orders", 0), *((STATE_TOPIC, number) for number in range(4))]
+
+    def seen(*unread: int) -> Incidents:
+        columns = partitions_of(home, dict.fromkeys(unread, (PartitionResult.UNAVAILABLE, "no_leader")))
+        return stuck.cycle(later_ms=MINUTE_MS, is_over=True, partitions=columns)
+
+    assert seen(4) is first
+    assert seen(3).all[0].is_over, "another coordinator"
+
+
+def test_an_open_incident_counts_who_cannot_start_now_and_each_once() -> None:
+    """Two of three have ended, of which one is stuck a second time."""
+    (incident,) = StuckProducer().cycle().all
+    (one,) = incident.suspects
+    ended = replace(one, ended_at_ms=one.suspect_at_ms + 90_000)
+    other = replace(ended, key=one.key._replace(producer_id=8))
+    now = replace(incident, suspects=(ended, other, one))
+    over = replace(incident, suspects=(ended, other, ended))
+
+    assert in_one_sentence(now) == "1 producer cannot start"
+    assert in_one_sentence(over) == "2 producers could not start, within 1 min 30 s"
+    assert in_one_sentence(replace(over, suspects=(ended,))) == "1 producer could not start, for at least 1 min 30 s"
 
 
 def test_what_is_open_on_a_partition_is_a_suspect_there() -> None:

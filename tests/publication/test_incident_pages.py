@@ -85,7 +85,7 @@ def test_a_producer_that_cannot_start_has_a_page_without_offsets() -> None:
     assert r"| \_\_transaction_state-3 | - | 7 / 3 | app-1 | stuck_completing | open |" in text
     assert "- the application of app-1" in text
     assert "explain --incident" not in text
-    assert "Over: 1 producer could not start for 1 min 0 s" in over
+    assert "Over: 1 producer could not start, for at least 3 min 0 s" in over
     assert "why --bootstrap-server" not in over
     assert "has an ABORT marker: its records are dropped" in over
 

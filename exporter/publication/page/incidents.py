@@ -72,7 +72,7 @@ class IncidentPages:
             made[incident.id] = content, pages
         self._made = made
         found = {f"{INCIDENTS}/{name}{form}": page for name, (_, pages) in made.items() for form, page in pages.items()}
-        list_page = render_list([(self._cluster, incidents)], interval_ms)
+        list_page = render_list([(self._cluster, incidents)], interval_ms, runbooks)
         return {INCIDENTS: list_page, **found, **_by_place(incidents, self._cluster)}
 
 
@@ -120,10 +120,10 @@ def _pages(content: _Content, interval_ms: int, cluster: str | None) -> Mapping[
     }
 
 
-def render_list(found: Sequence[tuple[str | None, Incidents]], interval_ms: int) -> Page:
+def render_list(found: Sequence[tuple[str | None, Incidents]], interval_ms: int, runbooks: str | None = None) -> Page:
     """All incidents of these clusters, the newest first; clusters have a name in a fleet."""
     links = _links(found[0][0] if len(found) == 1 else None)
-    parts = [head("Incidents", "Incidents", interval_ms, links)]
+    parts = [head("Incidents", "Incidents", interval_ms, links, runbooks=runbooks)]
     newest_first = sorted(
         ((incident, cluster) for cluster, incidents in found for incident in incidents.all),
         key=lambda one: one[0].started_ms,
@@ -169,7 +169,7 @@ def _page(shown: Incident, content: _Content, interval_ms: int, cluster: str | N
     heading = f'Incident <code id="incident">{_e(shown.id)}</code>'
     headline = f"<strong>{_state(shown).capitalize()}: {_e(in_one_sentence(shown))}</strong>"
     parts = [
-        head(f"Incident {shown.id}", heading, interval_ms, _links(cluster)),
+        head(f"Incident {shown.id}", heading, interval_ms, _links(cluster), runbooks=content.runbooks),
         f'<div class="banner {_level(shown).value}" id="headline" role="status">{headline}</div>',
         "<h2>Suspect transactions</h2>",
         '<section id="suspects">',

@@ -91,16 +91,30 @@ def _head(publication: Publication) -> str:
     incidents = (incidents_of(publication.cluster), "incidents")
     links = [*(() if publication.cluster is None else (("/", "all clusters"),)), incidents]
     links += [] if publication.options.report is None else [(REPORT, "report")]
-    return head(f"Kafka transactions: {title}", heading, publication.status.interval_ms, tuple(links))
+    runbooks = publication.options.runbook_url
+    return head(
+        f"Kafka transactions: {title}", heading, publication.status.interval_ms, tuple(links), runbooks=runbooks
+    )
 
 
-_LINKS = ((f"{RUNBOOKS}/README.md", "runbooks"), *((path, path) for path in ("/metrics", "/-/healthy", "/-/ready")))
+_LINKS = tuple((path, path) for path in ("/metrics", "/-/healthy", "/-/ready"))
 
 
-def head(title: str, heading: str, interval_ms: int, links: tuple[tuple[str, str], ...] = ()) -> str:
-    """The beginning of a page, which the browser reloads once per cycle; `heading` is HTML."""
+def head(
+    title: str,
+    heading: str,
+    interval_ms: int,
+    links: tuple[tuple[str, str], ...] = (),
+    *,
+    runbooks: str | None = None,
+) -> str:
+    """The beginning of a page, which the browser reloads once per cycle; `heading` is HTML.
+
+    `runbooks` is where they are, by default at the exporter.
+    """
+    of_runbooks = (f"{runbooks or RUNBOOKS}/README.md", "runbooks")
     refresh_seconds = max(_REFRESH_SECONDS_MIN, interval_ms // 1000)
-    nav = "".join(f'<a href="{_e(path)}">{_e(text)}</a>' for path, text in (*links, *_LINKS))
+    nav = "".join(f'<a href="{_e(path)}">{_e(text)}</a>' for path, text in (*links, of_runbooks, *_LINKS))
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">

@@ -8,18 +8,32 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration, in_m
 from exporter.incidents.incident import Incident, Suspect
 from exporter.publication.page.humanize import humanize_id, humanize_instant
 
+_NO_CAUSE = "The evidence has what is known: logs are searched for the causes of open transactions alone."
+
 
 def in_one_sentence(incident: Incident) -> str:
     """Returns a sentence about the incident, for the top of a page or of a text."""
-    lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
     if incident.is_of_coordinators:
-        producers = humanize_count(len(incident.suspects) + incident.more_suspects, "producer")
-        return f"{producers} {'could not' if incident.is_over else 'cannot'} start{lasted}"
+        return _of_producers(incident)
+    lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
     groups = f", {humanize_count(len(incident.groups), 'group')} blocked" if incident.groups else ""
     offsets = incident.records_held_back
     held = "" if offsets is None else f", up to {humanize_count(offsets, 'offset')} held back"
     count = humanize_count(len(incident.suspects) + incident.more_suspects, "suspect transaction")
-    return f"{count} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
+    ended = sum(suspect.ended_at_ms is not None for suspect in incident.suspects)
+    of_them = f" ({ended:,} of them ended)" if ended and not incident.is_over else ""
+    return f"{count}{of_them} on {humanize_count(len(incident.partitions), 'partition')}{lasted}{groups}{held}"
+
+
+def _of_producers(incident: Incident) -> str:
+    """Counts each producer once, of an open incident those that still cannot start."""
+    if not incident.is_over:
+        waiting = {one.key.producer_id for one in incident.suspects if one.ended_at_ms is None}
+        return f"{humanize_count(len(waiting) + incident.more_suspects, 'producer')} cannot start"
+    count = len({one.key.producer_id for one in incident.suspects}) + incident.more_suspects
+    began_ms = min(one.suspect_at_ms for one in incident.suspects)
+    lasted = humanize_duration((incident.ended_ms or began_ms) - began_ms)
+    return f"{humanize_count(count, 'producer')} could not start, {'for at least' if count == 1 else 'within'} {lasted}"
 
 
 def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, transactional_ids: bool = True) -> str:
@@ -30,7 +44,7 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, tra
     state = "Over" if incident.is_over else "Open"
     lines = [f"# Incident {incident.id}", "", f"{state}: {in_one_sentence(incident)}.", ""]
     lines += [] if url is None else [f"<{url}>", ""]
-    lines += ["| partition | start offset | producer id / epoch | transactional id | verdict | open as a suspect |"]
+    lines += ["| partition | start offset | producer id / epoch | transactional id | verdict | from suspicion to end |"]
     lines += ["|---|---|---|---|---|---|", *(_row(one, is_id_shown=transactional_ids) for one in incident.suspects), ""]
     lines += [
         "## Who waited",
@@ -52,7 +66,13 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, tra
     causes = [
         f"- {in_markdown(one.name)} ({one.cause}): {in_markdown(one.because)}" for one in incident.suspects if one.cause
     ]
-    lines += ["", "## Cause", "", *(causes or ["The logs were not searched for it."]), ""]
+    lines += [
+        "",
+        "## Cause",
+        "",
+        *(causes or [_NO_CAUSE if incident.is_of_coordinators else "The logs were not searched for it."]),
+        "",
+    ]
     lines += [] if incident.is_of_coordinators else [more, ""]
     named = "" if incident.is_of_coordinators else ": the command above names it for a cause that it finds"
     lines += ["## What prevents the next one", "", f"(to fill in{named})", ""]
