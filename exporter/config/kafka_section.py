@@ -175,6 +175,12 @@ class KafkaSettings:
         return server if self.security_protocol == "PLAINTEXT" else f"{server} --command-config admin.properties"
 
 
+def in_client_file(name: str, java_file: str | None) -> str:
+    """Says how a client's file has a setting; nothing without such a file."""
+    jaas = " or in sasl.jaas.config" if name in {"kafka.sasl.username", "kafka.sasl.password"} else ""
+    return "" if java_file is None else f": in {java_file} it is {name.removeprefix('kafka.')}{jaas}"
+
+
 def impossible_in_kafka(value: Values) -> Iterator[tuple[str, str]]:
     """(setting, sentence) for each combination of valid values that cannot work together."""
     uses_sasl = value["kafka.security.protocol"].startswith("SASL")

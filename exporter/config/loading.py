@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
+from exporter.config.kafka_section import ALIASES, SAME_AS_OURS, in_client_file
 from exporter.config.references import ReadText, ReferenceSources, is_one_reference
 from exporter.config.settings import BY_NAME, SETTINGS, PublishSettings, Settings, complete_values, impossible
 from exporter.config.table import FILE_SUFFIX, Values, fill_record
@@ -118,7 +118,7 @@ def load(
     if not problems:
         parsed = complete_values(parsed)
         problems += [
-            f"{_place(written, name)}{name} {sentence}{_in_client_file(name, java_file, written)}"
+            f"{_place(written, name)}{name} {sentence}{'' if name in written else in_client_file(name, java_file)}"
             for name, sentence in impossible(parsed)
         ]
     if problems:
@@ -127,14 +127,6 @@ def load(
     return SettingsWithSources(
         settings=fill_record(Settings, parsed), written=written, files=tuple(dict.fromkeys([*elsewhere.files, *named]))
     )
-
-
-def _in_client_file(name: str, java_file: str | None, written: Mapping[str, SettingSource]) -> str:
-    """Says how a client's file has a setting that is missing."""
-    if java_file is None or name in written:
-        return ""
-    jaas = " or in sasl.jaas.config" if name in {"kafka.sasl.username", "kafka.sasl.password"} else ""
-    return f": in {java_file} it is {name.removeprefix('kafka.')}{jaas}"
 
 
 def load_publish(
