@@ -54,6 +54,17 @@ def test_an_incident_is_followed_from_its_first_cycle_to_its_end() -> None:
     ]
 
 
+def test_a_group_that_only_passes_by_has_not_waited() -> None:
+    """A reader of uncommitted records that keeps up stands at a new hang until its next commit, and never waits."""
+    cycles = Cycles()
+    cycles.cycle(0, [hang()], impact=blocked("passing"))
+    cycles.cycle(10, [hang()], impact=blocked("readers"))
+    (incident,) = cycles.cycle(20, [hang()], impact=blocked("readers")).all
+
+    assert incident.groups == ("readers",)
+    assert [event.at_ms - NOW_MS for event in incident.events if event.kind is EventKind.GROUP_BLOCKED] == [10_000]
+
+
 def test_a_verdict_that_changes_is_reported_once() -> None:
     cycles = Cycles()
     cycles.cycle(0, [hang()], proof=UNPROVED)
