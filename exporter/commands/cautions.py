@@ -44,6 +44,16 @@ def globs(settings: Settings) -> Iterator[str]:
                 yield f"{given} is a regular expression: for all such names write {meant!r}"
 
 
+def below_a_path(settings: Settings) -> Iterator[str]:
+    """A sentence if people reach the pages below a path, which the links between them do not have."""
+    path = urlsplit(settings.publish.external_url or "").path.rstrip("/")
+    if path:
+        yield (
+            f"publish.external_url has the path {path}: links in alerts have it, and those on the pages begin at the host: "
+            "give the exporter a host of its own"
+        )
+
+
 def _place(cluster: ClusterSettings) -> str:
     return "" if cluster.name is None else f"cluster {cluster.name}: "
 
