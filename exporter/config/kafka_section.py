@@ -170,7 +170,7 @@ class KafkaSettings:
 
     @property
     def connection_of_tools(self) -> str:
-        """Options of Kafka's own tools that name the cluster, for a shell; an administrator's login is in a file of his."""
+        """Options of Kafka's own tools that name the cluster, for a shell; an administrator's login has its own file."""
         server = f"--bootstrap-server {shlex.quote(self.bootstrap)}"
         return server if self.security_protocol == "PLAINTEXT" else f"{server} --command-config admin.properties"
 

@@ -182,6 +182,9 @@ def _in_a_transaction(facts: Facts, first: LoggedBatch) -> Conclusion | None:
     latest = max(candidates, key=lambda one: one.start_ms)
     if latest.prepared_ms < 0:
         return _unknown((), "the coordinator's log has the transaction open, with this partition")
+    ended = _ended_in_time(facts, first, latest)
+    if ended is not None:
+        return ended
     before = [marker for marker in facts.logs.own.markers if marker.offset < facts.opened.start_offset]
     if before and (facts.ended_by(before[-1]) is latest or _has_every_marker(facts, before)):
         return _late(facts, first, latest, before[-1])
@@ -190,6 +193,17 @@ def _in_a_transaction(facts: Facts, first: LoggedBatch) -> Conclusion | None:
             (Cause.LATE_WRITE, Cause.MARKER_LOST), "the record may belong to any of several short transactions"
         )
     return _lost_marker(facts, first, latest)
+
+
+def _ended_in_time(facts: Facts, first: LoggedBatch, transaction: PastTransaction) -> Conclusion | None:
+    """Returns that it did not hang if its coordinator's marker came when that completed it; one by hand comes later."""
+    for marker in facts.logs.own.markers:
+        is_its = marker.offset > first.offset and facts.ended_by(marker) is transaction
+        if is_its and marker.timestamp_ms <= transaction.completed_ms + CLOCKS_APART_MS:
+            outcome = "COMMIT" if marker.commit else "ABORT"
+            end = f"its coordinator ended it ({_end_in_words(transaction)}), with the {outcome} marker at offset"
+            return Conclusion(cause=None, evidence=(f"it did not hang: {end} {marker.offset}",))
+    return None
 
 
 def _has_every_marker(facts: Facts, markers: Sequence[LoggedMarker]) -> bool:

@@ -46,11 +46,9 @@ def follow(before: Incidents, evaluation: Evaluation) -> Incidents:
     if not rows and not evaluation.stuck and all(incident.is_over for incident in before.all):
         return before
     known = {suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None}
-    other_verdicts = _verdicts_of(known - rows.keys(), evaluation)
+    others = _others(known - rows.keys(), evaluation)
     followed_ = [
-        incident
-        if incident.is_over or incident.is_of_coordinators
-        else _after(incident, rows, other_verdicts, evaluation)
+        incident if incident.is_over or incident.is_of_coordinators else _after(incident, rows, others, evaluation)
         for incident in before.all
     ]
     new = [row for key, row in rows.items() if key not in known]
@@ -116,17 +114,21 @@ def _with_causes(incident: Incident, causes: Mapping[TransactionKey, tuple[str, 
     return with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
 
 
-def _verdicts_of(wanted: set[TransactionKey], evaluation: Evaluation) -> Mapping[TransactionKey, Verdict]:
-    """The verdicts of these transactions, as far as they are open."""
+def _others(wanted: set[TransactionKey], evaluation: Evaluation) -> Mapping[TransactionKey, tuple[Verdict, str | None]]:
+    """(verdict, transactional id) of these transactions, as far as they are open."""
     if not wanted:
         return {}
-    return {evidence.key: verdict for evidence, verdict in evaluation.examined_verdicts() if evidence.key in wanted}
+    return {
+        evidence.key: (verdict, evidence.transactional_id)
+        for evidence, verdict in evaluation.examined_verdicts()
+        if evidence.key in wanted
+    }
 
 
 def _after(
     incident: Incident,
     rows: Mapping[TransactionKey, TransactionRow],
-    other_verdicts: Mapping[TransactionKey, Verdict],
+    others: Mapping[TransactionKey, tuple[Verdict, str | None]],
     evaluation: Evaluation,
 ) -> Incident:
     suspects, events = [], []
@@ -137,8 +139,8 @@ def _after(
         row = rows.get(suspect.key)
         if row is not None:
             after, new = _seen(suspect, row, evaluation)
-        elif suspect.key in other_verdicts:
-            after, new = _no_suspect(suspect, other_verdicts[suspect.key], evaluation)
+        elif suspect.key in others:
+            after, new = _no_suspect(suspect, *others[suspect.key], evaluation)
         else:
             after, new = _missing(suspect, evaluation)
         suspects.append(after)
@@ -175,7 +177,10 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
     return after, events
 
 
-def _no_suspect(before: Suspect, verdict: Verdict, evaluation: Evaluation) -> tuple[Suspect, list[IncidentEvent]]:
+def _no_suspect(
+    before: Suspect, verdict: Verdict, transactional_id: str | None, evaluation: Evaluation
+) -> tuple[Suspect, list[IncidentEvent]]:
+    before = replace(before, transactional_id=transactional_id or before.transactional_id)
     if verdict is before.verdict:
         return before, []
     sentence = f"the transaction on {before.name} is not a suspect any more: {verdict.label}"

@@ -305,6 +305,27 @@ def test_only_what_is_not_in_place_has_advice() -> None:
         assert "upgrade --feature transaction.version=2" not in shown
 
 
+def timed_out(*, by_hand_at: int | None = None) -> Facts:
+    """A suspect of an outage, which its coordinator ended; or one that lost its marker, and has one by hand."""
+    made = history()
+    offset = made.record(20_000)
+    made.transaction(20_000, 24_000, commit=False, record=False, marker=by_hand_at is None)
+    if by_hand_at is not None:
+        made.marker(by_hand_at, commit=False)
+    return made.facts(offset, None)
+
+
+def test_what_its_coordinator_ended_did_not_hang() -> None:
+    """Its marker was in the time line, below a cause that it might have been lost."""
+    found = cause_of(timed_out())
+    assert (found.cause, found.missing) == (None, ())
+    assert "it did not hang: its coordinator ended it" in found.evidence[0]
+    assert "with the ABORT marker at offset" in found.evidence[0]
+
+    assert cause_of(replace(late(), verdict=None)).cause is Cause.LATE_WRITE, "its marker came before the record"
+    assert cause_of(timed_out(by_hand_at=90_000)).cause is Cause.MARKER_LOST, "an operator's marker comes later"
+
+
 def test_settings_that_are_not_visible_are_a_gap_only_where_something_is_to_be_prevented() -> None:
     """A live transaction needs none of them: the answer is complete without the right."""
     unread = "settings of __transaction_state: not authorized"

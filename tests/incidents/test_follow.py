@@ -181,6 +181,7 @@ def test_a_suspect_that_is_owned_after_all_stays_in_its_incident_until_it_ends()
         False,
         "the transaction on orders-0 is not a suspect any more: open_within_timeout",
     )
+    assert incident.suspects[0].transactional_id == "app-1", "it was not known while its coordinator was away"
     assert cycles.cycle(45, [Entry()], proof=None, transactions=(transaction(),)) is cycles.incidents
     (incident,) = cycles.cycle(60).all
     assert (incident.is_over, incident.worst) == (True, Verdict.INCONCLUSIVE)
