@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import numpy as np
+
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.verdicts import BlockedGroup, TransactionRow, WaitingGroup
-from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, Impact, Snapshot, TopicPartition
+from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, BoolColumn, Impact, Snapshot, TopicPartition
 
 MARKER: Final = 1
 """Clients that commit the offset after their last record (Flink does) stop one short: the end marker has an offset too.
@@ -46,6 +48,25 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
             )
     return tuple(
         sorted(found.values(), key=lambda blocked: (-blocked.records, blocked.group, blocked.topic, blocked.partition))
+    )
+
+
+def lasting_groups(
+    blocked: tuple[BlockedGroup, ...], snapshot: Snapshot, memory: Memory, is_old: BoolColumn
+) -> tuple[BlockedGroup, ...]:
+    """Returns those that an earlier cycle has found there too, or behind a transaction that is old (N).
+
+    Whoever keeps up stands at one that has just begun for a moment, also a reader of uncommitted records. Where this is the
+    first cycle, all are taken.
+    """
+    new = {(each.topic, each.partition) for each in blocked if each.since_ms == snapshot.cluster_time_ms}
+    if not new or memory.cluster_id != snapshot.cluster_id:
+        return blocked
+    open_, partitions = snapshot.open_transactions, snapshot.partitions
+    rows = [row for place in new if (row := partitions.row(*place)) is not None]
+    old = {partitions.name(row) for row in open_.partition_row[np.isin(open_.partition_row, rows) & is_old].tolist()}
+    return tuple(
+        each for each in blocked if each.since_ms != snapshot.cluster_time_ms or (each.topic, each.partition) in old
     )
 
 

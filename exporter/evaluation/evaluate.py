@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
-from exporter.evaluation.blocked import blocked_groups, pending_at, remembered_groups
+from exporter.evaluation.blocked import blocked_groups, lasting_groups, pending_at, remembered_groups
 from exporter.evaluation.disk import held_bytes, remembered_bytes
 from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
@@ -65,6 +65,7 @@ def evaluate(
     suspect_rows = _suspect_rows(transactions, len(evidence))
     holding_rows = _holding_rows(snapshot, transactions, policy)
     blocked = blocked_groups(snapshot, [*suspect_rows, *holding_rows], memory)
+    lasting = lasting_groups(blocked, snapshot, memory, transactions.duration_ms >= policy.blocked_after_ms)
     seen = remembered_bytes(snapshot, memory, [e.key for e in evidence])
     evaluation = Evaluation(
         snapshot=snapshot,
@@ -72,7 +73,7 @@ def evaluate(
         partitions=partitions,
         evidence=evidence,
         suspects=(),
-        blocked_groups=blocked,
+        blocked_groups=lasting,
         stuck=stuck_transactions(snapshot, memory, policy),
         held=held_bytes(snapshot, seen),
         max_timeout_ms=max_timeout_ms,
@@ -89,7 +90,7 @@ def evaluate(
             silences=remembered_silences(snapshot, memory, journal, evidence, transactions.silent_ms.tolist()),
         ),
     )
-    stand_still = {(group.topic, group.partition) for group in blocked} | pending_at(snapshot)
+    stand_still = {(group.topic, group.partition) for group in lasting} | pending_at(snapshot)
     blocking = [transaction_row(evaluation, row) for row in holding_rows if evidence[row].key[:2] in stand_still]
     urgency = {
         (row.topic, row.partition): _BEHIND_SILENT if row.owner is OwnerState.SILENT else _BEHIND_LIVE
@@ -98,7 +99,7 @@ def evaluate(
     return replace(
         evaluation,
         blocking=tuple(sorted(blocking, key=lambda row: (row.owner is not OwnerState.SILENT, *by_impact(row)))),
-        blocked_groups=tuple(sorted(blocked, key=lambda of: urgency.get((of.topic, of.partition), _BEHIND_SUSPECT))),
+        blocked_groups=tuple(sorted(lasting, key=lambda of: urgency.get((of.topic, of.partition), _BEHIND_SUSPECT))),
         suspects=tuple(sorted((transaction_row(evaluation, row) for row in suspect_rows), key=by_impact)),
         longest_others=tuple(transaction_row(evaluation, row) for row in _longest_others(transactions, len(evidence))),
     )

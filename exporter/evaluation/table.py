@@ -58,13 +58,21 @@ def _held_bytes(evaluation: Evaluation, row: int) -> int | None:
 
 
 def _groups(evaluation: Evaluation, row: int) -> Any:
-    """Returns the groups behind a transaction; it blocks none of them while another one holds the last stable offset."""
+    """Returns the groups behind a transaction; it blocks none of them while another one holds the last stable offset.
+
+    One that was seen there for the first time may only pass by.
+    """
     open_ = evaluation.snapshot.open_transactions
     stable, high_watermark = int(open_.last_stable_offset[row]), int(open_.high_watermark[row])
     groups = waiting_groups(evaluation.snapshot, evaluation.evidence[row], high_watermark, evaluation.memory)
     # The first records of a long one may be deleted: it holds the last stable offset behind its start.
     is_behind_another = UNKNOWN_OFFSET < stable < int(open_.current_txn_start_offset[row])
-    return tuple(replace(group, blocked_since_ms=None) for group in groups) if is_behind_another else groups
+    place = evaluation.evidence[row].key[:2]
+    blocked = {each.group for each in evaluation.blocked_groups if (each.topic, each.partition) == place}
+    return tuple(
+        replace(group, blocked_since_ms=None) if is_behind_another or group.group not in blocked else group
+        for group in groups
+    )
 
 
 def _usual_silence_ms(evaluation: Evaluation, row: int) -> int | None:

@@ -162,7 +162,7 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
         records_held_back=max(
             (lag for lag in (before.records_held_back, row.last_stable_offset_lag) if lag is not None), default=None
         ),
-        groups=tuple(sorted({*before.groups, *_blocked(row, evaluation)})),
+        groups=tuple(sorted({*before.groups, *_blocked(row)})),
     )
     events = []
     start_ms = _own_start_ms(row, evaluation)
@@ -171,7 +171,7 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
         events += _began(row, start_ms)
     if row.verdict is not before.verdict:
         events.append(_verdict(row, now_ms))
-    events += _groups_blocked(row, _blocked(row, evaluation).keys() - set(before.groups), evaluation)
+    events += _groups_blocked(row, _blocked(row).keys() - set(before.groups), evaluation)
     if after.outcome not in {before.outcome, OutcomeEvidence.NONE.value}:
         events.append(_outcome(row, now_ms))
     return after, events
@@ -262,14 +262,14 @@ def _first_seen(row: TransactionRow, evaluation: Evaluation) -> tuple[Suspect, l
         reason=row.reason,
         outcome=row.outcome_evidence.value,
         records_held_back=row.last_stable_offset_lag,
-        groups=tuple(sorted(_blocked(row, evaluation))),
+        groups=tuple(sorted(_blocked(row))),
     )
     events = _began(row, start_ms)
     remembered = evaluation.memory.transactions.get(key)
     seen_ms = now_ms if remembered is None else remembered.first_seen_ms - remembered.clock_offset_ms
     sentence = f"the transaction on {suspect.name} is seen open for the first time"
     events += [IncidentEvent(seen_ms, EventKind.FIRST_SEEN, sentence), _verdict(row, now_ms)]
-    events += _groups_blocked(row, _blocked(row, evaluation), evaluation)
+    events += _groups_blocked(row, _blocked(row), evaluation)
     if row.outcome_evidence is not OutcomeEvidence.NONE:
         events.append(_outcome(row, now_ms))
     return suspect, events
@@ -306,19 +306,9 @@ def _began(row: TransactionRow, start_ms: int) -> list[IncidentEvent]:
     return [IncidentEvent(start_ms, EventKind.FIRST_RECORD, f"{row.topic}-{row.partition}: {sentence}")]
 
 
-def _blocked(row: TransactionRow, evaluation: Evaluation) -> Mapping[str, int]:
-    """Returns the start of each group's block, by the cluster's clock.
-
-    Whoever keeps up stands at a young transaction for a moment, also a reader of uncommitted records: a second cycle must
-    find the group where it was, as an incident keeps it for good.
-    """
-    is_lasting = row.duration_ms >= evaluation.policy.blocked_after_ms
-    return {
-        group.group: group.blocked_since_ms
-        for group in row.groups
-        if group.blocked_since_ms is not None
-        and (is_lasting or group.blocked_since_ms < evaluation.snapshot.cluster_time_ms)
-    }
+def _blocked(row: TransactionRow) -> Mapping[str, int]:
+    """Returns the start of each group's block, by the cluster's clock."""
+    return {group.group: group.blocked_since_ms for group in row.groups if group.blocked_since_ms is not None}
 
 
 def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Evaluation) -> list[IncidentEvent]:

@@ -148,7 +148,7 @@ def test_page_json_and_metric_have_one_start_of_a_block_by_the_cluster_s_clock()
 
 def test_what_is_taken_for_an_end_marker_is_said_wherever_its_group_is_named() -> None:
     """Without READ the log behind a position one short of the transaction is unread: a record there can be read first."""
-    twice = evaluate(hang(at(99)), evaluate(hang(at(99)), Memory(), Policy()).memory, Policy())
+    twice = evaluate(hang(at(99), later_ms=1), evaluate(hang(at(99)), Memory(), Policy()).memory, Policy())
     (row,) = all_rows(twice)
     unread = replace(row, producer_id=NO_PRODUCER_ID)
 
@@ -218,6 +218,20 @@ def test_a_group_that_cannot_read_its_own_offsets_is_blocked_like_any_other() ->
     assert humanize_groups(second.suspects[0], second.snapshot.cluster_time_ms) == [
         "readers (seen blocked for 1 min 0 s)"
     ]
+
+
+def test_who_only_passes_by_a_new_hang_is_not_blocked() -> None:
+    """A reader of uncommitted records that keeps up stands there until its next commit. The first cycle takes all."""
+    before = evaluate(snapshot([], taken_at_ms=NOW_MS - MINUTE_MS), Memory(), Policy())
+    first = evaluate(hang(at(100)), before.memory, Policy())
+    passed = evaluate(hang(at(150), later_ms=1000), first.memory, Policy())
+    stays = evaluate(hang(at(100), later_ms=1000), first.memory, Policy())
+    old = evaluate(hang(at(100), later_ms=MINUTE_MS), before.memory, Policy())
+
+    assert (first.blocked_groups, passed.blocked_groups) == ((), ())
+    assert [group.blocked_since_ms for group in first.suspects[0].groups] == [None]
+    assert stays.blocked_groups[0].since_ms == NOW_MS
+    assert len(old.blocked_groups) == 1, "it is open for blocked.after"
 
 
 def test_blocked_groups_of_another_cluster_are_forgotten() -> None:

@@ -57,6 +57,7 @@ def test_an_incident_is_followed_from_its_first_cycle_to_its_end() -> None:
 def test_a_group_that_only_passes_by_has_not_waited() -> None:
     """A reader of uncommitted records that keeps up stands at a new hang until its next commit, and never waits."""
     cycles = Cycles()
+    cycles.cycle(-10)
     cycles.cycle(0, [hang()], impact=blocked("passing"))
     cycles.cycle(10, [hang()], impact=blocked("readers"))
     (incident,) = cycles.cycle(20, [hang()], impact=blocked("readers")).all
