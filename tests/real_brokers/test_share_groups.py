@@ -65,6 +65,7 @@ def test_a_share_group_of_committed_records_is_blocked_and_one_of_all_records_is
                 and positions(cycle)[committed] == hang.start_offset < positions(cycle)[everything] == end_of(cycle)
             ),
         )
+        evaluation = watch.cycle()  # who stands at a new hang in one look may only pass by
         why = ask_why(cluster, tmp_path, "--group", committed)
         free = ask_why(cluster, tmp_path, "--group", everything)
         where = ("--topic", topic, "--partition", "0", "--start-offset", str(hang.start_offset))
