@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -17,10 +19,16 @@ from exporter.config.fleet import choose_cluster, load_fleet
 from exporter.config.loading import ConfigurationError, load
 from exporter.daemon import kept_file
 from exporter.daemon.incidents_file import IncidentsFile, path_beside
+from exporter.evaluation.evaluate import evaluate
+from exporter.evaluation.memory import Memory
+from exporter.evaluation.verdicts import Policy
 from exporter.incidents.document import document
-from exporter.incidents.incident import Incidents
+from exporter.incidents.incident import Incidents, Suspect
+from exporter.kafka.collect.collector import Collector
+from exporter.kafka.lookups import KafkaRequestError
 from tests.commands.scenes import SETTINGS, context_of
-from tests.incidents.cycles import StuckProducer, hanging
+from tests.evaluation.builders import snapshot
+from tests.incidents.cycles import Cycles, StuckProducer, hang, hanging
 
 ID = "20270115T080000000Z"
 
@@ -47,6 +55,43 @@ def test_one_of_a_producer_that_cannot_start_is_explained_by_another_command(
     explained = explain.run(context_of(tmp_path, ["explain", "--incident", incident.id]), SETTINGS)
     assert explained == ExitStatus.COULD_NOT_RUN
     assert "why --producer-id N says what ends it" in capsys.readouterr().err
+
+
+def test_what_cannot_be_explained_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a broker is down, the transactions whose partitions it leads are named, and the others explained."""
+    suspects = hanging_on(2)
+
+    def wanted(_settings: object, _collector: object, suspect: Suspect) -> Suspect:
+        if suspect.partition == 0:
+            raise KafkaRequestError("LEADER_NOT_AVAILABLE", "orders-0 has no leader")
+        return suspect
+
+    monkeypatch.setattr(explain, "_of_suspect", wanted)
+    monkeypatch.setattr(explain, "_explained", lambda *_: SimpleNamespace(gaps=()))
+    monkeypatch.setattr(explain, "text", lambda _: ["explained"])
+    context = context_of(tmp_path, ["explain", "--incident", ID])
+
+    status = explain._explain(context, SETTINGS, cast("Collector", None), suspects)
+
+    said = capsys.readouterr()
+    assert (status, said.out) == (ExitStatus.INCOMPLETE, "explained\n")
+    assert "incomplete: orders-0 is not explained: orders-0 has no leader" in said.err
+
+
+def test_a_partition_that_is_not_read_has_no_known_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`explain` said that none is open there."""
+    unread = evaluate(snapshot([], partitions=1, unread=[0]), Memory(), Policy())
+    monkeypatch.setattr(explain, "_judged", lambda *_: unread)
+
+    with pytest.raises(KafkaRequestError, match="is open on orders-0 is not known: 1 partition is unread"):
+        explain._open_at(SETTINGS, cast("Collector", None), "orders", 0, 100)
+
+
+def hanging_on(partitions: int) -> tuple[Suspect, ...]:
+    entries = [hang(number, producer_id=7 + number) for number in range(partitions)]
+    return Cycles().cycle(0, entries).all[0].suspects
 
 
 def test_without_an_id_all_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
