@@ -26,7 +26,6 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
     if impact is None:
         return ()
     is_known = memory.cluster_id == snapshot.cluster_id
-    topic_ids = snapshot.partitions.id_of_topic
     found = {}
     for (topic, partition), (stable, high_watermark) in _ends(snapshot, rows).items():
         groups = [
@@ -34,10 +33,12 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
             for committed in impact.on(topic, partition)
             if is_held(committed.offset, stable, high_watermark, committed.next_offset)
         ]
-        # No consumer of a group can read its own offset while that is pending.
-        groups += [group for number, group in impact.residents if (OFFSETS_TOPIC, number) == (topic, partition)]
+        if topic == OFFSETS_TOPIC:  # no consumer of a group can read its own offset while that is pending
+            groups += [group for number, group in impact.residents if number == partition]
+        row = snapshot.partitions.row(topic, partition)
+        topic_id = "" if row is None else snapshot.partitions.topic_id(row)
         for group in groups:
-            key = GroupKey(group, topic, partition, topic_ids.get(topic, ""))
+            key = GroupKey(group, topic, partition, topic_id)
             since_ms = memory.blocked_since_ms(key) if is_known else None
             found[key] = BlockedGroup(
                 group=group,
@@ -45,6 +46,7 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
                 partition=partition,
                 records=high_watermark - stable,
                 since_ms=snapshot.cluster_time_ms if since_ms is None else since_ms,
+                topic_id=topic_id,
             )
     return tuple(
         sorted(found.values(), key=lambda blocked: (-blocked.records, blocked.group, blocked.topic, blocked.partition))
@@ -56,8 +58,8 @@ def lasting_groups(
 ) -> tuple[BlockedGroup, ...]:
     """Returns those that an earlier cycle has found there too, or behind a transaction that is old (N).
 
-    Whoever keeps up stands at one that has just begun for a moment, also a reader of uncommitted records. Where this is the
-    first cycle, all are taken.
+    A group that keeps up stands at one that has just begun for a moment, also a reader of uncommitted records. The first
+    cycle takes all.
     """
     new = {(each.topic, each.partition) for each in blocked if each.since_ms == snapshot.cluster_time_ms}
     if not new or memory.cluster_id != snapshot.cluster_id:
@@ -89,12 +91,6 @@ def is_assumed(row: TransactionRow, group: WaitingGroup) -> bool:
     return not row.has_producer and group.committed_offset == row.start_offset - MARKER
 
 
-def pending_at(snapshot: Snapshot) -> set[TopicPartition]:
-    """Returns the partitions of `__consumer_offsets` on which an offset of a visible group is pending."""
-    residents = () if snapshot.impact is None else snapshot.impact.residents
-    return {(OFFSETS_TOPIC, partition) for partition, _ in residents}
-
-
 def group_failures(impact: Impact, on: TopicPartition | None = None) -> tuple[str, ...]:
     """Says which groups are unknown, on one partition or on all: each transaction on `__consumer_offsets` has some."""
     unseen = [number for number in impact.unseen if on in {None, (OFFSETS_TOPIC, number)}]
@@ -120,25 +116,22 @@ def remembered_groups(
 
     So are those of partitions that were not read: a leader that is gone for a while ends no block.
     """
-    topic_ids = snapshot.partitions.id_of_topic
-
-    def key_of(group: str, topic: str, partition: int) -> GroupKey:
-        return GroupKey(group, topic, partition, topic_ids.get(topic, ""))
-
-    kept = {key_of(group.group, group.topic, group.partition): group.since_ms for group in blocked}
+    kept = {group.key: group.since_ms for group in blocked}
     is_partial = bool(snapshot.impact is None or snapshot.impact.failures or snapshot.impact.unseen)
     if memory.blocked and memory.cluster_id == snapshot.cluster_id:
+        partitions, unread = snapshot.partitions, snapshot.partitions.is_unread
         held = _ends(snapshot, rows).keys() if is_partial else set()
-        unread = {key[1:3] for key in memory.blocked if _is_unread(snapshot, *key[1:3])}
-        before = {key_of(*key[:3]) for key in memory.blocked if key[1:3] in held | unread}
-        same = {key: since for key in before if (since := memory.blocked_since_ms(key)) is not None}
-        kept = same | kept
+        row_of = {place: partitions.row(*place) for place in {key[1:3] for key in memory.blocked}}
+        topic_ids = {
+            place: partitions.topic_id(row)
+            for place, row in row_of.items()
+            if row is not None and (place in held or unread[row])
+        }
+        for key, since_ms in memory.blocked.items() if topic_ids else ():
+            topic_id = topic_ids.get(key[1:3])
+            if topic_id is not None and key.topic_id in {"", topic_id}:
+                kept.setdefault(key._replace(topic_id=topic_id), since_ms)
     return kept
-
-
-def _is_unread(snapshot: Snapshot, topic: str, partition: int) -> bool:
-    row = snapshot.partitions.row(topic, partition)
-    return row is not None and bool(snapshot.partitions.is_unread[row])
 
 
 def _ends(snapshot: Snapshot, rows: Iterable[int]) -> Mapping[TopicPartition, tuple[int, int]]:

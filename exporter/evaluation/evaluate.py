@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
-from exporter.evaluation.blocked import blocked_groups, lasting_groups, pending_at, remembered_groups
+from exporter.evaluation.blocked import blocked_groups, lasting_groups, remembered_groups
 from exporter.evaluation.disk import held_bytes, remembered_bytes
 from exporter.evaluation.evidence import Evidence, gather
 from exporter.evaluation.memory import Facts, Memory
@@ -90,8 +90,9 @@ def evaluate(
             silences=remembered_silences(snapshot, memory, journal, evidence, transactions.silent_ms.tolist()),
         ),
     )
-    stand_still = {(group.topic, group.partition) for group in lasting} | pending_at(snapshot)
-    blocking = [transaction_row(evaluation, row) for row in holding_rows if evidence[row].key[:2] in stand_still]
+    blocking = [
+        transaction_row(evaluation, row) for row in holding_rows if evidence[row].key[:2] in evaluation.blocked_at
+    ]
     urgency = {
         (row.topic, row.partition): _BEHIND_SILENT if row.owner is OwnerState.SILENT else _BEHIND_LIVE
         for row in blocking

@@ -249,7 +249,8 @@ class Memory:
 
     def blocked_since_ms(self, key: GroupKey) -> int | None:
         """Start of the group's block on this very topic, not on an earlier one of its name; None if it is not blocked."""
-        return self.blocked.get(key, self.blocked.get(key._replace(topic_id="")))
+        since_ms = self.blocked.get(key)
+        return self.blocked.get(key._replace(topic_id="")) if since_ms is None else since_ms
 
     def examined_producer_ids(self) -> Collection[int]:
         """The producers of transactions that were examined."""

@@ -67,8 +67,7 @@ def _groups(evaluation: Evaluation, row: int) -> Any:
     groups = waiting_groups(evaluation.snapshot, evaluation.evidence[row], high_watermark, evaluation.memory)
     # The first records of a long one may be deleted: it holds the last stable offset behind its start.
     is_behind_another = UNKNOWN_OFFSET < stable < int(open_.current_txn_start_offset[row])
-    place = evaluation.evidence[row].key[:2]
-    blocked = {each.group for each in evaluation.blocked_groups if (each.topic, each.partition) == place}
+    blocked = evaluation.blocked_at.get(evaluation.evidence[row].key[:2], ())
     return tuple(
         replace(group, blocked_since_ms=None) if is_behind_another or group.group not in blocked else group
         for group in groups

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from functools import cached_property
 
 import numpy as np
 
 from exporter.baseline import UsualDuration
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evidence import Evidence
-from exporter.evaluation.memory import Memory
+from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.snapshot import (
     NO_PRODUCER_ID,
@@ -20,6 +22,7 @@ from exporter.snapshot import (
     Int32Column,
     Int64Column,
     Snapshot,
+    TopicPartition,
     TransactionKey,
 )
 
@@ -240,6 +243,12 @@ class BlockedGroup:
     """Records between the last stable offset and the high watermark."""
     since_ms: int
     """Time of the first cycle in which the group was there, by the cluster's clock."""
+    topic_id: str = ""
+    """"" if it is unknown."""
+
+    @property
+    def key(self) -> GroupKey:
+        return GroupKey(self.group, self.topic, self.partition, self.topic_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,6 +355,14 @@ class Evaluation:
     memory: Memory
     """Memory for the next cycle, and for the state file."""
     policy: Policy = Policy()
+
+    @cached_property
+    def blocked_at(self) -> Mapping[TopicPartition, frozenset[str]]:
+        """The names of `blocked_groups` by partition."""
+        names = defaultdict[TopicPartition, set[str]](set)
+        for each in self.blocked_groups:
+            names[each.topic, each.partition].add(each.group)
+        return {place: frozenset(groups) for place, groups in names.items()}
 
     @property
     def examined_count(self) -> int:
