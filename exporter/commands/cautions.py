@@ -17,6 +17,13 @@ DESCRIPTORS_OF_PROCESS: Final = 128
 """64 connections of the web server, the files of state and history, standard streams, libraries."""
 
 
+def cautions(settings: Settings) -> Iterator[str]:
+    """A sentence for each setting that is allowed and probably not wanted."""
+    yield from exposed_secrets(settings)
+    yield from globs(settings)
+    yield from below_a_path(settings)
+
+
 def exposed_secrets(settings: Settings) -> Iterator[str]:
     """A sentence for each secret that anybody on the network can read."""
     for cluster in settings.watched:

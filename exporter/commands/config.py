@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from exporter.commands.cautions import below_a_path, exposed_secrets, globs
+from exporter.commands.cautions import cautions
 from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.commands.serve import baseline_of, require_startable, web_server
@@ -36,12 +36,7 @@ def run(context: Context, settings: Settings) -> int:
         dumps = [f"# cluster {name}\n{dump(of_cluster)}" for name, of_cluster in written.items()]
         print("---\n".join(dumps or [dump(context.settings_source.loaded.written)]), end="")
     else:
-        for sentence in (
-            *exposed_secrets(settings),
-            *globs(settings),
-            *below_a_path(settings),
-            *_unusable_files(settings),
-        ):
+        for sentence in (*cautions(settings), *_unusable_files(settings)):
             complain(f"warning: {sentence}")
         files = ", ".join(map(str, context.settings_source.files))
         print(f"The settings are valid{f': {files}' if files else '.'}")

@@ -9,13 +9,12 @@ from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.incident import incident_named
 from exporter.commands.lines import say
-from exporter.commands.report import complain, complain_of_gaps, why_missing, with_collector
+from exporter.commands.report import complain, complain_of_gaps, why_missing, why_unknown, with_collector
 from exporter.commands.rows import as_json
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.evaluate import worst_first
-from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.verdicts import Evaluation
 from exporter.explain.document import Explanation, document, explain, markdown, text
@@ -90,11 +89,8 @@ def _open_at(
     if row is None and not len(evaluation.snapshot.partitions):
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
         raise KafkaRequestError(code, why_missing(collector, topic, partition))
-    if row is None and not evaluation.snapshot.partitions.is_covered.all():
-        missing = "; ".join(gaps(evaluation.snapshot))
-        raise KafkaRequestError(
-            "UNREAD", f"whether a transaction is open on {topic}-{partition} is not known: {missing}"
-        )
+    if row is None and (unknown := why_unknown(evaluation, topic, partition)):
+        raise KafkaRequestError("UNREAD", unknown)
     if row is None:
         offsets = ", ".join(str(other.start_offset) for other in rows)
         others = f"those that are open start at {offsets}" if offsets else "none is open on this partition"

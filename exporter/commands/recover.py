@@ -14,7 +14,7 @@ from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.lines import next_line, say
-from exporter.commands.report import complain, why_missing
+from exporter.commands.report import complain, why_missing, why_unknown
 from exporter.commands.standstill import OF_THOSE_SEEN, PROGRAM
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
@@ -201,10 +201,9 @@ def find_transaction(
         return named[0]
     if len(evaluation.snapshot.partitions) == 0:
         return complain(why_missing(options.topic, options.partition))
+    if unknown := why_unknown(evaluation, options.topic, options.partition):
+        return complain(unknown, ExitStatus.INCOMPLETE)
     missing = "; ".join(gaps(evaluation.snapshot))
-    if not evaluation.snapshot.partitions.is_covered.all():
-        place = f"{options.topic}-{options.partition}"
-        return complain(f"whether a transaction is open on {place} is not known: {missing}", ExitStatus.INCOMPLETE)
     others = humanize_names([str(row.start_offset) for row in rows], shown_max=GROUPS_MAX)
     return complain(
         f"no transaction {by} is open on {options.topic}-{options.partition}"

@@ -16,10 +16,12 @@ from exporter.commands.progress import SILENT_SECONDS
 from exporter.commands.status import ExitStatus
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import ScanSettings, Settings
+from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_duration, printable
+from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
-from exporter.kafka.lookups import KafkaRequestError
+from exporter.kafka.lookups import KafkaRequestError, beyond_partitions
 
 NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
 """Exceptions for a cluster or broker that does not respond, or refuses."""
@@ -56,12 +58,19 @@ def why_missing(collector: Collector, topic: str, partition: int | None) -> str:
     Raises BrokerFault and ClusterUnavailableError.
     """
     topology = collector.query(lambda client: client.topology())
-    count = len(topology.rows_of(topic))
-    if count and partition is not None and partition >= count:
-        return f"partition {partition} of {topic} does not exist; the topic has {count}"
+    if partition is not None and topology.rows_of(topic) and (beyond := beyond_partitions(topology, topic, partition)):
+        return beyond
     what = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     near = suggestion(topic, topology.topics)
     return f"{what} does not exist, or is not visible (needs DESCRIBE on the topic){near}"
+
+
+def why_unknown(evaluation: Evaluation, topic: str, partition: int) -> str:
+    """Says that a partition of a look at it alone could not be read; empty if it was."""
+    if evaluation.snapshot.partitions.is_covered.all():
+        return ""
+    missing = "; ".join(gaps(evaluation.snapshot))
+    return f"whether a transaction is open on {topic}-{partition} is not known: {missing}"
 
 
 def wait(seconds: float) -> None:

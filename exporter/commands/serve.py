@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from exporter.capsules.recording import RecordingReader
-from exporter.commands.cautions import below_a_path, exposed_secrets, globs, lacking_descriptors
+from exporter.commands.cautions import cautions, lacking_descriptors
 from exporter.commands.context import Configuration, Context
 from exporter.commands.pipeline import NEEDED
 from exporter.commands.report import complain
@@ -63,12 +63,7 @@ def run(context: Context, settings: Settings) -> int:
         for sentence in error.problems:
             complain(sentence)
         return ExitStatus.COULD_NOT_RUN
-    for warning in (
-        *exposed_secrets(settings),
-        *globs(settings),
-        *below_a_path(settings),
-        lacking_descriptors(settings),
-    ):
+    for warning in (*cautions(settings), lacking_descriptors(settings)):
         if warning is not None:
             log.warning("%s", warning)
     if context.options.engine == "spark":

@@ -49,8 +49,6 @@ HARMLESS = frozenset(
         "retry.backoff.max.ms",
         "retry.backoff.ms",
         "send.buffer.bytes",
-        "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms",
         # These are for the Java client's own logins.
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
@@ -72,7 +70,7 @@ HARMLESS = frozenset(
         *("transaction.timeout.ms", "transactional.id", "interceptor.classes"),
         # These are for consumers.
         *("allow.auto.create.topics", "auto.commit.interval.ms", "auto.offset.reset", "check.crcs", "client.rack"),
-        *("enable.auto.commit", "exclude.internal.topics", "fetch.max.bytes", "fetch.max.wait.ms", "fetch.min.bytes"),
+        *("enable.auto.commit", "exclude.internal.topics"),
         *("group.id", "group.instance.id", "group.protocol", "heartbeat.interval.ms", "isolation.level"),
         *("max.partition.fetch.bytes", "max.poll.interval.ms", "max.poll.records", "session.timeout.ms"),
         *(

@@ -48,11 +48,11 @@ def _is_open(stuck: StuckTransaction) -> bool:
 def _after(incident: Incident, stuck: dict[TransactionKey, StuckTransaction], evaluation: Evaluation) -> Incident:
     suspects, events = [], []
     for suspect in incident.suspects:
-        now = stuck.get(suspect.key)
-        after = suspect
+        now, after = stuck.get(suspect.key), suspect
         if suspect.ended_at_ms is not None:
-            pass
-        elif now is not None:
+            suspects.append(suspect)
+            continue
+        if now is not None:
             after = replace(suspect, reason=stuck_evidence(now))
             if after.reason != suspect.reason:
                 events.append(_evidence(after, evaluation.snapshot.taken_at_ms))

@@ -11,6 +11,7 @@ from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, Malformed
 from exporter.kafka.messages import describe_producers, offset_fetch
 from exporter.kafka.messages.raw_request import RawResponse
 from exporter.kafka.state_partitions import probe, state_leaders, state_partition
+from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.ids import id_visibility
 from exporter.snapshot import (
     NO_LEADER,
@@ -37,6 +38,13 @@ class KafkaRequestError(Exception):
         return self.sentence
 
 
+def beyond_partitions(topology: Topology, topic: str, partition: int) -> str:
+    """Says that a visible topic has fewer partitions; empty if it has this one."""
+    if topology.row(topic, partition) is not None:
+        return ""
+    return f"partition {partition} of {topic} does not exist; the topic has {len(topology.rows_of(topic))}"
+
+
 async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
     """The broker that leads a partition now. Raises KafkaRequestError if there is none."""
     topology = await client.topology((topic,))
@@ -49,11 +57,8 @@ async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
             error_name(code),
             f"topic {topic} does not exist or is not visible: needs READ on it ({error_name(code)})",
         )
-    if topology.row(topic, partition) is None:
-        raise KafkaRequestError(
-            "UNKNOWN_TOPIC_OR_PARTITION",
-            f"partition {partition} of {topic} does not exist; the topic has {len(topology.rows_of(topic))}",
-        )
+    if missing := beyond_partitions(topology, topic, partition):
+        raise KafkaRequestError("UNKNOWN_TOPIC_OR_PARTITION", missing)
     raise KafkaRequestError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
 
 

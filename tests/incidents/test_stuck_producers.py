@@ -89,7 +89,7 @@ def test_an_open_incident_counts_who_cannot_start_now_and_each_once() -> None:
 
 
 def test_what_is_open_on_a_partition_is_a_suspect_there() -> None:
-    """One story is told once; a marker that contradicts the decision is told in any case."""
+    """One transaction is one suspect; a marker that contradicts the decision is always one at its coordinator, too."""
     stuck = StuckProducer()
     assert stuck.cycle(marker(MarkerFinding.MISSING)).all == ()
     (incident,) = stuck.cycle(marker(MarkerFinding.MISSING), marker(MarkerFinding.CONTRADICTED, 1)).all

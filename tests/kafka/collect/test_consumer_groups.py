@@ -106,7 +106,7 @@ def test_share_groups_that_a_broker_cannot_describe_are_a_gap_and_cost_no_other_
 
 @pytest.mark.parametrize("reason", FaultReason)
 def test_a_broker_that_does_not_respond_is_told_from_a_missing_right(reason: FaultReason) -> None:
-    """What no right mends is unread; a login without rights to groups, and an old Kafka, is not incomplete for ever."""
+    """A fault that no right mends is unread; a missing right or an old Kafka would make every cycle incomplete."""
     fault = BrokerFault(reason, "broker 1: no groups")
     shared = impact(Client([("jobs", "share")], OffsetFetch=[[]], DescribeShareGroupOffsets=[fault]), ORDERS)
     classic = impact(Client([("readers", "classic")], OffsetFetch=[fault]), ORDERS)

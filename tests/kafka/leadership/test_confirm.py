@@ -361,7 +361,7 @@ def test_a_state_partition_without_a_leader_confirms_nothing_and_names_no_id() -
 
 
 def test_a_login_that_does_not_see_the_state_topic_is_told_the_right_that_it_lacks() -> None:
-    """That the coordinator were unknown to the metadata would be a fault of the cluster."""
+    """The sentence about metadata without a coordinator would name a fault of the cluster."""
     model = kept_too_long("PrepareAbort")
     model.hidden_topics |= {(node, STATE_TOPIC) for node in (1, 2)}
     with FakeCluster(model, nodes=2) as cluster, collector_of(cluster) as collector:

@@ -23,7 +23,7 @@ PREFIXED = 4
 
 
 class EveryTopic(set[tuple[int, str]]):
-    """What a user without any grant does not see, whatever its name."""
+    """A user without any grant sees none of these, which are topics of every name."""
 
     def __contains__(self, _: object) -> bool:
         return True

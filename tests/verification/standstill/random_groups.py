@@ -185,7 +185,7 @@ class Asker:
         refusal: str = "",
         command: str = "why",
     ) -> None:
-        """`judge` gets the answer with its exit `status`; a user with few rights may be told `refusal` instead."""
+        """`judge` gets the answer with its exit `status`; a user with few rights may get `refusal` instead."""
         status, errors, answer = self._answer(user, command, *question)
         if answer is not None:
             problems = list(judge({**answer, "status": status}))
