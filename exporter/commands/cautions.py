@@ -21,7 +21,6 @@ def cautions(settings: Settings) -> Iterator[str]:
     """A sentence for each setting that is allowed and probably not wanted."""
     yield from exposed_secrets(settings)
     yield from globs(settings)
-    yield from below_a_path(settings)
 
 
 def exposed_secrets(settings: Settings) -> Iterator[str]:
@@ -49,16 +48,6 @@ def globs(settings: Settings) -> Iterator[str]:
             if meant is not None:
                 given = f"{_place(cluster)}{name} {pattern.pattern!r}"
                 yield f"{given} is a regular expression: for all such names write {meant!r}"
-
-
-def below_a_path(settings: Settings) -> Iterator[str]:
-    """A sentence if people reach the pages below a path, which the links between them do not have."""
-    path = urlsplit(settings.publish.external_url or "").path.rstrip("/")
-    if path:
-        yield (
-            f"publish.external_url has the path {path}: links in alerts have it, and those on the pages begin at the host: "
-            "give the exporter a host of its own"
-        )
 
 
 def _place(cluster: ClusterSettings) -> str:

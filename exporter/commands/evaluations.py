@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Any, Final
 
 from exporter.commands.clusters import ClusterResult, cluster_prefix, status_of
@@ -100,8 +101,16 @@ def status_of_evaluations(results: Results, output: str) -> ExitStatus:
             for failure in impact.failures:
                 if failure not in impact.unread:  # those are gaps
                     complain(f"{of}{NOT_EVERY_GROUP}: {failure}")
+    _complain_of_namesakes(results)
     missing = [f"{of}{gap}" for of, evaluation in found for gap in gaps(evaluation.snapshot)]
     is_unproved = any(
         verdict is Verdict.INCONCLUSIVE for _, evaluation in found for _, verdict in evaluation.examined_verdicts()
     )
     return status_of(results, is_incomplete=complain_of_gaps(missing) or is_unproved)
+
+
+def _complain_of_namesakes(results: Results) -> None:
+    found = [(result.cluster.name, result.value.snapshot) for result in results if result.value is not None]
+    for (name, snapshot), (later, another) in combinations(found, 2):
+        if another.shares_topics_with(snapshot):
+            complain(f"{later}: it is the same cluster as {name}: what is open there is printed twice")

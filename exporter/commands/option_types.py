@@ -112,12 +112,14 @@ def writable_directory(text: str) -> str:
 
 
 def threshold(text: str) -> tuple[str, str]:
-    """`NAME=NUMBER`, of an alerting rule."""
+    """`NAME=NUMBER`, of an alerting rule; a share is at most 1, and what is younger than no cycle is nothing."""
     name, _, value = text.partition("=")
-    try:
-        float(value)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER") from error
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER, such as fresh_cycles=7")
+    if name.endswith("_ratio") and float(value) > 1:
+        raise argparse.ArgumentTypeError(f"{name} is a share of 1, such as 0.8: {value} is more")
+    if name == "fresh_cycles" and float(value) < 1:
+        raise argparse.ArgumentTypeError(f"fresh_cycles is at least 1, not {value}: with less, no snapshot would count")
     return name, value
 
 

@@ -56,6 +56,8 @@ def run(context: Context, settings: Settings) -> int:
     except LogUnreadableError as error:
         return complain(f"__transaction_state cannot be read: {error}")
     name = options.transactional_id
+    if name is not None and name not in found.transactional_ids:
+        complain(f"no record since {humanize_instant(since_ms - BEGINNINGS_MS)} is about transactional id {name!r}")
     wanted = (one for one in found.ended if one.at_ms >= since_ms and name in {None, one.transactional_id})
     recent = sorted(wanted, key=lambda transaction: -transaction.at_ms)
     rows = [row(transaction) for transaction in recent]
@@ -70,6 +72,7 @@ def run(context: Context, settings: Settings) -> int:
 @dataclass(slots=True)
 class _LogContents:
     ended: list[EndedByCoordinator] = field(default_factory=list)
+    transactional_ids: set[str] = field(default_factory=set)
     gaps: list[str] = field(default_factory=list)
     undecoded: int = 0
 
@@ -129,6 +132,7 @@ def _take(record: LogRecord, ledger: Ledger, found: _LogContents) -> None:
     if decoded is None or isinstance(decoded, UnknownVersion):
         found.undecoded += 1
         return
+    found.transactional_ids.add(decoded.transactional_id)
     events = ledger.take(record.partition, decoded, record.written_at_ms)
     found.ended += [transaction for event in events if (transaction := ended_by_coordinator(event)) is not None]
 

@@ -57,7 +57,11 @@ class Daemon:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.scheduler = Scheduler(settings, self, reloader=reloader, orders=orders, clock=clock)
-        self.routes = Routes(self.scheduler.liveness, reload=self.scheduler.reload_on_request)
+        self.routes = Routes(
+            self.scheduler.liveness,
+            reload=self.scheduler.reload_on_request,
+            external_url=settings.publish.external_url or "",
+        )
         self._open_reader = open_reader
         self._state_path_of = state_path_of
         self._history = history

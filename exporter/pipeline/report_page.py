@@ -178,7 +178,9 @@ def _span(data: ReportData) -> str:
     if data.first_ms is None:
         return made
     names = f"{'clusters' if len(data.newest_ms) > 1 else 'cluster'} {some_names(list(data.newest_ms))}"
-    return f"From {minute_of(data.first_ms)} to {minute_of(max(data.newest_ms.values()))} UTC, {names}. {made}"
+    return (
+        f"From the hour of {minute_of(data.first_ms)} to {minute_of(max(data.newest_ms.values()))} UTC, {names}. {made}"
+    )
 
 
 def _clocks(clocks: Sequence[Row]) -> str:

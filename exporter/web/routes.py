@@ -7,8 +7,8 @@ A request only sends bytes that exist. No path, header or body reaches Kafka or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from dataclasses import dataclass, replace
+from urllib.parse import unquote, urlsplit
 
 from exporter.publication.exposition import Exposition
 from exporter.publication.page.page import Page
@@ -73,21 +73,30 @@ class _Publication:
 class Routes:
     """Holds the newest publication: one thread replaces it as a whole, another reads it."""
 
-    def __init__(self, liveness: Callable[[], str | None], *, reload: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, liveness: Callable[[], str | None], *, reload: Callable[[], None] | None = None, external_url: str = ""
+    ) -> None:
         """`liveness` is called for every health request and must be cheap: None, or the reason why not alive.
 
-        `reload` starts a reload of the settings; None if reloading over HTTP is off.
+        `reload` starts a reload of the settings; None if reloading over HTTP is off. The path of `external_url` is that of
+        a proxy: links on the pages have it, and a request may, since not every proxy takes it off.
         """
         self._liveness = liveness
         self._reload = reload
+        self._prefix = urlsplit(external_url).path.rstrip("/")
         self._published: _Publication | None = None
 
     def publish(self, exposition: Exposition, pages: Mapping[str, Page], *, is_ready: bool) -> None:
         """Requests from now on get these, pages by path; `is_ready` is true after the first cycle that succeeded."""
+        if self._prefix:
+            pages = {path: page.linked_below(self._prefix) for path, page in pages.items()}
         self._published = _Publication(exposition, pages, is_ready)
 
     def answer(self, request: Request) -> Response:
         """The response to one request. HEAD is handled like GET; the server omits the body."""
+        prefix = unquote(self._prefix)
+        if prefix and f"{request.path}/".startswith(f"{prefix}/"):
+            request = replace(request, path=request.path.removeprefix(prefix) or "/")
         refusal = _refusal(request)
         if refusal is not None:
             return refusal

@@ -37,10 +37,15 @@ def alerts_of(page: str) -> dict[str, str]:
 
 
 def read_by(page: str, groups: list[Group]) -> list[Group]:
-    """The alerts of a page, and every signal that they read, directly or by another: no other rule can matter to them."""
+    """The alerts of a page, and what their expressions and texts read, directly or not: no other rule matters to them."""
     wanted = [rule for rule in rules_of(groups) if "alert" in rule and page_of(rule) == page]
     for reader in wanted:
-        wanted += [rule for rule in rules_of(groups) if name_of(rule) in reader["expr"] and rule not in wanted]
+        text = " ".join(reader.get("annotations", {}).values())
+        wanted += [
+            rule
+            for rule in rules_of(groups)
+            if rule not in wanted and (name_of(rule) in reader["expr"] or ("record" in rule and rule["record"] in text))
+        ]
     kept = [{**group, "rules": [rule for rule in group["rules"] if rule in wanted]} for group in groups]
     return [group for group in kept if group["rules"]]
 

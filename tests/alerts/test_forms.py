@@ -281,6 +281,18 @@ def test_the_command_refuses_an_unknown_name(choice: str, capsys: pytest.Capture
     assert "no rule has this" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "choice",
+    ["fresh_cycles=nan", "fresh_cycles=1_0", "fresh_cycles=-5", "fresh_cycles=0", "fresh_cycles", "read_ratio=80"],
+)
+def test_a_threshold_that_makes_no_sense_is_refused(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """NaN is greater than nothing: the alert would be silent for ever."""
+    with pytest.raises(SystemExit) as ended:
+        main(["rules", f"--threshold={choice}"])
+    assert ended.value.code == 2
+    assert choice.partition("=")[0] in capsys.readouterr().err
+
+
 def test_dashboards_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As they are in grafana/."""
     assert main(["dashboards", "fleet"]) == 0

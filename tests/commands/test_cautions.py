@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from exporter.commands.cautions import below_a_path, exposed_secrets, globs, lacking_descriptors
+from exporter.commands.cautions import exposed_secrets, globs, lacking_descriptors
 from exporter.config.loading import load
 from exporter.config.settings import Settings
 
@@ -71,9 +71,3 @@ def test_a_low_limit_of_descriptors_is_said_with_numbers() -> None:
     )
     assert lacking_descriptors(settings, 192) is None
     assert lacking_descriptors(settings, resource.RLIM_INFINITY) is None
-
-
-@pytest.mark.parametrize(("url", "count"), [("https://h", 0), ("https://h/", 0), ("https://h/kafka/tx/", 1)])
-def test_pages_below_a_path_are_warned_of(url: str, count: int) -> None:
-    """A proxy that takes the path away serves the first page, and none that it links to."""
-    assert len(list(below_a_path(settings_of(publish__external_url=url)))) == count

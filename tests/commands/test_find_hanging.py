@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from exporter.commands import once
+from exporter.commands.clusters import ClusterResult
 from exporter.commands.context import Context
 from exporter.commands.evaluations import render_evaluations, status_of_evaluations
 from exporter.commands.examine import policy
@@ -353,6 +354,20 @@ def test_without_a_wait_a_completion_is_never_stuck() -> None:
 
     assert [int(judge.judge(Scope()).transactions.verdict[0]) for _ in range(3)] == [Verdict.COMPLETING] * 3
     assert collector.looks == 3
+
+
+def test_a_cluster_of_two_names_is_said_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each transaction is printed twice then."""
+    results = []
+    for name, topic_id in (("east", "6b2c"), ("other", "9f1d"), ("west", "6b2c")):
+        taken = snapshot([Entry()])
+        taken = replace(taken, partitions=replace(taken.partitions, topic_ids=(topic_id,)))
+        cluster = replace(SETTINGS.watched[0], name=name)
+        results.append(ClusterResult(cluster, evaluate(taken, Memory(), Policy())))
+    status_of_evaluations(results, "table")
+    said = capsys.readouterr().err
+    assert "west: it is the same cluster as east: what is open there is printed twice" in said
+    assert said.count("same cluster") == 1
 
 
 @pytest.mark.parametrize(("output", "is_said"), [("tsv", True), ("csv", True), ("json", False), ("table", False)])

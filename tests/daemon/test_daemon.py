@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
+from html import unescape
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 
@@ -63,6 +65,28 @@ def test_the_page_s_commands_have_the_brokers_of_the_settings() -> None:
     cycle(daemon)
 
     assert f"--bootstrap-server</span> {FLAGS['kafka.bootstrap.servers']} <span>--topic" in get(daemon, "/")[1]
+
+
+def test_below_the_path_of_a_proxy_every_link_leads_to_a_page() -> None:
+    """One proxy takes the path off, another leaves it on; at the exporter's own port the same pages are without it."""
+    flags = {**FLAGS, "publish.external_url": "https://h.example/kafka%20x/tx/"}
+    daemon = Daemon(load(file=None, environment={}, flags=flags).settings, lambda _: Script(hang()))
+    cycle(daemon)
+
+    seen: set[str] = set()
+    ahead = ["https://h.example/kafka%20x/tx"]
+    while ahead:
+        address = ahead.pop()
+        path = unquote(urlsplit(address).path)
+        status, text = get(daemon, path)
+        assert (status, text) == get(daemon, path.removeprefix("/kafka x/tx") or "/")
+        assert status in ({200, 302} if path.endswith("/runbooks") else {200}), path
+        links = {urljoin(address, unescape(link)) for link in re.findall(r'href="([^"#]+)', text)}
+        ahead += [link for link in links - seen if urlsplit(link).netloc == "h.example"]
+        seen |= links
+    assert {link for link in seen if "/incidents/" in link}
+    assert {link for link in seen if "/runbooks/KafkaTransaction" in link}
+    assert get(daemon, "/kafka x/txt")[0] == 404
 
 
 def test_settings_that_cannot_be_used_are_tried_again_at_the_next_cycle(caplog: pytest.LogCaptureFixture) -> None:

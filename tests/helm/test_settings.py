@@ -209,6 +209,7 @@ def test_the_document_s_values_can_be_used(tmp_path: Path) -> None:
     [
         ({"enabled": True, "hosts": ["a.example.org", "b"], "tls": [{"secretName": "t"}]}, {}, "https://a.example.org"),
         ({"enabled": True, "hosts": ["a.example.org"]}, {}, "http://a.example.org"),
+        ({"enabled": True, "hosts": ["a.example.org"], "path": "/tx/"}, {}, "http://a.example.org/tx"),
         ({"enabled": False, "hosts": ["a.example.org"]}, {}, None),
         ({"enabled": True, "hosts": ["a"]}, {"publish": {"external_url": "https://own"}}, "https://own"),
     ],

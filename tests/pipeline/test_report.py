@@ -401,7 +401,7 @@ def test_the_page_says_what_the_data_says() -> None:
     text = unescape(re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", " ", render(full()), flags=re.DOTALL)))
 
     for words in (
-        "From 2026-11-14 12:00 to 2026-11-21 12:00 UTC",
+        "From the hour of 2026-11-14 12:00 to 2026-11-21 12:00 UTC",
         "still open",
         "orders-0, orders-1, orders-2 and 2 more",
         "none known",

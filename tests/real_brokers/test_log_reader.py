@@ -101,7 +101,12 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
     one = ended(
         tmp_path, "timeouts", "--bootstrap-server", cluster.bootstrap, "--transactional-id=named-late", "--format=json"
     )
-    assert [row["transactional_id"] for row in json.loads(one.stdout)] == ["named-late"]
+    assert ([row["transactional_id"] for row in json.loads(one.stdout)], one.stderr) == (["named-late"], "")
+    mistyped = ended(
+        tmp_path, "timeouts", "--bootstrap-server", cluster.bootstrap, "--transactional-id=named-lat", "--format=json"
+    )
+    assert (mistyped.returncode, json.loads(mistyped.stdout)) == (0, [])
+    assert "is about transactional id 'named-lat'" in mistyped.stderr
     for name in ("named-late", "named-fenced"):
         assert f"transaction of '{name}'" in log
         assert name in page[page.index('id="timeouts"') :]

@@ -7,7 +7,7 @@ state, the suspects with the next command, what is unread, and then figures and 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape as _e
 from typing import Final
 
@@ -57,6 +57,13 @@ class Page:
         """The whole page; `sentence` is the reason why the loop has stopped, None while it runs."""
         has_alarm = sentence is not None and self.content_type == HTML
         return self.head + (_alarm(sentence or "").encode() if has_alarm else b"") + self.rest
+
+    def linked_below(self, prefix: str) -> Page:
+        """The page with this path before those of its links; text on it cannot look like one, as quotes are escaped."""
+        if self.content_type != HTML:
+            return self
+        link, below = b'href="/', f'href="{_e(prefix)}/'.encode()
+        return replace(self, head=self.head.replace(link, below), rest=self.rest.replace(link, below))
 
 
 def render_page(publication: Publication) -> Page:

@@ -264,7 +264,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- end }}
 {{- with .Values.ingress }}
 {{- if and .enabled .hosts (not (hasKey $settings "publish.external_url")) }}
-{{- $_ := set $settings "publish.external_url" (printf "%s://%s" (ternary "https" "http" (gt (len .tls) 0)) (first .hosts)) }}
+{{- $_ := set $settings "publish.external_url" (printf "%s://%s%s" (ternary "https" "http" (gt (len .tls) 0)) (first .hosts) (trimSuffix "/" .path)) }}
 {{- end }}
 {{- end }}
 {{- toYaml $settings }}
