@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.incidents.incident import EventKind, Incident, IncidentEvent, Incidents, Suspect
-from exporter.snapshot import UNKNOWN_OFFSET, TransactionKey
+from exporter.snapshot import UNKNOWN_OFFSET, MarkerFinding, TransactionKey
 
 T = TypeVar("T")
 FORMAT: Final = "kafka-transaction-exporter incidents"
@@ -70,6 +70,7 @@ def _of_suspect(suspect: Suspect) -> dict[str, Any]:
         "groups": list(suspect.groups),
         "cause": suspect.cause,
         "because": suspect.because,
+        "markers": None if suspect.markers is None else suspect.markers.value,
     }
 
 
@@ -119,7 +120,8 @@ def _suspect(document: Mapping[str, Any]) -> Suspect:
         records_held_back=None if document["records_held_back"] is None else _number(document, "records_held_back"),
         groups=tuple(_text({"group": group}, "group") for group in _list(document, "groups")),
         ended_at_ms=None if document["ended_at_ms"] is None else _number(document, "ended_at_ms"),
-        cause=_text({"cause": "", **document}, "cause"),  # files of earlier versions have neither
+        markers=None if document.get("markers") is None else MarkerFinding(document["markers"]),
+        cause=_text({"cause": "", **document}, "cause"),  # files of earlier versions have none of the three
         because=_text({"because": "", **document}, "because"),
     )
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from exporter.evaluation.humanize import without_ids
 from exporter.evaluation.verdicts import Verdict
-from exporter.snapshot import STATE_TOPIC, TransactionKey
+from exporter.snapshot import STATE_TOPIC, MarkerFinding, TransactionKey
 
 JOINED_SECONDS: Final = 600
 """A suspect that begins within this time after the previous one belongs to its incident.
@@ -92,6 +92,13 @@ class Suspect:
     """`Cause`, as the logs show it; empty until it was searched for."""
     because: str = ""
     """The evidence of the cause, or what is missing for it."""
+    markers: MarkerFinding | None = None
+    """The worst that was found in the logs of what a coordinator cannot complete; None of what is open on a partition."""
+
+    @property
+    def is_critical(self) -> bool:
+        """True if it hangs by proof, or a log contradicts its coordinator: records are lost, or aborted ones are read."""
+        return self.worst.is_hanging or self.markers is MarkerFinding.CONTRADICTED
 
     @property
     def is_at_coordinator(self) -> bool:
@@ -162,6 +169,16 @@ class Incident:
     def worst(self) -> Verdict:
         """The worst verdict that any of its suspects had."""
         return min(suspect.worst for suspect in self.suspects)
+
+    @property
+    def is_critical(self) -> bool:
+        """True if any of its suspects is."""
+        return any(suspect.is_critical for suspect in self.suspects)
+
+    @property
+    def is_contradicted(self) -> bool:
+        """True if a log contradicts the decision of a coordinator."""
+        return any(suspect.markers is MarkerFinding.CONTRADICTED for suspect in self.suspects)
 
     @property
     def partitions(self) -> tuple[str, ...]:

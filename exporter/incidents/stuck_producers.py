@@ -52,17 +52,22 @@ def _after(incident: Incident, stuck: dict[TransactionKey, StuckTransaction], ev
         if suspect.ended_at_ms is not None:
             suspects.append(suspect)
             continue
-        if now is not None:
-            after = replace(suspect, reason=stuck_evidence(now))
+        if now is not None and _is_news(now, suspect):
+            after = replace(suspect, reason=stuck_evidence(now), markers=now.markers_state)
             if after.reason != suspect.reason:
                 events.append(_evidence(after, evaluation.snapshot.taken_at_ms))
-        elif _is_completed(suspect, evaluation.snapshot):
+        elif now is None and _is_completed(suspect, evaluation.snapshot):
             ended_at_ms = evaluation.snapshot.finished_at_ms  # it may have been completed during the cycle
             after = replace(suspect, ended_at_ms=ended_at_ms)
             sentence = f"{suspect.name}: the transaction is not completing any more: a producer with its id can start"
             events.append(IncidentEvent(ended_at_ms, EventKind.ENDED, sentence))
         suspects.append(after)
     return with_events(replace(incident, suspects=tuple(suspects)), events)
+
+
+def _is_news(now: StuckTransaction, known: Suspect) -> bool:
+    """False where a contradiction is not found again: the partition forgets its producer, and what is lost stays lost."""
+    return known.markers is not MarkerFinding.CONTRADICTED or now.markers_state is MarkerFinding.CONTRADICTED
 
 
 def _is_completed(suspect: Suspect, snapshot: Snapshot) -> bool:
@@ -118,6 +123,7 @@ def _suspect(stuck: StuckTransaction, evaluation: Evaluation) -> Suspect:
         outcome=OutcomeEvidence.NONE.value,
         records_held_back=None,
         groups=(),
+        markers=stuck.markers_state,
     )
 
 

@@ -42,8 +42,11 @@ def test_a_contradiction_that_appears_is_kept_when_everything_is_over() -> None:
     """Which records were lost is nowhere else, once the coordinator has completed the transaction."""
     stuck = StuckProducer()
     stuck.cycle(marker(MarkerFinding.UNKNOWN))
-    stuck.cycle(marker(MarkerFinding.CONTRADICTED), later_ms=MINUTE_MS)
-    (incident,) = stuck.cycle(later_ms=2 * MINUTE_MS, is_over=True).all
+    contradicted = stuck.cycle(marker(MarkerFinding.CONTRADICTED), later_ms=MINUTE_MS)
+    assert contradicted.all[0].is_critical
+    assert stuck.cycle(marker(MarkerFinding.UNKNOWN), later_ms=2 * MINUTE_MS) is contradicted, "forgotten is not undone"
+    (incident,) = stuck.cycle(later_ms=3 * MINUTE_MS, is_over=True).all
+    assert incidents_of(json.loads(json.dumps(document(contradicted)))) == contradicted
 
     said = "orders-0 at offset 7 has an ABORT marker: its records are dropped, although their commit is decided."
     assert said in incident.suspects[0].reason

@@ -77,15 +77,16 @@ def test_a_producer_that_cannot_start_has_a_page_without_offsets() -> None:
     page, text = shown(made[path]), shown(made[f"{path}.md"])
     over = shown(IncidentPages().render(stuck.cycle(later_ms=60_000, is_over=True), nobody, INTERVAL_MS)[path])
 
-    assert "Open: 1 producer cannot start" in page
+    assert "Open: 1 producer cannot start, and a log contradicts its coordinator" in page
+    assert '<div class="banner bad" id="headline"' in page
     assert "why --bootstrap-server b:1 --producer-id 7" in page
-    assert "KafkaTransactionProducerCannotStart" in page
+    assert "KafkaTransactionOutcomeContradicted" in page
     assert "has an ABORT marker: its records are dropped" in page
     assert "start offset" not in page
     assert r"| \_\_transaction_state-3 | - | 7 / 3 | app-1 | stuck_completing | open |" in text
     assert "- the application of app-1" in text
     assert "explain --incident" not in text
-    assert "Over: 1 producer could not start, for at least 3 min 0 s" in over
+    assert "Over: 1 producer could not start, for at least 3 min 0 s, and a log contradicts its coordinator" in over
     assert "why --bootstrap-server" not in over
     assert "has an ABORT marker: its records are dropped" in over
 

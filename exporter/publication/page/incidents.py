@@ -157,7 +157,7 @@ def _row(incident: Incident, cluster: str | None) -> str:
 
 
 def _level(incident: Incident) -> Severity:
-    return Severity.GOOD if incident.is_over else Severity.BAD if incident.worst.is_hanging else Severity.WARNING
+    return Severity.GOOD if incident.is_over else Severity.BAD if incident.is_critical else Severity.WARNING
 
 
 def _state(incident: Incident) -> str:
@@ -194,7 +194,7 @@ def _page(shown: Incident, content: _Content, interval_ms: int, cluster: str | N
 def _suspect(suspect: Suspect, content: _Content) -> str:
     """Renders a suspect, with the next command while it is open."""
     _, transactional_ids, bootstrap, runbooks, _ = content
-    level = Severity.BAD if suspect.worst.is_hanging else Severity.WARNING
+    level = Severity.BAD if suspect.is_critical else Severity.WARNING
     ended = "open" if suspect.ended_at_ms is None else humanize_instant(suspect.ended_at_ms)
     held_back = "unknown" if suspect.records_held_back is None else f"{suspect.records_held_back:,} at most"
     of_partition = (
@@ -222,7 +222,7 @@ def _suspect(suspect: Suspect, content: _Content) -> str:
 def _step(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
     if not suspect.is_at_coordinator:
         return what_to_paste(suspect, bootstrap, runbooks)
-    runbook = RUNBOOKS_OF_STUCK[MarkerFinding.AS_DECIDED]
+    runbook = RUNBOOKS_OF_STUCK[suspect.markers or MarkerFinding.AS_DECIDED]
     return why_it_cannot_start(suspect.transactional_id, suspect.key.producer_id, runbook, bootstrap, runbooks)
 
 

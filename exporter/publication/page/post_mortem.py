@@ -27,13 +27,15 @@ def in_one_sentence(incident: Incident) -> str:
 
 def _of_producers(incident: Incident) -> str:
     """Counts each producer once, of an open incident those that still cannot start."""
+    damage = ", and a log contradicts its coordinator" if incident.is_contradicted else ""
     if not incident.is_over:
         waiting = {one.key.producer_id for one in incident.suspects if one.ended_at_ms is None}
-        return f"{humanize_count(len(waiting) + incident.more_suspects, 'producer')} cannot start"
+        return f"{humanize_count(len(waiting) + incident.more_suspects, 'producer')} cannot start{damage}"
     count = len({one.key.producer_id for one in incident.suspects}) + incident.more_suspects
     began_ms = min(one.suspect_at_ms for one in incident.suspects)
     lasted = humanize_duration((incident.ended_ms or began_ms) - began_ms)
-    return f"{humanize_count(count, 'producer')} could not start, {'for at least' if count == 1 else 'within'} {lasted}"
+    when = f"{'for at least' if count == 1 else 'within'} {lasted}"
+    return f"{humanize_count(count, 'producer')} could not start, {when}{damage}"
 
 
 def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, transactional_ids: bool = True) -> str:
