@@ -83,7 +83,7 @@ def add_connection(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         "--command-config",
         metavar=options.FILE,
         default=argparse.SUPPRESS,
-        help="properties file of a Java client, as for kafka-transactions.sh",
+        help="a client's properties file, Java's or librdkafka's",
     )
     group.add_argument(
         "--config.file",

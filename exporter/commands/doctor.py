@@ -89,7 +89,13 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             local += () if protection is None else tuple(of_protection(protection, settings.kafka.connection_of_tools))
             local += tuple(of_patterns(settings.scan, snapshot.partitions.topics))
             local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
-            diagnosis = diagnose(snapshot, read, principal=principal, local=local)
+            diagnosis = diagnose(
+                snapshot,
+                read,
+                principal=principal,
+                local=local,
+                connection=settings.kafka.connection_of_tools,
+            )
             is_enough = diagnosis.provable in ENOUGH[options.require]
             is_enough &= options.require == "some" or not diagnosis.problems
             status = ExitStatus.ANSWERED if is_enough else ExitStatus.INCOMPLETE

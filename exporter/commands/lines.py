@@ -12,7 +12,10 @@ from typing import Final, TextIO
 
 WIDTH_MIN: Final = 40
 """A narrower terminal gets lines of this length."""
+CLIENT_FILE: Final = "client.properties"
+"""The name that the documents use for a file with a login as Java's clients write it."""
 _NEXT: Final = "Next"
+_COMMAND_OF_KAFKA: Final = re.compile(r"(?<=:) kafka-[a-z-]+\.sh .*$")
 _GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
@@ -45,27 +48,32 @@ def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def with_another_login(connection: Sequence[str]) -> tuple[str, ...]:
-    """The options of `connection_of` for another user, whose login is in a file with the name that the documents use."""
+    """The options of `connection_of` for another user, whose login is in `CLIENT_FILE`."""
     before = ("", *connection)
     return tuple(
-        "client.properties" if flag == "--command-config" else word
-        for flag, word in zip(before, connection, strict=False)
+        CLIENT_FILE if flag == "--command-config" else word for flag, word in zip(before, connection, strict=False)
     )
 
 
 def fit(text: str, width: int | None, hang: int | None = None) -> str:
     """`text` with its long lines continued after `hang` spaces, by default below their last column.
 
-    A word that is too long stays whole: a path or an id that a terminal breaks can still be copied.
+    A word that is too long stays whole: a path or an id that a terminal breaks can still be copied. So does a command of
+    Kafka at the end of a line, which gets one of its own.
     """
     if width is None:
         return text
     return "\n".join(
         line
         if len(line) <= width or line.startswith((f"{_NEXT}: ", f"{_NEXT}, for "))
-        else _continued(line, width, hang)
+        else _continued(*_command_apart(line), width, hang)
         for line in text.split("\n")
     )
+
+
+def _command_apart(line: str) -> tuple[str, str]:
+    found = _COMMAND_OF_KAFKA.search(line)
+    return (line, "") if found is None else (line[: found.start()], f"\n{found[0].strip()}")
 
 
 def fit_terminal(text: str, hang: int | None = None, stream: TextIO | None = None) -> str:
@@ -73,23 +81,22 @@ def fit_terminal(text: str, hang: int | None = None, stream: TextIO | None = Non
     return fit(text, terminal_width(stream), hang)
 
 
-def _continued(line: str, width: int, hang: int | None) -> str:
+def _continued(line: str, after: str, width: int, hang: int | None) -> str:
     if hang is None:
         indentation = len(line) - len(line.lstrip(" "))
         bullet = 2 if line.startswith("- ", indentation) else 0
         gaps = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= width // 2]
         hang = gaps[-1] if gaps else indentation + bullet
     # The columns before may have words of their own: they are no part of what is continued.
-    return "\n".join(
-        textwrap.wrap(
-            line[hang:],
-            width,
-            initial_indent=line[:hang],
-            subsequent_indent=" " * hang,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+    lines = textwrap.wrap(
+        line[hang:],
+        width,
+        initial_indent=line[:hang],
+        subsequent_indent=" " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
+    return "\n".join(lines) + after
 
 
 def say(text: str) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final
 
 import numpy as np
 
-from exporter.evaluation.blocked import is_held
+from exporter.commands.group_position import GroupPosition, Stand
 from exporter.evaluation.evaluate import by_impact
 from exporter.evaluation.humanize import humanize_names
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.table import transaction_row
 from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, TransactionRow, Verdict
 from exporter.kafka.state_partitions import java_hash_partition
-from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
+from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, TopicPartition
 
 PROGRAM: Final = "kafka-transaction-exporter"
 NAMES_MAX: Final = 5
@@ -58,56 +57,6 @@ OF_THOSE_SEEN: Final = "of those that this login sees"
 _WITHOUT_PRODUCER: Final = "on {} a transaction is open whose producer is not visible (needs READ on the topic)"
 
 
-class Stand(Enum):
-    """The place of a group with regard to the last stable offset of a partition."""
-
-    AT = "at"
-    BEFORE = "before"
-    """The group can read a record before that."""
-    BEYOND = "beyond"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPosition:
-    """The committed offset of the group on one partition, and the ends of that."""
-
-    committed: int
-    last_stable_offset: int
-    high_watermark: int
-    next_offset: int | None = None
-    """Offset of the next record that it can read; see `GroupOffset`."""
-
-    @property
-    def lag(self) -> int:
-        """Offsets up to the high watermark; 0 where that is unknown."""
-        return 0 if self.high_watermark == UNKNOWN_OFFSET else max(self.high_watermark - self.committed, 0)
-
-    @property
-    def is_held(self) -> bool:
-        """True at the last stable offset, with something behind it."""
-        return is_held(self.committed, self.last_stable_offset, self.high_watermark, self.next_offset)
-
-    @property
-    def is_assumed(self) -> bool:
-        """True if it is held unless the one offset before the last stable offset is a record."""
-        return self.is_held and self.next_offset is None and self.committed < self.last_stable_offset
-
-    @property
-    def is_unread(self) -> bool:
-        """True before the last stable offset, where it is not known whether a committed record lies between."""
-        is_before = self.committed < self.last_stable_offset < self.high_watermark
-        return is_before and self.next_offset is None and not self.is_held
-
-    @property
-    def stand(self) -> Stand | None:
-        """The place of the group; None where nothing is held back, the group has no lag, or it is not known."""
-        if self.is_held:
-            return Stand.AT
-        if not UNKNOWN_OFFSET < self.last_stable_offset < self.high_watermark or not self.lag or self.is_unread:
-            return None
-        return Stand.BEFORE if self.committed < self.last_stable_offset else Stand.BEYOND
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """A transaction that holds somebody up on one partition."""
@@ -143,6 +92,8 @@ class Answer:
     """The transactions of the id or producer that a coordinator cannot complete."""
     lag: int | None = None
     """The group's, on all of them; None if no group was named."""
+    rest: tuple[GroupPosition, ...] = ()
+    """The positions of the group with a lag that none of `holds` is about."""
     unknown: tuple[str, ...] = ()
     """Parts that could not be looked at, a sentence each without its full stop."""
     hides_topics: bool = False
@@ -158,8 +109,8 @@ class Answer:
     connection: tuple[str, ...] = ()
     """Options by which the next command finds the cluster, as they were given."""
 
-    bootstrap: str = ""
-    """The addresses by which the cluster was found."""
+    connection_of_tools: tuple[str, ...] = ()
+    """Options by which Kafka's own tools find it."""
 
     blocked_after_ms: int = 0
     """A live transaction that is open for less holds nobody up yet (`blocked.after`)."""
@@ -260,12 +211,14 @@ def about_group(
         unknown.append(_NO_OFFSET.format(seen))
         if hides_offsets:
             unknown.append(_FIRST_UNSEEN)
+    held = {(hold.row.topic, hold.row.partition) for hold in holds}
     return Answer(
         subject=f"group {group}",
         holds=_in_order(evaluation, holds),
         partitions=len(positions),
         names=positions.keys(),
         lag=sum(position.lag for position in positions.values()),
+        rest=tuple(position for name, position in positions.items() if position.lag and name not in held),
         unknown=tuple(unknown),
         hides_topics=hides_topics,
         has_begun=is_young,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from exporter.commands.lines import next_line, with_another_login
-from exporter.commands.standstill import NAMES_MAX, OF_THOSE_SEEN, PROGRAM, Answer, GroupPosition, Hold, Stand
+from exporter.commands.group_position import GroupPosition, Stand
+from exporter.commands.lines import CLIENT_FILE, next_line, with_another_login
+from exporter.commands.standstill import NAMES_MAX, OF_THOSE_SEEN, PROGRAM, Answer, Hold
 from exporter.evaluation.blocked import is_assumed
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
@@ -27,6 +28,8 @@ def in_words(answer: Answer) -> str:
         elif Stand.BEYOND not in stands:
             paragraphs.insert(0, _nothing(answer))
     paragraphs += [_stuck_paragraph(answer, each) for each in answer.stuck]
+    if answer.is_held and not answer.unknown:
+        paragraphs += _elsewhere(answer)
     if not paragraphs:
         paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
     if answer.hides_topics and answer.lag is None:
@@ -78,25 +81,42 @@ def _not_held(answer: Answer, lag: int) -> str:
     if not lag:
         return f"{no}."
     later = sum(_behind(hold.position) for hold in answer.holds if hold.position and hold.stand is Stand.BEFORE)
-    own = f"its lag of {humanize_count(lag, 'offset')}, in which markers and aborted records count, has another cause"
+    offsets = humanize_count(lag, "offset")
+    if answer.rest and not answer.holds and all(position.has_read_all for position in answer.rest):
+        are = _verb(lag, "is an end marker or an aborted record", "are end markers and aborted records")
+        return f"{no}, and nothing is left for it to read: the {offsets} of its lag {are}{unless}."
+    own = f"its lag of {offsets}, in which markers and aborted records count, {_cause(answer.rest)}"
     if later:
         own = (
-            f"of its lag of {humanize_count(lag, 'offset')}, {later:,} {_verb(later, 'is', 'are')} behind what is below, "
+            f"of its lag of {offsets}, {later:,} {_verb(later, 'is', 'are')} behind what is below, "
             f"and {lag - later:,}, in which markers and aborted records count, {_verb(lag - later, 'has', 'have')} another "
             "cause"
         )
-    return f"{no}; {own}{unless}. See whether its members run and move: {_describe(answer)}"
+    return f"{no}; {own}{unless}. {_describe(answer)}"
+
+
+def _cause(positions: Iterable[GroupPosition]) -> str:
+    return "is its own: it has records to read" if any(each.can_read for each in positions) else "has another cause"
+
+
+def _elsewhere(answer: Answer) -> Iterator[str]:
+    """Says that a group which is held here has a lag of its own on other partitions."""
+    left = [position for position in answer.rest if not position.has_read_all]
+    if left and all(hold.position is not None for hold in answer.holds):
+        lag = humanize_count(sum(position.lag for position in left), "offset")
+        partitions = humanize_count(len(left), "other partition")
+        yield (
+            f"On {partitions} no open transaction holds it; its lag of {lag} there, in which markers and aborted records "
+            f"count, {_cause(left)}. {_describe(answer)}"
+        )
 
 
 def _describe(answer: Answer) -> str:
-    """The command of Kafka that lists the group's members, with the connection as far as it was given."""
-    given = dict(zip(answer.connection[::2], answer.connection[1::2], strict=True))
-    words = [
-        *("--bootstrap-server", given.get("--bootstrap-server", answer.bootstrap)),
-        *(("--command-config", given["--command-config"]) if "--command-config" in given else ()),
-        *("--describe", "--group", answer.subject.removeprefix("group ")),
-    ]
-    return f"kafka-consumer-groups.sh {shlex.join(words)}"
+    """Says how to see whether the group's members move: the command of Kafka, and which file with a login it needs."""
+    words = [*answer.connection_of_tools, "--describe", "--group", answer.subject.removeprefix("group ")]
+    is_given = CLIENT_FILE not in answer.connection_of_tools or CLIENT_FILE in answer.connection
+    login = "" if is_given else f" ({CLIENT_FILE} has this login as Java's clients write it)"
+    return f"See whether its members run and move{login}: kafka-consumer-groups.sh {shlex.join(words)}"
 
 
 def _behind(position: GroupPosition) -> int:
@@ -109,7 +129,7 @@ def _any_partition(answer: Answer, article: str) -> str:
 
 def _paragraph(answer: Answer, hold: Hold) -> str:
     row = hold.row
-    opened = f"open from offset {row.start_offset} on for {_age(row) or 'an unknown time'}"
+    opened = f"open from offset {row.start_offset} on {_age(row)}"
     comma = "," if not row.has_producer or row.transactional_id is not None else ""
     who = f"{_who(answer, hold)} behind a transaction of {_owner(row)}{comma} {opened}"
     if answer.is_young(row):
@@ -174,11 +194,12 @@ def _may_be_of_another(row: TransactionRow) -> bool:
 
 def _age(row: TransactionRow) -> str:
     """A command has just seen it first, where its start is not visible."""
-    if _may_be_of_another(row):
-        return ""
     if row.age_by_last_write_ms is not None:
-        return f"at least {humanize_duration(row.age_by_last_write_ms)}, by its last write"
-    return "" if row.start_source is StartSource.FIRST_SEEN else humanize_duration(row.duration_ms)
+        return f"for at least {humanize_duration(row.age_by_last_write_ms)}, by its last write"
+    if row.start_source is StartSource.FIRST_SEEN:
+        return "for an unknown time"
+    at_most, if_alive = ("at most ", ", if its owner is alive") if _may_be_of_another(row) else ("", "")
+    return f"for {at_most}{humanize_duration(row.duration_ms)}{if_alive}"
 
 
 def _who(answer: Answer, hold: Hold) -> str:
@@ -211,10 +232,10 @@ def _capitalized(subject: str) -> str:
 def _waiting(answer: Answer, hold: Hold) -> str:
     row = hold.row
     if hold.position is not None and hold.stand is Stand.BEYOND:
-        return f"The group's lag is {hold.position.lag:,}."
+        return f"Its lag on this partition is {hold.position.lag:,}."
     if hold.position is not None:
         behind = _behind(hold.position)
-        its_lag = "" if behind == hold.position.lag else f"; the group's lag is {hold.position.lag:,}"
+        its_lag = "" if behind == hold.position.lag else f"; its lag on this partition is {hold.position.lag:,}"
         return f"{humanize_count(behind, 'offset')} {_verb(behind, 'waits', 'wait')} for it{its_lag}."
     lag = row.last_stable_offset_lag
     if hold.first is not None:
@@ -360,7 +381,7 @@ def _next(row: TransactionRow, connection: tuple[str, ...], *, verdict: Verdict 
         who = _OPERATORS if verdict is Verdict.INCONCLUSIVE else ""
         words = ["find-hanging", *place, "--all"]
     if who == _OPERATORS and "--command-config" in connection:  # the login of whoever asks is not theirs
-        connection, who = with_another_login(connection), f"{who}, whose login is in client.properties"
+        connection, who = with_another_login(connection), f"{who}, whose login is in {CLIENT_FILE}"
     return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
 
 

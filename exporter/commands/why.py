@@ -7,11 +7,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
-from exporter.commands.lines import connection_of, fit_terminal
+from exporter.commands.group_position import GroupPosition, Stand
+from exporter.commands.lines import CLIENT_FILE, connection_of, fit_terminal
 from exporter.commands.names import suggestion
 from exporter.commands.report import complain, complain_of_gaps, why_missing, with_collector
 from exporter.commands.rows import as_json
@@ -21,9 +23,7 @@ from exporter.commands.standstill import (
     PENDING_UNSEEN,
     PROGRAM,
     Answer,
-    GroupPosition,
     Hold,
-    Stand,
     about_group,
     about_producer,
     about_topic,
@@ -34,6 +34,8 @@ from exporter.commands.standstill import (
 )
 from exporter.commands.standstill_in_words import in_words
 from exporter.commands.status import ExitStatus
+from exporter.config.java_properties import serves_java
+from exporter.config.kafka_section import KafkaSettings
 from exporter.config.settings import Settings
 from exporter.evaluation.document import stuck_transaction
 from exporter.evaluation.field_types import Output
@@ -53,7 +55,7 @@ from exporter.kafka.collect.next_records import (
 )
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason
-from exporter.kafka.lookups import KafkaRequestError, committed_by, describe_id, list_all
+from exporter.kafka.lookups import KafkaRequestError, altered_by_alert, committed_by, describe_id, list_all
 from exporter.kafka.messages import list_groups
 from exporter.kafka.offsets import latest_offsets
 from exporter.kafka.visibility.topics import may_hide_topics
@@ -74,7 +76,7 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
     answer = replace(
         answer,
         connection=connection_of(options),
-        bootstrap=settings.watched[0].settings.kafka.bootstrap,
+        connection_of_tools=_connection_of_tools(options, settings.watched[0].settings.kafka),
         blocked_after_ms=evaluation.policy.blocked_after_ms,
     )
     if options.format == "json":
@@ -85,6 +87,14 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
         complain_of_gaps(gaps(evaluation.snapshot, of=answer.names))
         return ExitStatus.INCOMPLETE
     return ExitStatus.HANGING if options.exit_code and answer.is_held else ExitStatus.ANSWERED
+
+
+def _connection_of_tools(options: argparse.Namespace, kafka: KafkaSettings) -> tuple[str, ...]:
+    """Options by which Kafka's own tools find the cluster, with this login where a file has it as Java's clients do."""
+    file = vars(options).get("command_config")
+    if file is None or not serves_java(Path(file).read_text(encoding="utf-8"), has_login=kafka.sasl is not None):
+        file = None if kafka.security_protocol == "PLAINTEXT" else CLIENT_FILE
+    return ("--bootstrap-server", kafka.bootstrap, *(() if file is None else ("--command-config", file)))
 
 
 def _answer(options: argparse.Namespace, collector: Collector, examiner: Examiner) -> tuple[Evaluation, Answer]:
@@ -206,11 +216,10 @@ async def _is_share_group(client: ClusterClient, coordinator: int, group: str) -
     code, listed = await client.request(coordinator, "ListGroups", list_groups.request(), list_groups.decode)
     names = [name for name, _ in listed]
     if code == ErrorCode.NONE and group not in names:
-        altered = "; an alert writes ? for other characters than -_.:/=+ and letters and digits" if "?" in group else ""
         raise KafkaRequestError(
             ErrorCode.GROUP_ID_NOT_FOUND.name,
-            f"there is no group {group!r}: its coordinator, broker {coordinator}, has none of this name{altered}"
-            f"{suggestion(group, names)}",
+            f"there is no group {group!r}: its coordinator, broker {coordinator}, has none of this name"
+            f"{altered_by_alert(group)}{suggestion(group, names)}",
         )
     return (group, list_groups.SHARE) in listed
 
@@ -241,13 +250,23 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         ends = await latest_offsets(client, {partition: topology.leader_of(*partition)[0] for partition in positions})
         long_held = lasting(rows, evaluation.policy)
         next_offsets = {}
-        for held, pieces_max in ((long_held, PIECES_OF_A_COMMAND), (rows.keys() - long_held, PIECES_MAX)):
+        for wanted, pieces_max in (
+            (long_held, PIECES_OF_A_COMMAND),
+            (rows.keys() - long_held, PIECES_MAX),
+            (positions.keys() - rows.keys(), PIECES_MAX),
+        ):
             offsets = [
                 GroupOffset(group=group, topic=topic, partition=number, offset=positions[topic, number])
-                for topic, number in sorted(positions.keys() & held)
+                for topic, number in sorted(positions.keys() & wanted)
             ]
             known, _ = await with_next_offsets(
-                client, topology, offsets, ends, positions_max=POSITIONS_OF_A_COMMAND, pieces_max=pieces_max
+                client,
+                topology,
+                offsets,
+                ends,
+                positions_max=POSITIONS_OF_A_COMMAND,
+                pieces_max=pieces_max,
+                is_all_stable=wanted.isdisjoint(rows),
             )
             for each in known:
                 next_offsets[each.topic, each.partition] = each.next_offset

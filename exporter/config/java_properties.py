@@ -140,6 +140,7 @@ HARMLESS_BEGINNINGS = (
     "sasl.login.connect.",
 )
 """Properties of other servers that vendors put into one file, and of the Java client's pace."""
+_PEM_OF_LIBRDKAFKA = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 _TLS_VERSIONS = frozenset({"TLSV1.2", "TLSV1.3", "TLS"})
 _INLINE_PEM = {
     "ssl.truststore.certificates": "ssl.truststore.location",
@@ -204,6 +205,12 @@ def from_java(path: str, text: str) -> dict[str, SettingSource]:
     if problems:
         raise ConfigurationError(problems)
     return found
+
+
+def serves_java(text: str, *, has_login: bool) -> bool:
+    """True if Java's tools can use the file: a login and certificates are not in the properties of librdkafka alone."""
+    keys = {key for _, key, _ in properties(text)}
+    return keys.isdisjoint(_PEM_OF_LIBRDKAFKA) and (not has_login or "sasl.jaas.config" in keys)
 
 
 def _own_section(text: str) -> int | None:

@@ -11,7 +11,8 @@ from exporter.snapshot import DenyRule, Preconditions, Resource
 DESCRIBE_CLUSTER = Grant(operation="Describe", resource=Resource.CLUSTER)
 
 
-def of_acls(pre: Preconditions) -> Iterable[Finding]:
+def of_acls(pre: Preconditions, connection: str) -> Iterable[Finding]:
+    """`connection` has the options of Kafka's own tools that name the cluster."""
     check = "ACLs"
     if not pre.acls.has_authorizer:
         yield ok(check, "there is no authorizer: nothing is hidden")
@@ -25,7 +26,7 @@ def of_acls(pre: Preconditions) -> Iterable[Finding]:
             result="unread: needs DESCRIBE on the cluster" if is_refused else f"unread: {pre.acls.unread}",
             consequence="whether topics or transactional ids are hidden is unknown",
             advice="grant it and run this again, as other missing rights show only then; if it is granted, a DENY takes it "
-            "away: kafka-acls.sh --list --cluster shows it"
+            f"away, which an administrator sees: kafka-acls.sh {connection} --list --cluster"
             if is_refused
             else "",
             grants=(DESCRIBE_CLUSTER,) if is_refused else (),

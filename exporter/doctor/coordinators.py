@@ -16,7 +16,8 @@ _NOT_PROVED = "no hang can be proved"
 _NOT_PROBED = "no ACL hides one; whether the coordinators show all is unknown"
 
 
-def of_state_topic(pre: Preconditions) -> Finding:
+def of_state_topic(pre: Preconditions, connection: str) -> Finding:
+    """`connection` has the options of Kafka's own tools that name the cluster."""
     check = "transaction log"
     if pre.state_topic is StateTopic.HIDDEN:
         return Finding(
@@ -41,8 +42,8 @@ def of_state_topic(pre: Preconditions) -> Finding:
             level=FindingLevel.MISSING,
             result=f"brokers show no topic {STATE_TOPIC}: a proxy hides it, or no producer has ever used an id",
             consequence=f"the coordinators are unknown: {_NOT_PROVED}",
-            advice="connect to the brokers themselves, or create it: kafka-transactions.sh --bootstrap-server ADDRESS "
-            "describe --transactional-id any (it makes the topic, and fails as there is no such id)",
+            advice="connect to the brokers themselves, or create it by a command that fails, as there is no such id: "
+            f"kafka-transactions.sh {connection} describe --transactional-id any",
         )
     return ok(check, f"{STATE_TOPIC} is visible")
 

@@ -32,11 +32,17 @@ from exporter.snapshot.proof import FAILURES_IN_WORDS
 
 
 def diagnose(
-    snapshot: Snapshot, read: Preconditions, *, principal: str | None = None, local: Iterable[Finding] = ()
+    snapshot: Snapshot,
+    read: Preconditions,
+    *,
+    principal: str | None = None,
+    local: Iterable[Finding] = (),
+    connection: str = "",
 ) -> Diagnosis:
     """Every finding in the order in which an operator mends them; `local` are those of this machine.
 
-    `principal` is the exporter's own, None if it is unknown: then every DENY rule may be about it.
+    `principal` is the exporter's own, None if it is unknown: then every DENY rule may be about it. `connection` has the
+    options of Kafka's own tools that name the cluster.
     """
     denied = tuple(rule for rule in read.acls.denied if rule.concerns(principal))
     pre = replace(read, acls=replace(read.acls, denied=denied))
@@ -47,11 +53,11 @@ def diagnose(
     local = tuple(local)
     of_cluster = (
         *of_brokers(snapshot, pre.contacts),
-        *of_acls(pre),
+        *of_acls(pre, connection),
         *of_visible_topics(snapshot, pre),
         *of_unread(snapshot, pre, unread),
         *of_topics_by_offsets(snapshot, pre),
-        of_state_topic(pre),
+        of_state_topic(pre, connection),
         *of_coordinators(pre),
         of_ids(pre),
         of_settings(snapshot, denied),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from exporter.evaluation.humanize import humanize_count
+from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import Evaluation, OutcomeEvidence, StartSource, TransactionRow, Verdict
 from exporter.incidents.incident import (
     INCIDENTS_MAX,
@@ -316,11 +316,13 @@ def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Eval
     events = []
     for group in row.groups:
         if group.group in wanted and group.blocked_since_ms is not None:
-            waiting = (
-                "" if group.waiting_records is None else f", lag {humanize_count(group.waiting_records, 'offset')}"
-            )
-            sentence = f"group {group.group} is blocked on {row.topic}-{row.partition}{waiting}"
             since_ms = _by_own_clock(group.blocked_since_ms, row.key, evaluation)
+            waiting = ""
+            if group.waiting_records is not None:
+                later_ms = evaluation.snapshot.taken_at_ms - since_ms
+                later = f" {humanize_duration(later_ms)} later" if later_ms > 0 else ""
+                waiting = f", lag {humanize_count(group.waiting_records, 'offset')}{later}"
+            sentence = f"group {group.group} is blocked on {row.topic}-{row.partition}{waiting}"
             events.append(IncidentEvent(since_ms, EventKind.GROUP_BLOCKED, sentence))
     return events
 

@@ -87,6 +87,11 @@ def _entries(response: RawResponse) -> tuple[int, tuple[OneEntry, ...]]:
     return int(found.error[0]), tuple(map(found.one, range(len(found))))
 
 
+def altered_by_alert(name: str) -> str:
+    """The end of a sentence about a group or an id that does not exist, if its name may come from an alert."""
+    return " (an alert writes ? for all but ASCII letters, digits and -_.:/=+)" if "?" in name else ""
+
+
 async def describe_id(client: ClusterClient, transactional_id: str) -> CoordinatorTransaction:
     """The coordinator's state of one transactional id. Raises BrokerFault and KafkaRequestError.
 
@@ -178,7 +183,7 @@ def _read(
         raise KafkaRequestError(
             answer,
             f"coordinator {coordinator} does not know transactional id {transactional_id!r}: it is misspelt, or has "
-            "expired; the command list shows those that exist",
+            f"expired; the command list shows those that exist{altered_by_alert(transactional_id)}",
         )
     if answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name:
         raise KafkaRequestError(answer, f"transactional id {transactional_id!r} is not visible: grant DESCRIBE on it")

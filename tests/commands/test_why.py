@@ -13,14 +13,9 @@ from referencing import Registry, Resource
 
 from exporter.cli import main
 from exporter.commands.arguments import build_parser
+from exporter.commands.group_position import GroupPosition
 from exporter.commands.lines import connection_of
-from exporter.commands.standstill import (
-    Answer,
-    GroupPosition,
-    about_group,
-    about_producer,
-    about_topic,
-)
+from exporter.commands.standstill import Answer, about_group, about_producer, about_topic
 from exporter.commands.standstill_in_words import _UNTIL, in_words
 from exporter.commands.status import ExitStatus
 from exporter.commands.why import _with_state, document
@@ -79,7 +74,10 @@ def test_a_group_is_told_behind_whom_it_stands_and_until_when() -> None:
         "Its coordinator aborts it within 13 min 10 s unless its producer ends it before.\n"
         "After an abort its own records are skipped, after a commit they are read; those behind it are read then. "
         "A restart of its application with the same id ends it; terminate it only if that does not come back.\n"
-        f"{FOR_OWNERS}kafka-transaction-exporter force-terminate --transactional-id app-1 --dry-run"
+        f"{FOR_OWNERS}kafka-transaction-exporter force-terminate --transactional-id app-1 --dry-run\n\n"
+        "On 1 other partition no open transaction holds it; its lag of 2 offsets there, in which markers and aborted "
+        "records count, has another cause. See whether its members run and move: kafka-consumer-groups.sh --describe "
+        "--group readers"
     )
 
 
@@ -103,7 +101,8 @@ def test_a_group_that_no_transaction_holds_is_told_so(sentence: str, position: G
 def test_a_group_with_records_to_read_learns_where_it_will_wait() -> None:
     """Its lag has two causes: what it can read, and what is behind the transaction, which it will meet."""
     before = GroupPosition(committed=98, last_stable_offset=100, high_watermark=150, next_offset=98)
-    answer = replace(about_group(live(), "readers", {ORDERS_0: before}), blocked_after_ms=30_000, bootstrap="b:1")
+    answer = replace(about_group(live(), "readers", {ORDERS_0: before}), blocked_after_ms=30_000)
+    answer = replace(answer, connection_of_tools=("--bootstrap-server", "b:1"))
 
     assert (answer.is_held, answer.unknown) == (False, ())
     assert in_words(answer).startswith(
@@ -112,7 +111,7 @@ def test_a_group_with_records_to_read_learns_where_it_will_wait() -> None:
         "Group readers stands at offset 98 of orders-0, and will wait from offset 100 on behind a transaction of "
         "producer 7, transactional id 'app-1', open from offset 100 on for 2 min 0 s"
     )
-    assert "\n50 offsets wait for it; the group's lag is 52. " in in_words(answer)
+    assert "\n50 offsets wait for it; its lag on this partition is 52. " in in_words(answer)
     assert about_group(live(start_ms=NOW_MS - 5000), "readers", {ORDERS_0: before}).holds == ()  # a young one is usual
 
 
@@ -137,7 +136,7 @@ def test_a_group_whose_offsets_were_set_past_a_transaction_gets_nothing() -> Non
 
 
 def test_the_command_for_another_cause_has_the_connection_that_was_given() -> None:
-    """It can be pasted, as every other one; nothing stands behind it."""
+    """It can be pasted, as every other one; nothing stands behind it. A login that Java's tools cannot read is named."""
     free = about_group(
         snapshot_without(),
         "of a team",
@@ -145,9 +144,41 @@ def test_the_command_for_another_cause_has_the_connection_that_was_given() -> No
     )
     given = ("--bootstrap-server", "b:1", "--command-config", "client.properties")
 
-    assert in_words(replace(free, connection=given)).endswith(
-        " --bootstrap-server b:1 --command-config client.properties --describe --group 'of a team'"
+    command = f"kafka-consumer-groups.sh {' '.join(given)} --describe --group 'of a team'"
+    own, other = (
+        in_words(replace(free, connection=connection, connection_of_tools=given))
+        for connection in (given, ("--config.file", "config.yaml"))
     )
+    assert own.endswith(f"See whether its members run and move: {command}")
+    assert other.endswith(f" (client.properties has this login as Java's clients write it): {command}")
+
+
+@pytest.mark.parametrize(
+    ("own", "nothing_left", "sentence"),
+    [
+        (9, 9, "and nothing is left for it to read: the 4 offsets of its lag are end markers and aborted records."),
+        (
+            7,
+            9,
+            "; its lag of 4 offsets, in which markers and aborted records count, is its own: it has records to read. ",
+        ),
+        (None, 9, "; its lag of 4 offsets, in which markers and aborted records count, has another cause. "),
+    ],
+)
+def test_a_lag_is_said_to_be_what_the_log_has_there(own: int | None, nothing_left: int, sentence: str) -> None:
+    """After an abort only markers may be left: that looks like the trouble that was just cured."""
+    free = GroupPosition(committed=7, last_stable_offset=9, high_watermark=9)
+    positions = {("orders", 1): replace(free, next_offset=own), ("orders", 0): replace(free, next_offset=nothing_left)}
+
+    assert sentence in in_words(about_group(snapshot_without(), "readers", positions))
+
+
+def test_what_is_left_elsewhere_is_no_lag_of_its_own_if_it_is_markers() -> None:
+    """A group that is held on one partition stands at the end of another one."""
+    end = GroupPosition(committed=7, last_stable_offset=9, high_watermark=9, next_offset=9)
+    answer = about_group(live(), "readers", {ORDERS_0: AT_LSO, ("orders", 1): end})
+
+    assert "other partition" not in in_words(answer)
 
 
 def test_a_group_that_stands_at_a_young_transaction_is_not_before_it() -> None:
@@ -349,7 +380,7 @@ def test_by_its_offset_alone_a_transaction_may_be_of_another_one() -> None:
     unseen = replace(hold, row=replace(hold.row, producer_id=NO_PRODUCER_ID, transactional_id=None))
     text = in_words(replace(answer, holds=(unseen,)))
 
-    assert "open from offset 100 on for an unknown time (verdict open_within_timeout)." in text
+    assert "open from offset 100 on for at most 2 min 0 s, if its owner is alive (verdict open_within_timeout)." in text
     assert "If one of these owns it: " in text
     assert "it is held by another one, which may hang: do not restart its application." in text
     assert "A restart of its application with the same id ends it" not in text
@@ -593,7 +624,7 @@ def test_of_a_producer_nothing_is_known_where_producers_are_not_visible() -> Non
 def test_the_offsets_that_wait_are_those_behind_the_transaction() -> None:
     before = GroupPosition(committed=60, last_stable_offset=100, high_watermark=150, next_offset=100)
 
-    assert "\n50 offsets wait for it; the group's lag is 90. The last" in in_words(
+    assert "\n50 offsets wait for it; its lag on this partition is 90. The last" in in_words(
         about_group(live(), "readers", {ORDERS_0: before})
     )
 

@@ -363,14 +363,17 @@ def test_a_group_behind_an_owner_that_writes_is_named_in_a_headline_that_is_not_
     ],
 )
 def test_silent_owners_are_counted_in_the_headline(silent: int, count: int, behind: str) -> None:
-    """The lines below do not say the headline again; below a hang they name who else waits."""
+    """The lines below do not say the headline again; below a hang they name who else waits. A producer is one owner."""
     first, second = groups_behind_live_transactions().blocking
     writing = replace(second, groups=first.groups)
-    evaluated = replace(evaluation(), blocking=(first,) * silent + (writing,) * (count - silent))
+    owners = tuple(replace(first, producer_id=number) for number in range(silent))
+    evaluated = replace(evaluation(), blocking=owners + (writing,) * (count - silent))
 
     summary = summarize(evaluated, status())
     below_a_hang = summarize(replace(evaluation([Partition()], [hanging()]), blocking=(first,)), status())
 
+    one = summarize(replace(evaluation(), blocking=(first, replace(first, partition=9), writing)), status())
+    assert one.title.endswith("behind 3 live transactions, an owner is silent")
     assert summary.title == f"Consumer group order-emails is blocked behind {behind}"
     assert not any("order-emails" in note for note in summary.notes)
     assert any(

@@ -41,8 +41,11 @@ async def with_next_offsets(
     earlier: Iterable[PositionRead] = (),
     positions_max: int = POSITIONS_MAX,
     pieces_max: int = PIECES_MAX,
+    is_all_stable: bool = False,
 ) -> tuple[Sequence[GroupOffset], tuple[PositionRead, ...]]:
     """Adds the offset of the next record to those that stand before a last stable offset, as far as it was read.
+
+    By default where something is held back behind that; `is_all_stable`: where it is the end of the log.
 
     `earlier` are the positions that the cycle before knew: each log is read on from where that ended, and after a few
     cycles all positions are known. Most groups stand at the last stable offset: a cycle may have 50,000 of those, which are
@@ -51,7 +54,7 @@ async def with_next_offsets(
     left_at: dict[_Place, int] = {}
     for each in offsets:
         stable, high_watermark = ends.get((each.topic, each.partition), (UNKNOWN_OFFSET, UNKNOWN_OFFSET))
-        if UNKNOWN_OFFSET < each.offset < stable < high_watermark:
+        if UNKNOWN_OFFSET < each.offset < stable and (stable == high_watermark) is is_all_stable:
             left_at[_place_of(each)] = stable - each.offset
     if not left_at:
         return offsets, ()

@@ -168,14 +168,13 @@ def _end(evaluation: Evaluation) -> str:
 
 
 def _silent(blocking: Sequence[TransactionRow]) -> str:
-    """Counts the live transactions that block, and the owners among theirs that are silent."""
-    count, silent = len(blocking), sum(row.owner is OwnerState.SILENT for row in blocking)
-    if count == 1:
-        return "a live transaction whose owner is silent"
-    if silent == count:
-        return f"{count:,} live transactions whose owners are silent"
-    owners = "an owner is" if silent == 1 else f"{silent:,} owners are"
-    return f"{count:,} live transactions, {owners} silent"
+    """Counts the live transactions that block, and the owners among theirs that are silent: a producer is one owner."""
+    silent = [row for row in blocking if row.owner is OwnerState.SILENT]
+    owners = len({row.producer_id for row in silent})
+    transactions = "a live transaction" if len(blocking) == 1 else f"{len(blocking):,} live transactions"
+    if len(silent) == len(blocking):
+        return f"{transactions} whose {'owner is' if owners == 1 else 'owners are'} silent"
+    return f"{transactions}, {'an owner is' if owners == 1 else f'{owners:,} owners are'} silent"
 
 
 def _lateness_notes(evaluation: Evaluation) -> tuple[str, ...]:
