@@ -50,7 +50,7 @@ def test_nothing_else_is_in_a_row() -> None:
 
 def test_each_output_has_what_is_declared_for_it() -> None:
     """What an output has besides the fields of an open transaction is named here."""
-    of_an_incident = {"suspect_at_ms", "ended_at_ms", "worst_verdict", "cause", "because"}
+    of_an_incident = {"suspect_at_ms", "ended_at_ms", "worst_verdict", "cause", "because", "markers"}
     of_a_memory = {"first_seen_ms", "last_seen_ms", "coordinator_start_ms", "completing_since_ms", "not_open_at_ms"}
     keys = set(TransactionKey._fields)
     open_there = SCAN.field("open_transactions").type.value_type
