@@ -15,7 +15,7 @@ WIDTH_MIN: Final = 40
 CLIENT_FILE: Final = "client.properties"
 """The name that the documents use for a file with a login as Java's clients write it."""
 _NEXT: Final = "Next"
-_COMMAND_OF_KAFKA: Final = re.compile(r"(?<=:) kafka-[a-z-]+\.sh .*$")
+_COMMAND_OF_KAFKA: Final = re.compile(r"(?<=:) (kafka-[a-z-]+\.sh .*)$")
 _GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
@@ -63,17 +63,7 @@ def fit(text: str, width: int | None, hang: int | None = None) -> str:
     """
     if width is None:
         return text
-    return "\n".join(
-        line
-        if len(line) <= width or line.startswith((f"{_NEXT}: ", f"{_NEXT}, for "))
-        else _continued(*_command_apart(line), width, hang)
-        for line in text.split("\n")
-    )
-
-
-def _command_apart(line: str) -> tuple[str, str]:
-    found = _COMMAND_OF_KAFKA.search(line)
-    return (line, "") if found is None else (line[: found.start()], f"\n{found[0].strip()}")
+    return "\n".join(_fitted(line, width, hang) for line in text.split("\n"))
 
 
 def fit_terminal(text: str, hang: int | None = None, stream: TextIO | None = None) -> str:
@@ -81,22 +71,32 @@ def fit_terminal(text: str, hang: int | None = None, stream: TextIO | None = Non
     return fit(text, terminal_width(stream), hang)
 
 
-def _continued(line: str, after: str, width: int, hang: int | None) -> str:
+def _fitted(line: str, width: int, hang: int | None) -> str:
+    if len(line) <= width or line.startswith((f"{_NEXT}: ", f"{_NEXT}, for ")):
+        return line
+    command = _COMMAND_OF_KAFKA.search(line)
+    if command is None:
+        return _continued(line, width, hang)
+    return f"{_continued(line[: command.start()], width, hang)}\n{command[1]}"
+
+
+def _continued(line: str, width: int, hang: int | None) -> str:
     if hang is None:
         indentation = len(line) - len(line.lstrip(" "))
         bullet = 2 if line.startswith("- ", indentation) else 0
         gaps = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= width // 2]
         hang = gaps[-1] if gaps else indentation + bullet
     # The columns before may have words of their own: they are no part of what is continued.
-    lines = textwrap.wrap(
-        line[hang:],
-        width,
-        initial_indent=line[:hang],
-        subsequent_indent=" " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
+    return "\n".join(
+        textwrap.wrap(
+            line[hang:],
+            width,
+            initial_indent=line[:hang],
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     )
-    return "\n".join(lines) + after
 
 
 def say(text: str) -> None:

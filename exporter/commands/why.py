@@ -91,10 +91,15 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
 
 def _connection_of_tools(options: argparse.Namespace, kafka: KafkaSettings) -> tuple[str, ...]:
     """Options by which Kafka's own tools find the cluster, with this login where a file has it as Java's clients do."""
-    file = vars(options).get("command_config")
-    if file is None or not serves_java(Path(file).read_text(encoding="utf-8"), has_login=kafka.sasl is not None):
+    file: str | None = vars(options).get("command_config")
+    if file is None or not _serves_java(Path(file), has_login=kafka.sasl is not None):
         file = None if kafka.security_protocol == "PLAINTEXT" else CLIENT_FILE
     return ("--bootstrap-server", kafka.bootstrap, *(() if file is None else ("--command-config", file)))
+
+
+def _serves_java(file: Path, *, has_login: bool) -> bool:
+    """False for a pipe, which has been read already."""
+    return file.is_file() and serves_java(file.read_text(encoding="utf-8"), has_login=has_login)
 
 
 def _answer(options: argparse.Namespace, collector: Collector, examiner: Examiner) -> tuple[Evaluation, Answer]:

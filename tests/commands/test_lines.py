@@ -181,3 +181,17 @@ def test_help_fits(command: str) -> None:
     for line in shown.split("\n"):
         assert not line.endswith("-"), "a name is broken at its hyphen"
         assert len(line) <= NARROW or line.startswith("  ktx ") or " " not in line.strip().removeprefix("More: ")
+
+
+def test_a_command_of_kafka_stays_whole_on_a_line_of_its_own() -> None:
+    """A terminal's own lines cannot be pasted; what stands before it goes on as ever."""
+    command = (
+        "kafka-acls.sh --bootstrap-server kafka-1.example.org:9092 --command-config admin.properties --list --cluster"
+    )
+    advice = f"missing  ACLs  grant it and run this again; if it is granted, an administrator sees why not: {command}"
+
+    *words, last = fit(advice, NARROW, 15).split("\n")
+    assert last == command
+    assert " ".join(line.strip() for line in words) == advice.removesuffix(f" {command}")
+    assert max(map(len, words)) <= NARROW
+    assert fit(f"Look: {command}", 200) == f"Look: {command}"

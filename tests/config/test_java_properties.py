@@ -7,7 +7,7 @@ import re
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from exporter.config.java_properties import from_java, properties
+from exporter.config.java_properties import from_java, properties, serves_java
 from exporter.config.loading import ConfigurationError
 
 
@@ -271,3 +271,18 @@ def test_properties_that_only_clients_of_librdkafka_have_are_left_out(name: str)
         said = str(refused)
     assert "No such configuration property" not in said
     assert from_java("client.properties", f"{name}=1") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "has_login", "expected"),
+    [
+        ("bootstrap.servers=b:1", False, True),
+        ("sasl.jaas.config=x required;\nsasl.mechanism=PLAIN", True, True),
+        ("sasl.username=u\nsasl.password=p\nsasl.mechanisms=PLAIN", True, False),
+        ("security.protocol=SSL\nssl.ca.location=ca.pem", False, False),
+        ("security.protocol=SSL\nssl.truststore.location=ca.pem\nssl.truststore.type=PEM", False, True),
+    ],
+)
+def test_whether_java_s_tools_can_use_a_file(text: str, *, has_login: bool, expected: bool) -> None:
+    """A login or certificates under librdkafka's names alone are nothing to them."""
+    assert serves_java(text, has_login=has_login) is expected
