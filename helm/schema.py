@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from docs.generators.settings_schema import settings_schema
-from exporter.artifacts.rules import key_of, page_of, rule_groups, rules_of, thresholds
+from exporter.artifacts.rules import (
+    LABEL_NAME,
+    key_of,
+    labels_of_rules,
+    page_of,
+    rule_groups,
+    rules_of,
+    threshold_limits,
+    thresholds,
+)
 from exporter.config.fleet import OF_THE_PROCESS, SECTIONS
 from exporter.config.values import DURATION
 from helm.values import Value
@@ -30,6 +39,7 @@ def values_schema(values: tuple[Value, ...]) -> Schema:
             "clusters": _clusters(),
             "alerts": _alerts(),
             "thresholds": _thresholds(),
+            "alertLabels": _alert_labels(),
             "durations": _durations(),
             "duration": _DURATION,
             "probe": {"type": ["object", "null"]},
@@ -95,7 +105,23 @@ def _alerts() -> Schema:
 
 
 def _thresholds() -> Schema:
-    return _closed({name: {"type": "number"} for name in sorted(thresholds(rule_groups()))})
+    """As `rules --threshold` takes them."""
+    limits = {name: threshold_limits(name) for name in sorted(thresholds(rule_groups()))}
+    return _closed(
+        {
+            name: {"type": "number", "minimum": least, **({} if greatest is None else {"maximum": greatest})}
+            for name, (least, greatest) in limits.items()
+        }
+    )
+
+
+def _alert_labels() -> Schema:
+    """As `rules --label` takes them."""
+    return {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "propertyNames": {"pattern": LABEL_NAME, "not": {"enum": sorted(labels_of_rules(rule_groups()))}},
+    }
 
 
 def _durations() -> Schema:

@@ -32,6 +32,12 @@ THRESHOLD: Final = re.compile(r"(?P<value>\S+) # threshold: (?P<name>\w+)")
 """Mark of a number in an expression that may be chosen: PromQL has comments, so the mark costs nothing."""
 
 
+LABEL_NAME: Final = r"^_?[a-zA-Z][a-zA-Z0-9_]*$"
+"""Names of labels for everybody: Prometheus' own begin with two underscores."""
+_LABEL_LIST: Final = re.compile(r"\b(?:by|on|ignoring|without|group_left)\s*\(([\w,\s]*)\)")
+_LABEL_OF_TEXT: Final = re.compile(r"\$labels\.(\w+)")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """Values that may differ from the files. All are text that ends up in a rule, so each may be a template."""
@@ -152,6 +158,23 @@ def prometheus_rule(name: str, groups: list[Group]) -> dict[str, Any]:
     }
 
 
+def labels_of_rules(groups: list[Group]) -> frozenset[str]:
+    """Every label that these rules set, name, or tell their alerts apart by: another value would make two alerts one.
+
+    Not `cluster`: clusters have an id, too, and one without a name may get one.
+    """
+    rules = tuple(rules_of(groups))
+    texts = " ".join(text for rule in rules for text in (rule["expr"], *rule.get("annotations", {}).values()))
+    listed = " ".join(_LABEL_LIST.findall(texts)).replace(",", " ").split()
+    own = (label for rule in rules for label in rule.get("labels", {}))
+    return frozenset({"alertname", "job", "instance", *own, *listed, *_LABEL_OF_TEXT.findall(texts)}) - {"cluster"}
+
+
+def threshold_limits(name: str) -> tuple[float, float | None]:
+    """(least, greatest) number that makes sense: a share is at most 1, and no snapshot is younger than no cycle."""
+    return (1 if name == "fresh_cycles" else 0, 1 if name.endswith("_ratio") else None)
+
+
 def _is_disabled(rule: Rule, choices: Choices) -> bool:
     return "alert" in rule and bool({rule["alert"], reason_of(rule), page_of(rule)} & choices.disabled)
 
@@ -180,8 +203,8 @@ def _runbooks(rule: Rule, choices: Choices) -> str:
 def _refuse_unknown(groups: list[Group], choices: Choices) -> None:
     """A misspelt name would otherwise leave an alert on, or a threshold as it was, without a word."""
     alerts = [rule for rule in rules_of(groups) if "alert" in rule]
-    if taken := sorted(set(choices.labels) & {label for rule in alerts for label in rule["labels"]}):
-        raise UnknownChoiceError(f"the rules set the label {', '.join(taken)} themselves: choose another name")
+    if taken := sorted(set(choices.labels) & labels_of_rules(groups)):
+        raise UnknownChoiceError(f"the rules have the label {', '.join(taken)} themselves: choose another name")
     names = {str(rule["alert"]) for rule in alerts} | set(map(reason_of, alerts))
     for kind, named, known, more in (
         ("alert", choices.disabled, names, set(map(page_of, alerts))),

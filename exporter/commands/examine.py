@@ -18,6 +18,7 @@ from exporter.doctor.diagnose import diagnose
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.collector import Collector
+from exporter.kafka.collect.consumer_groups import GROUPS_REFUSED, are_groups_refused_here
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.scan import Progress as Report
 from exporter.kafka.collect.scope import EVERYTHING, Scope
@@ -116,20 +117,24 @@ class Examiner:
 
 
 def for_output(evaluation: Evaluation, collector: Collector, output: str | None, scope: Scope) -> Evaluation:
-    """`evaluation` with what a cycle does not ask: for JSON the level of proof, and why topics may be hidden.
+    """`evaluation` with what a cycle does not ask: for JSON the level of proof, and why topics or groups may be hidden.
 
     Brokers leave topics out without a word, which is of no account where one is asked for. The level of proof takes the
     requests of `doctor`; an address of a broker that has left the cluster is not waited for.
     """
-    taken, hidden = evaluation.snapshot, ""
+    taken, hidden, are_groups_refused = evaluation.snapshot, "", False
     try:
         if output == "json":
             read = collector.query(partial(preconditions, bootstrap=False))
             taken, hidden = replace(taken, proof_level=diagnose(taken, read).level), read.hidden_topics
-        elif scope.topic is None:
-            hidden = collector.query(what_hides_topics_here)
+            are_groups_refused = read.are_groups_refused
+        else:
+            hidden = collector.query(what_hides_topics_here) if scope.topic is None else ""
+            are_groups_refused = taken.impact is not None and collector.query(are_groups_refused_here)
     except ClusterUnavailableError as error:
         hidden = f"some topics may not be visible: {error}"
+    if taken.impact is not None and are_groups_refused:
+        taken = replace(taken, impact=replace(taken.impact, failures=(*taken.impact.failures, GROUPS_REFUSED)))
     may_hide = hidden if scope.topic is None else ""
     return replace(evaluation, snapshot=replace(taken, visibility=replace(taken.visibility, may_hide=may_hide)))
 

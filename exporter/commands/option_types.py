@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from exporter.artifacts.rules import LABEL_NAME, threshold_limits
 from exporter.config import values
 from exporter.evaluation.verdicts import Verdict
 from exporter.snapshot import TransactionState
@@ -112,20 +113,20 @@ def writable_directory(text: str) -> str:
 
 
 def threshold(text: str) -> tuple[str, str]:
-    """`NAME=NUMBER`, of an alerting rule; a share is at most 1, and what is younger than no cycle is nothing."""
+    """`NAME=NUMBER`, of an alerting rule."""
     name, _, value = text.partition("=")
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER, such as fresh_cycles=7")
-    if name.endswith("_ratio") and float(value) > 1:
-        raise argparse.ArgumentTypeError(f"{name} is a share of 1, such as 0.8: {value} is more")
-    if name == "fresh_cycles" and float(value) < 1:
-        raise argparse.ArgumentTypeError(f"fresh_cycles is at least 1, not {value}: with less, no snapshot would count")
+    least, greatest = threshold_limits(name)
+    if float(value) < least or (greatest is not None and float(value) > greatest):
+        most = "" if greatest is None else f" and at most {greatest:g}"
+        raise argparse.ArgumentTypeError(f"{name} is at least {least:g}{most}, not {value}")
     return name, value
 
 
 def label(text: str) -> tuple[str, str]:
     """`NAME=VALUE` with a name that Prometheus accepts for a label."""
     name, separator, value = text.partition("=")
-    if not separator or not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
+    if not separator or not re.fullmatch(LABEL_NAME, name):
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with the name of a label")
     return name, value

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from exporter.commands.group_position import GroupPosition, Stand
-from exporter.commands.lines import CLIENT_FILE, next_line, with_another_login
+from exporter.commands.lines import CLIENT_FILE, JAVA_FILE, next_line, with_another_login
 from exporter.commands.standstill import NAMES_MAX, OF_THOSE_SEEN, PROGRAM, Answer, Hold
 from exporter.evaluation.blocked import is_assumed
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
@@ -114,8 +114,8 @@ def _elsewhere(answer: Answer) -> Iterator[str]:
 def _describe(answer: Answer) -> str:
     """Says how to see whether the group's members move: the command of Kafka, and which file with a login it needs."""
     words = [*answer.connection_of_tools, "--describe", "--group", answer.subject.removeprefix("group ")]
-    is_given = CLIENT_FILE not in answer.connection_of_tools or CLIENT_FILE in answer.connection
-    login = "" if is_given else f" ({CLIENT_FILE} has this login as Java's clients write it)"
+    made = {CLIENT_FILE, JAVA_FILE}.intersection(answer.connection_of_tools).difference(answer.connection)
+    login = f" ({made.pop()} has this login as Java's clients write it)" if made else ""
     return f"See whether its members run and move{login}: kafka-consumer-groups.sh {shlex.join(words)}"
 
 

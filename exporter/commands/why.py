@@ -13,7 +13,7 @@ from typing import Any, Final
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.group_position import GroupPosition, Stand
-from exporter.commands.lines import CLIENT_FILE, connection_of, fit_terminal
+from exporter.commands.lines import CLIENT_FILE, JAVA_FILE, connection_of, fit_terminal
 from exporter.commands.names import suggestion
 from exporter.commands.report import complain, complain_of_gaps, why_missing, with_collector
 from exporter.commands.rows import as_json
@@ -93,7 +93,8 @@ def _connection_of_tools(options: argparse.Namespace, kafka: KafkaSettings) -> t
     """Options by which Kafka's own tools find the cluster, with this login where a file has it as Java's clients do."""
     file: str | None = vars(options).get("command_config")
     if file is None or not _serves_java(Path(file), has_login=kafka.sasl is not None):
-        file = None if kafka.security_protocol == "PLAINTEXT" else CLIENT_FILE
+        another = CLIENT_FILE if file is None or Path(file).name != CLIENT_FILE else JAVA_FILE
+        file = None if kafka.security_protocol == "PLAINTEXT" else another
     return ("--bootstrap-server", kafka.bootstrap, *(() if file is None else ("--command-config", file)))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from exporter.publication.exposition import Exposition
 from exporter.publication.page.page import Page
@@ -143,7 +143,7 @@ class Routes:
         paths = [*(request.path + query for query in queries_in(request.query)), request.path]
         page = next(filter(None, map(published.pages.get, paths)), None)
         if page is None:
-            return plain(404, "Not found.")
+            return _without_slash(request.path, published.pages) or plain(404, "Not found.")
         if page.moved_to:
             return plain(302, f"It is at {page.moved_to}.", ("Location", page.moved_to))
         body = page.with_alarm(self._liveness())
@@ -180,6 +180,15 @@ def _is_of_another_site(headers: Mapping[str, str]) -> bool:
         return urlsplit(origin).netloc != headers.get("host")
     except ValueError:
         return True
+
+
+def _without_slash(path: str, pages: Mapping[str, Page]) -> Response | None:
+    """Leads to the page of which the path has one slash too many, as in an alert's address of a cluster's page."""
+    name = path.removesuffix("/")
+    if name == path or name not in pages:
+        return None
+    address = f"../{quote(name.rpartition('/')[2], safe='')}"
+    return plain(302, f"It is at {address}.", ("Location", address))
 
 
 def plain(status: int, sentence: str, *headers: tuple[str, str]) -> Response:

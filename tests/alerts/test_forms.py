@@ -204,7 +204,7 @@ def test_the_command_prints_a_prometheus_rule(capsys: pytest.CaptureFixture[str]
 def test_the_command_prints_a_file_that_prometheus_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With a label of one's own on every alert, which does not replace the alert's."""
     assert main(["rules", "--label", "team=streams", "--label", "severity=none"]) == ExitStatus.WRONG_USAGE
-    assert "the rules set the label severity themselves" in capsys.readouterr().err
+    assert "the rules have the label severity themselves" in capsys.readouterr().err
     assert main(["rules", "--label", "team=streams"]) == 0
     path = tmp_path / "rules.yaml"
     path.write_text(capsys.readouterr().out)
@@ -291,6 +291,17 @@ def test_a_threshold_that_makes_no_sense_is_refused(choice: str, capsys: pytest.
         main(["rules", f"--threshold={choice}"])
     assert ended.value.code == 2
     assert choice.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["group", "topic", "partition", "check", "cluster_id", "job", "alertname", "__x"])
+def test_a_label_that_tells_alerts_apart_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two blocked groups would be one alert, which Prometheus refuses: none would fire."""
+    try:
+        status = main(["rules", f"--label={name}=z"])
+    except SystemExit as ended:
+        status = int(str(ended.code))
+    assert status == 2
+    assert name in capsys.readouterr().err
 
 
 def test_dashboards_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

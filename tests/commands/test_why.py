@@ -18,13 +18,15 @@ from exporter.commands.lines import connection_of
 from exporter.commands.standstill import Answer, about_group, about_producer, about_topic
 from exporter.commands.standstill_in_words import _UNTIL, in_words
 from exporter.commands.status import ExitStatus
-from exporter.commands.why import _with_state, document
+from exporter.commands.why import _connection_of_tools, _with_state, document
+from exporter.config.loading import load
 from exporter.evaluation.disk import HeldBytes
 from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict, WaitingGroup
 from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, MarkerFinding, SecondRead
+from tests.commands.scenes import context_of
 from tests.evaluation.builders import MINUTE_MS, NOW_MS, Entry, proof, snapshot, transaction, without_examination
 from tests.evaluation.stuck import marker, stuck
 from tests.kafka.fake_broker import FakeCluster
@@ -782,3 +784,27 @@ def test_a_partition_beyond_those_of_its_topic_is_no_missing_right(
     words = " ".join(capsys.readouterr().err.split())
     assert "partition 9 of hung does not exist; the topic has 2" in words
     assert "DESCRIBE" not in words
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "file"),
+    [
+        ("client.properties", "sasl.jaas.config=x", "client.properties"),
+        ("client.properties", "sasl.username=u", "java.properties"),
+        ("my.properties", "sasl.username=u", "client.properties"),
+        (None, "", "client.properties"),
+    ],
+)
+def test_java_s_tools_get_a_file_that_they_can_use(name: str | None, text: str, file: str, tmp_path: Path) -> None:
+    """An application's own file may be one of librdkafka, under the very name that the documents use."""
+    given = [] if name is None else ["--command-config", str(tmp_path / name)]
+    if name is not None:
+        (tmp_path / name).write_text(text)
+    options = context_of(tmp_path, ["why", *given, "--group", "g"]).options
+    login = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
+    login |= {"kafka.sasl.username": "u", "kafka.sasl.password": "p", "kafka.bootstrap.servers": "b:1"}
+    kafka = load(file=None, environment={}, flags=login).settings.kafka
+    *_, named = _connection_of_tools(options, kafka)
+
+    assert Path(named).name == file
+    assert (named == str(tmp_path / (name or ""))) is ("jaas" in text)

@@ -127,7 +127,7 @@ def test_a_scan_is_submitted_to_spark(kafka_4_3_1: KafkaCluster, make_topic: Mak
         (["serve", "--master=local[2]"], "--master needs --engine=spark", 2),
         (["serve", "--clusters=clusters.yaml", "--state.file=s.json"], "state.file must be `auto` or `none`", 1),
         (["serve", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read", 1),
-        (["serve", "--cluster=one"], "--cluster one needs --clusters, the file that has this name", 2),
+        (["serve", "--cluster=one"], "--cluster one: it needs --clusters, the file that has this name", 2),
         (["once", "--clusters=clusters.yaml", "--cluster=two"], "there is no such cluster; the file has one, other", 2),
         *(
             (

@@ -156,16 +156,35 @@ def test_alerts_link_to_the_runbooks_of_the_exporter_where_its_address_is_known(
 
 @pytest.mark.programs
 def test_own_labels_and_groups_are_added(tmp_path: Path) -> None:
-    """To alerts and not to signals; what the project's alerts say of themselves wins."""
+    """To alerts and not to signals."""
     own = {"name": "own", "rules": [{"record": "a:b", "expr": "1"}]}
-    chosen = {"additionalRuleLabels": {"team": "kafka", "severity": "none"}, "extraGroups": [own]}
+    chosen = {"additionalRuleLabels": {"team": "kafka"}, "extraGroups": [own]}
     *ours, last = groups(chosen, tmp_path)
     expected = rule_groups()
     for rule in rules_of(expected):
         if "alert" in rule:
-            rule["labels"] = {"team": "kafka", "severity": "none", **rule["labels"]}
+            rule["labels"] = {"team": "kafka", **rule["labels"]}
 
     assert (ours, last) == (expected, own)
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"thresholds": {"fresh_cycles": 0}},
+        {"thresholds": {"read_ratio": 2}},
+        {"additionalRuleLabels": {"group": "x"}},
+        {"additionalRuleLabels": {"bad-name": "x"}},
+        {"runbookUrl": "wiki"},
+        {"grafanaUrl": "grafana"},
+    ],
+    ids=str,
+)
+def test_what_would_silence_an_alert_or_lead_nowhere_is_refused(value: dict[str, Any], tmp_path: Path) -> None:
+    """As by `rules`: another chart's user must not find out by a silence."""
+    with pytest.raises(Refused, match=next(iter(value))):
+        render_values({"prometheusRule": {"enabled": True, **value}}, tmp_path)
 
 
 @pytest.mark.programs

@@ -113,6 +113,31 @@ def test_the_transaction_log_needs_no_more_than_the_readme_grants(cluster: Guard
             assert (report.failure, report.partitions_unread) == (None, 0)
 
 
+def _login(cluster: GuardedCluster, folder: Path, missing: str) -> tuple[str, ...]:
+    """Options for the user who lacks this grant."""
+    properties = folder / "client.properties"
+    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    properties.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={jaas} username="{USERS[missing]}" password="{PASSWORD}";\n'
+    )
+    return ("--bootstrap-server", cluster.door, "--command-config", str(properties))
+
+
+@pytest.mark.parametrize("command", [("find-hanging", "--all"), ("find-hanging", "--format=json"), ("once",)])
+def test_groups_that_cannot_be_seen_are_not_taken_for_none(
+    cluster: GuardedCluster, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """Brokers leave them out without a word; it makes no answer incomplete, since such a login would be so for ever."""
+    seen, unseen = (
+        called(tmp_path, command[0], *_login(cluster, tmp_path, missing), *command[1:])
+        for missing in (FULL, "DESCRIBE on groups")
+    )
+    sentence = "not every group that stands still is known: needs DESCRIBE on every group"
+    assert (sentence in seen.stderr, sentence in unseen.stderr) == (False, True)
+    assert seen.returncode == unseen.returncode == 0
+
+
 @pytest.mark.parametrize(
     ("missing", "status", "shown"),
     [
@@ -127,13 +152,7 @@ def test_an_owner_describes_an_id_with_a_right_on_it_alone(
     """Without DESCRIBE on topics the topic `__transaction_state` is not visible, as to every application; nor are its
     partitions, and the answer is incomplete.
     """
-    properties = tmp_path / "client.properties"
-    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    properties.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-        f'sasl.jaas.config={jaas} username="{USERS[missing]}" password="{PASSWORD}";\n'
-    )
-    words = ("--bootstrap-server", cluster.door, "--command-config", str(properties))
+    words = _login(cluster, tmp_path, missing)
     run = called(tmp_path, "describe", *words, "--transactional-id", "live-id", "--format=json")
 
     assert run.returncode == status, run.stderr

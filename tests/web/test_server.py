@@ -50,6 +50,8 @@ def _site(publication: Publication, liveness: Callable[[], str | None] = lambda:
         ("/incidents?topic=orders&partition=0&start_offset=8&more=x", "incidents/newest"),
         ("/clusters/a%20b/incidents?topic=orders&partition=0", "incidents/of-cluster"),
         ("/incidents?topic=other&partition=0", "./"),
+        ("/incidents/", "../incidents"),
+        ("/clusters/a%20b/", "../a%20b"),
         ("/incidents?topic=other&partition=0&start_offset=7", "./"),
         ("/clusters/a%20b/incidents?topic=other&partition=0", "../a%20b"),
         ("/clusters/c/incidents?topic=other&partition=0", None),
@@ -68,7 +70,7 @@ def test_a_place_leads_to_its_incident_or_to_the_status_page(path: str, location
         "/clusters/a b/incidents?": "../a%20b",
     }
     pages = {place: Page(head=b"", moved_to=to) for place, to in moved.items()}
-    lists = {path: Page(head=b"the list") for path in ("/incidents", "/clusters/c/incidents")}
+    lists = {path: Page(head=b"the list") for path in ("/incidents", "/clusters/c/incidents", "/clusters/a b")}
     routes = Routes(lambda: None)
     routes.publish(render(healthy()), {**pages, **lists}, is_ready=True)
     with WebServer("127.0.0.1:0", routes) as server:

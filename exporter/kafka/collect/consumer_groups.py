@@ -3,11 +3,13 @@
 Every broker lists the groups that it coordinates (ListGroups), and then returns their committed offsets on the
 partitions in question (OffsetFetch version 8, KIP-709); for share groups, their lags (DescribeShareGroupOffsets).
 OffsetFetch with `require_stable` says whose offsets are pending in a transaction on `__consumer_offsets`. Groups
-without DESCRIBE are omitted silently, so the result is information for an operator and never part of a verdict.
+without DESCRIBE are omitted silently, which a made-up one shows; so the result is information for an operator and never
+part of a verdict.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -21,6 +23,7 @@ from exporter.kafka.topology import Topology
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, GroupOffset, Impact, TopicPartition
 
 REQUEST_GROUPS_MAX = 500
+GROUPS_REFUSED = "needs DESCRIBE on every group"
 SETTLING_S = 0.1
 """Most transactions that are ending have ended after this time."""
 _LASTING = (FaultReason.UNSUPPORTED_API, FaultReason.REFUSED)
@@ -73,6 +76,23 @@ async def _of_broker(
     return Impact(
         offsets=tuple(offsets), residents=tuple(residents), failures=(*failures, *unread), unread=tuple(unread)
     )
+
+
+async def are_groups_refused_here(client: ClusterClient) -> bool:
+    """True if the first broker that is known refuses groups."""
+    return bool(client.brokers) and await what_hides_groups(client, min(client.brokers or ())) == GROUPS_REFUSED
+
+
+async def what_hides_groups(client: ClusterClient, broker: int) -> str:
+    """Kafka authorizes before it looks for the group: a made-up one shows whether any is hidden. Empty if none is."""
+    request = offset_fetch.request([secrets.token_urlsafe(24)], ())
+    try:
+        codes = await client.request(
+            broker, "OffsetFetch", request, lambda answer: {group.error_code for group in answer.groups}
+        )
+    except BrokerFault as fault:
+        return str(fault)
+    return GROUPS_REFUSED if ErrorCode.GROUP_AUTHORIZATION_FAILED in codes else ""
 
 
 def _of_one_request(groups: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from exporter.kafka.client.connections import Address
 from exporter.kafka.cluster_client import ClusterClient
+from exporter.kafka.collect.consumer_groups import GROUPS_REFUSED, what_hides_groups
 from exporter.kafka.coordinators import coordinators_of, describe_ids
 from exporter.kafka.errors import BrokerFault, ErrorCode
 from exporter.kafka.leadership.confirm import unconfirmed
 from exporter.kafka.leadership.quorum import ControllerContact, quorum_through
-from exporter.kafka.messages import offset_fetch
 from exporter.kafka.state_partitions import StateLeaders, claim_of, probe, state_leaders
 from exporter.kafka.topology import Topology
 from exporter.kafka.visibility.acls import read_acls
@@ -29,7 +29,7 @@ from exporter.snapshot import (
     StateTopic,
 )
 
-GROUPS_REFUSED = "some consumer groups may not be visible: needs DESCRIBE on every group"
+_SOME_GROUPS = "some consumer groups may not be visible"
 
 
 async def preconditions(client: ClusterClient, *, bootstrap: bool = True) -> Preconditions:
@@ -44,7 +44,7 @@ async def preconditions(client: ClusterClient, *, bootstrap: bool = True) -> Pre
     brokers = coordinators_of(topology) if leaders.topic is not StateTopic.PRESENT else leaders.brokers
     if not reached:
         return Preconditions(contacts=tuple(contacts), state_topic=leaders.topic)
-    hidden_groups = await _groups_hidden(client, reached[0])
+    hidden_groups = await what_hides_groups(client, reached[0])
     return Preconditions(
         contacts=tuple(contacts),
         state_topic=leaders.topic,
@@ -54,7 +54,7 @@ async def preconditions(client: ClusterClient, *, bootstrap: bool = True) -> Pre
         acls=await read_acls(client, reached[0]),
         hidden_topics=await what_hides_topics(client, reached),
         are_groups_refused=hidden_groups == GROUPS_REFUSED,
-        groups_hidden=hidden_groups,
+        groups_hidden=f"{_SOME_GROUPS}: {hidden_groups}" if hidden_groups else "",
     )
 
 
@@ -102,17 +102,3 @@ async def _is_id_refused(client: ClusterClient, broker: int) -> bool:
     made_up = secrets.token_urlsafe(24)
     answer = (await describe_ids(client, broker, [made_up])).get(made_up)
     return answer == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.name
-
-
-async def _groups_hidden(client: ClusterClient, broker: int) -> str:
-    """Kafka authorizes before it looks for the group: a made-up one shows whether any group is hidden."""
-    request = offset_fetch.request([secrets.token_urlsafe(24)], ())
-    try:
-        codes = await client.request(
-            broker, "OffsetFetch", request, lambda answer: {group.error_code for group in answer.groups}
-        )
-    except BrokerFault as fault:
-        return f"some consumer groups may not be visible: {fault}"
-    if ErrorCode.GROUP_AUTHORIZATION_FAILED in codes:
-        return GROUPS_REFUSED
-    return ""
