@@ -69,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         loaded = load()
     except ConfigurationError as error:
-        return _refused(error, COMMANDS[options.command].without_settings)
+        # Whoever names a fleet has named the settings.
+        hint = "" if isinstance(error, WrongUsageError) else COMMANDS[options.command].without_settings
+        return _refused(error, hint)
     _configure_logging(loaded.settings)
     files = tuple(Path(path) for path in _source_files(options, os.environ) if path is not None)
     return _run(replace(context, configured=Configuration(loaded=loaded, load=load, files=files)), loaded.settings)

@@ -12,7 +12,7 @@ import pytest
 
 from exporter.cli import main
 from exporter.commands import explain
-from exporter.commands.context import CONFIG_FILE
+from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
 from exporter.commands.incident import run
 from exporter.commands.status import ExitStatus
 from exporter.config.fleet import choose_cluster, load_fleet
@@ -138,6 +138,20 @@ def test_without_settings_it_asks_for_those_of_the_daemon(
 
     assert main(words) == ExitStatus.COULD_NOT_RUN
     assert "give it the settings of `serve`, as --config.file FILE" in capsys.readouterr().err
+
+
+def test_in_a_fleet_it_asks_for_the_cluster_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The environment names the fleet already: its common settings alone would lead nowhere."""
+    path = tmp_path / "clusters.yaml"
+    path.write_text("clusters: {a: {kafka: {bootstrap.servers: b:1}}, c: {kafka: {bootstrap.servers: b:2}}}\n")
+    monkeypatch.setenv(CLUSTERS_FILE, str(path))
+
+    assert main(["incident"]) == ExitStatus.WRONG_USAGE
+    said = capsys.readouterr().err
+    assert "choose it by --cluster NAME, one of a, c" in said
+    assert "give it the settings" not in said
 
 
 def test_a_state_that_only_another_user_may_read_is_one_sentence(

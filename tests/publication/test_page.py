@@ -102,6 +102,15 @@ def test_the_headline_says_the_level_of_proof_between_two_sentences(level: Proof
     assert any(note.startswith(f"Hangs can be proved on 1 topic. {said}Rights and coordinators were") for note in notes)
 
 
+def test_a_check_that_a_hang_contradicts_is_not_shown() -> None:
+    """Nothing could be proved before the first transaction of a cluster; the next check comes minutes later."""
+    proof = ProofStatus(Provable.NONE, ProofLevel.WATCH_ONLY, "No hang can be proved: no topic.", TAKEN_AT_MS)
+    seen = evaluation([Partition()], [hanging()])
+
+    assert any("No hang can be proved" in note for note in summarize(evaluation(), status(proof=proof)).notes)
+    assert not any("No hang can be proved" in note for note in summarize(seen, status(proof=proof)).notes)
+
+
 def test_green_needs_everything_read_and_nothing_suspect() -> None:
     """An ordinary open transaction in a wholly read cluster is green, and it says how much was read."""
     summary = summarize(evaluation([Partition()], [transaction()]), status())

@@ -50,10 +50,12 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
     if evaluation is None:
         return Summary(level=Severity.UNKNOWN, title=_no_rows_title(status), notes=failure)
     unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
-    rest = (*_lateness_notes(evaluation), *failure, *_proof_notes(status.proof, is_complete=not unread))
+    hanging = [row for row in evaluation.suspects if row.verdict.is_hanging]
+    is_out_of_date = hanging and status.proof is not None and status.proof.provable is Provable.NONE
+    proof = () if is_out_of_date else _proof_notes(status.proof, is_complete=not unread)
+    rest = (*_lateness_notes(evaluation), *failure, *proof)
     notes = (*unread, *_blocking_notes(evaluation), *rest)
     stuck = (f"{_stuck_title(evaluation)}.",) if evaluation.stuck else ()
-    hanging = [row for row in evaluation.suspects if row.verdict.is_hanging]
     others = evaluation.suspect_count - len(hanging)
     if hanging:
         proved = f"Proved: no coordinator will write {'its marker' if len(hanging) == 1 else 'their markers'}."
