@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from exporter.artifacts.rules import ALERTS, load, page_of, reason_of, rules_of
+from exporter.snapshot import CLUSTER_ID_VARIABLE
 
 PROGRAM: Final = "kafka-transaction-exporter"
 
@@ -38,7 +39,10 @@ def commands_block() -> str:
     The exporter's own login can only read. In a container HOME and working directory are the mounted folder, which has the
     login and keeps audit log and plan files.
     """
-    in_container = f'docker run -it --rm --network host --user "$(id -u)" -e HOME=/tmp -v "$PWD:/tmp" -w /tmp {PROGRAM}'
+    environment = f"-e HOME=/tmp -e {CLUSTER_ID_VARIABLE}"
+    in_container = (
+        f'docker run -it --rm --network host --user "$(id -u)" {environment} -v "$PWD:/tmp" -w /tmp {PROGRAM}'
+    )
     own = '"$@" --command-config client.properties; }'
     in_file = "sed -n 's/^bootstrap.servers *[=:] *//p' client.properties"
     # Without the file, or servers in it, those of the page's line stay.

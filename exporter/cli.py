@@ -24,12 +24,13 @@ from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE, Configuration, Context
 from exporter.commands.lines import fit_terminal
 from exporter.commands.status import ExitStatus
-from exporter.config.fleet import choose_cluster, load_fleet
+from exporter.config.fleet import choose_cluster, expecting, load_fleet
 from exporter.config.java_properties import from_java
 from exporter.config.loading import ConfigurationError, SettingsWithSources, WrongUsageError, load, load_publish
 from exporter.config.settings import PublishSettings, Settings
 from exporter.files import read_text
 from exporter.log_format import formatter_of
+from exporter.snapshot import CLUSTER_ID_VARIABLE
 
 INTERRUPTED = 130
 
@@ -188,6 +189,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settin
         loaded = load_fleet(clusters, file=file, java=java, environment=environment, flags=flags)
         name, reads_clusters = given.get("cluster"), COMMANDS[options.command].reads_clusters
         loaded = choose_cluster(loaded, name or None, one=not reads_clusters)
+    loaded = expecting(loaded, environment.get(CLUSTER_ID_VARIABLE, ""))
     from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
     try:

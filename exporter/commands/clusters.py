@@ -58,7 +58,7 @@ def status_of(results: Sequence[ClusterResult[T]], *, is_incomplete: bool) -> Ex
 
 def _result(cluster: ClusterSettings, read: Callable[[ClusterSettings, Collector], T]) -> ClusterResult[T]:
     try:
-        with opened_collector(cluster.settings.kafka, cluster.settings.scan) as collector:
+        with opened_collector(cluster.settings) as collector:
             return ClusterResult(cluster, read(cluster, collector))
     except (*NO_RESPONSE, CredentialsError) as error:
         return ClusterResult(cluster, failure=str(error))

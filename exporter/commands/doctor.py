@@ -77,7 +77,7 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
     principal = options.principal or principal_of(settings.kafka)
     state_path = context.state_path(common, settings)
     local = tuple(local_findings(settings, state_path=state_path))
-    with opened_collector(settings.kafka, settings.scan) as collector:
+    with opened_collector(settings) as collector:
         try:
             snapshot = collector.collect()
             read = collector.query(preconditions)

@@ -15,7 +15,7 @@ WIDTH_MIN: Final = 40
 CLIENT_FILE: Final = "client.properties"
 """The name that the documents use for a file with a login as Java's clients write it."""
 JAVA_FILE: Final = "java.properties"
-"""Its name where the former is a file that Java's tools cannot use."""
+"""The name of such a file where the former is one that Java's tools cannot use."""
 _NEXT: Final = "Next"
 _COMMAND_OF_KAFKA: Final = re.compile(r"(?<=:) (kafka-[a-z-]+\.sh .*)$")
 _GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")

@@ -14,14 +14,14 @@ from exporter.commands.lines import fit_terminal
 from exporter.commands.names import suggestion
 from exporter.commands.progress import SILENT_SECONDS
 from exporter.commands.status import ExitStatus
-from exporter.config.kafka_section import KafkaSettings
-from exporter.config.settings import ScanSettings, Settings
+from exporter.config.settings import Settings
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_duration, printable
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
+from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, beyond_partitions
+from exporter.snapshot import CLUSTER_ID_VARIABLE, ClusterIdentity
 
 NO_RESPONSE: Final = (ClusterUnavailableError, BrokerFault, KafkaRequestError)
 """Exceptions for a cluster or broker that does not respond, or refuses."""
@@ -102,18 +102,33 @@ def waiting_notice(sentence: str, is_waiting: Callable[[], bool] = lambda: True)
 
 
 @contextmanager
-def opened_collector(kafka: KafkaSettings, scan: ScanSettings) -> Iterator[Collector]:
-    """A collector of one command, which says on a terminal that no broker has responded yet. Raises CredentialsError."""
+def opened_collector(settings: Settings) -> Iterator[Collector]:
+    """A collector of one command, which says on a terminal that no broker has responded yet. Raises CredentialsError.
+
+    Brokers of another cluster than the expected one are refused with the reason.
+    """
+    kafka, scan = settings.kafka, settings.scan
     with closing(Collector.opened(kafka, scan)) as collector:
+        if settings.expected_cluster_id:
+            collector.recall(ClusterIdentity(cluster_id=settings.expected_cluster_id))
         wait = f"no response from {kafka.bootstrap} yet; waiting for up to {humanize_duration(scan.deadline_ms)}"
-        with waiting_notice(wait, lambda: not collector.has_response):
-            yield collector
+        try:
+            with waiting_notice(wait, lambda: not collector.has_response):
+                yield collector
+        except AnotherClusterError as error:
+            raise AnotherClusterError(f"{error}{_OF_ANOTHER_ALERT}") from error
+
+
+_OF_ANOTHER_ALERT: Final = (
+    f"; {CLUSTER_ID_VARIABLE} in this shell is of the cluster of an alert or a page: name the brokers of that cluster, or "
+    "unset it"
+)
 
 
 def with_collector(settings: Settings, command: Callable[[Collector], int]) -> int:
     """Runs `command` on its own collector; a cluster or broker that does not respond is one sentence and status 1."""
-    with opened_collector(settings.kafka, settings.scan) as collector:
-        try:
+    try:
+        with opened_collector(settings) as collector:
             return command(collector)
-        except NO_RESPONSE as error:
-            return complain(str(error))
+    except NO_RESPONSE as error:
+        return complain(str(error))

@@ -116,6 +116,18 @@ def choose_cluster(loaded: SettingsWithSources, name: str | None, *, one: bool) 
     return replace(loaded, settings=own, written=cluster.written)
 
 
+def expecting(loaded: SettingsWithSources, cluster_id: str) -> SettingsWithSources:
+    """These settings, for a cluster with this id; as they are if it is empty, or where there are several clusters."""
+    settings = loaded.settings
+    if not cluster_id or len(settings.watched) > 1:
+        return loaded
+    own = tuple(
+        replace(cluster, settings=replace(cluster.settings, expected_cluster_id=cluster_id))
+        for cluster in settings.clusters
+    )
+    return replace(loaded, settings=replace(settings, clusters=own, expected_cluster_id=cluster_id))
+
+
 def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, SettingSource]]:
     """Settings by cluster, as they are written."""
     try:

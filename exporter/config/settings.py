@@ -352,6 +352,8 @@ class Settings:
     """The cluster's name, if these are the settings of one cluster of a fleet."""
     has_namesakes: bool = False
     """Other clusters of the fleet have the same brokers."""
+    expected_cluster_id: str = ""
+    """Commands read no cluster with another id; empty: any."""
 
     @property
     def watched(self) -> tuple[ClusterSettings, ...]:

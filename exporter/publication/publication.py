@@ -50,6 +50,11 @@ class Publication:
     """The brokers for commands on the page; empty where an operator has to know them."""
 
     @property
+    def cluster_id(self) -> str:
+        """Empty while there is no snapshot."""
+        return "" if self.evaluation is None else self.evaluation.snapshot.cluster_id
+
+    @property
     def suspects(self) -> tuple[TransactionRow, ...]:
         """The suspects, worst first, without transactional ids where these are not shown."""
         return () if self.evaluation is None else self._shown(self.evaluation.suspects)

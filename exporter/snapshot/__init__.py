@@ -29,7 +29,7 @@ from exporter.snapshot.coverage import (
     Visibility,
 )
 from exporter.snapshot.disk import DiskSpace, LogDir, RememberedBytes, ReplicaSize
-from exporter.snapshot.identity import UNKNOWN_CLUSTER, ClusterIdentity
+from exporter.snapshot.identity import CLUSTER_ID_VARIABLE, UNKNOWN_CLUSTER, ClusterIdentity
 from exporter.snapshot.keys import NO_KEYS, TransactionKey, TransactionKeys, keys_of
 from exporter.snapshot.open_transactions import HeldOffset, OpenTransactions, holds_back
 from exporter.snapshot.outcome import EndMarker, EndMarkers

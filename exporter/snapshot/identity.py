@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Final
 
 from exporter.snapshot.partitions import STATE_TOPIC
 
+CLUSTER_ID_VARIABLE: Final = "KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID"
+"""Variable of a shell that has the id of an alert's cluster: commands that find another one end there."""
 _TOPICS_MIN = 2
 """Topics that must all be others: an operator may have made one of them again."""
 

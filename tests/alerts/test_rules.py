@@ -25,7 +25,7 @@ from exporter.audit.verdicts import AuditVerdict
 from exporter.commands.arguments import PROGRAM
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics.table import METRICS
-from exporter.snapshot import PartitionResult
+from exporter.snapshot import CLUSTER_ID_VARIABLE, PartitionResult
 from exporter.transaction_log.events import Outcome
 from tests.alerts.promtool import TIMELINES, timeline_file
 from tests.alerts.timeline import read_pages
@@ -213,6 +213,7 @@ def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
         export, *words = shlex.split(line)
         assert export == "export"
         variables = dict(word.split("=", 1) for word in words)
+        assert variables.pop(CLUSTER_ID_VARIABLE) == file["labels"]["cluster_id"]
         labels = {**file["labels"], "transactional_id": "billing-7"}  # the alert's own drop it
         assert variables == {variable: labels[variable.lower()] for variable in variables}
         places = {"partition": {"TOPIC", "PARTITION"}, "producer_id": {"PRODUCER_ID"}, "broker": {"BROKER"}}

@@ -156,7 +156,7 @@ def test_a_command_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> No
     with Listener(keep) as broker:
         flags = {"kafka.bootstrap.servers": f"127.0.0.1:{broker.port}", "scan.deadline": "13s"}
         settings = load(file=None, environment={}, flags=flags).settings
-        with opened_collector(settings.kafka, settings.scan):
+        with opened_collector(settings):
             assert screen.is_written.wait(10)
         closed.set()
 

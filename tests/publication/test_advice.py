@@ -21,6 +21,7 @@ from exporter.publication.page.advice import (
     variables,
     variables_of_producer,
 )
+from exporter.snapshot import CLUSTER_ID_VARIABLE
 from grafana.suspects import ADVICE
 from tests.publication.builders import hanging, transaction
 
@@ -57,22 +58,23 @@ def test_a_live_transaction_is_terminated_by_its_id_alone(transactional_id: str,
 def test_the_variables_are_those_of_the_runbooks_and_nothing_is_executed(topic: str, bootstrap: str) -> None:
     """A line for a shell, with every value as it is."""
     row = transaction(topic=topic, partition=3, start_offset=1234, transactional_id=f"{topic} 7")
-    export, *words = shlex.split(variables(row, bootstrap))
+    export, *words = shlex.split(variables(row, bootstrap, "c-1"))
     expected = {"BOOTSTRAP": bootstrap, "TOPIC": topic, "PARTITION": "3", "START_OFFSET": "1234"}
-    expected["TRANSACTIONAL_ID"] = f"{topic} 7"
+    expected |= {"TRANSACTIONAL_ID": f"{topic} 7", CLUSTER_ID_VARIABLE: "c-1"}
 
     assert (export, dict(word.split("=", 1) for word in words)) == ("export", expected)
-    assert "BOOTSTRAP" not in variables(hanging(), "")
-    assert "TRANSACTIONAL_ID" not in variables(transaction(transactional_id=None), bootstrap)
+    assert "BOOTSTRAP" not in variables(hanging(), "", "")
+    assert "TRANSACTIONAL_ID" not in variables(transaction(transactional_id=None), bootstrap, "")
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_the_variables_of_a_producer_are_those_of_its_runbook(transactional_id: str, bootstrap: str) -> None:
-    export, *words = shlex.split(variables_of_producer(transactional_id, 7, bootstrap))
+    export, *words = shlex.split(variables_of_producer(transactional_id, 7, bootstrap, "c-1"))
     expected = {"BOOTSTRAP": bootstrap, "PRODUCER_ID": "7", "TRANSACTIONAL_ID": transactional_id}
+    expected[CLUSTER_ID_VARIABLE] = "c-1"
 
     assert (export, dict(word.split("=", 1) for word in words)) == ("export", expected)
-    assert variables_of_producer(None, 7, "") == "export PRODUCER_ID=7"
+    assert variables_of_producer(None, 7, "", "") == "export PRODUCER_ID=7"
 
 
 def test_without_brokers_the_command_has_the_variable_of_the_runbooks() -> None:

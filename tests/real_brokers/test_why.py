@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Final
 
+import pytest
 from confluent_kafka import Consumer
 
 from examples.workload.producers import OpenTransaction, run_transaction
+from exporter.snapshot import CLUSTER_ID_VARIABLE
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.kafka.groups import commit, read_to_the_end
 from hangbench.kafka.planting import plant_hang
@@ -146,3 +148,22 @@ def test_a_name_that_nobody_has_is_an_error(broker: KafkaCluster, tmp_path: Path
     for question in (("--topic", "no-such-topic"), ("--transactional-id", "no-such-id")):
         done = called(tmp_path, "why", "--bootstrap-server", broker.bootstrap, *question)
         assert (done.returncode, done.stdout) == (1, ""), question
+
+
+@pytest.mark.parametrize(
+    "command", [("why", "--topic"), ("abort", "--dry-run", "--partition=0", "--start-offset=0", "--topic")]
+)
+def test_a_shell_of_another_cluster_s_alert_reads_nothing(
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """The operator's own file may name another cluster, on which nothing is open: `it is gone` would close the page."""
+    topic = make_topic(broker)
+    plant_hang(broker.bootstrap, topic, 0, fresh_name("hang"))
+    cluster_id = ask_why(broker, tmp_path, "--topic", topic)["cluster_id"]
+    words = (command[0], "--bootstrap-server", broker.bootstrap, *command[1:], topic)
+
+    same, other = (called(tmp_path, *words, **{CLUSTER_ID_VARIABLE: which}) for which in (cluster_id, "another"))
+    assert (same.returncode, other.returncode) == (0, 1)
+    assert (topic in same.stdout, other.stdout) == (True, "")
+    assert f"its cluster id is {cluster_id}, not another" in other.stderr
+    assert f"{CLUSTER_ID_VARIABLE} in this shell is of the cluster of an alert" in other.stderr

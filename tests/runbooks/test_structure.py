@@ -259,7 +259,7 @@ def test_page_runbook_and_on_call_paste_in_one_order() -> None:
     )
     # Prometheus and other receivers show the annotations only.
     assert "without the example's Alertmanager template, that line is the annotation `variables`." in on_call
-    assert "for the runbook's commands paste first, before its login line:" in what_to_paste(hanging(), "", None)
+    assert "for the runbook's commands paste first, before its login line:" in what_to_paste(hanging(), "", None, "")
 
 
 @every_page

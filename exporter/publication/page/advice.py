@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.incidents.incident import Suspect
 from exporter.publication.paths import RUNBOOKS
+from exporter.snapshot import CLUSTER_ID_VARIABLE
 
 PROGRAM = "kafka-transaction-exporter"
 BOOTSTRAP_UNKNOWN = "$BOOTSTRAP"
@@ -98,15 +99,17 @@ def why_command(producer_id: int, bootstrap: str) -> str:
     return f"{PROGRAM} why --bootstrap-server {_server(bootstrap)} --producer-id {producer_id}"
 
 
-def variables_of_producer(transactional_id: str | None, producer_id: int, bootstrap: str) -> str:
+def variables_of_producer(transactional_id: str | None, producer_id: int, bootstrap: str, cluster_id: str) -> str:
     """The line to paste before the commands of a runbook about a producer that cannot start."""
-    return _exports({"BOOTSTRAP": bootstrap, "PRODUCER_ID": str(producer_id), "TRANSACTIONAL_ID": transactional_id})
+    producer = {"PRODUCER_ID": str(producer_id), "TRANSACTIONAL_ID": transactional_id}
+    return _exports({"BOOTSTRAP": bootstrap, **producer, CLUSTER_ID_VARIABLE: cluster_id})
 
 
-def variables(row: Suspected, bootstrap: str) -> str:
+def variables(row: Suspected, bootstrap: str, cluster_id: str) -> str:
     """The line to paste before the commands of a runbook."""
     place = {"TOPIC": row.topic, "PARTITION": str(row.partition), "START_OFFSET": str(row.start_offset)}
-    return _exports({"BOOTSTRAP": bootstrap, **place, "TRANSACTIONAL_ID": row.transactional_id})
+    owner = {"TRANSACTIONAL_ID": row.transactional_id}
+    return _exports({"BOOTSTRAP": bootstrap, **place, **owner, CLUSTER_ID_VARIABLE: cluster_id})
 
 
 def _exports(value_by_name: Mapping[str, str | None]) -> str:

@@ -61,7 +61,7 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
     if is_silent and row.transactional_id is not None:
         command = terminate_command(row.transactional_id, publication.bootstrap)
         otherwise = step_of("if its application does not come back: dry run", command)
-    step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url, otherwise)
+    step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url, publication.cluster_id, otherwise)
     return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
 
 

@@ -65,7 +65,7 @@ class IncidentPages:
         made = {}
         for incident in incidents.all:
             url = url_of(external_url, self._cluster, incident.id)
-            content = _Content(add_steps(incident), transactional_ids, bootstrap, runbooks, url)
+            content = _Content(add_steps(incident), transactional_ids, bootstrap, runbooks, url, incidents.cluster_id)
             before = self._made.get(incident.id)
             is_same = before is not None and before[0] == content
             pages = before[1] if before is not None and is_same else _pages(content, interval_ms, self._cluster)
@@ -106,11 +106,12 @@ class _Content(NamedTuple):
     bootstrap: str
     runbooks: str | None
     url: str | None
+    cluster_id: str
 
 
 def _pages(content: _Content, interval_ms: int, cluster: str | None) -> Mapping[str, Page]:
     """The page and its other forms, by the end of their paths."""
-    incident, transactional_ids, _, _, url = content
+    incident, transactional_ids, url = content.incident, content.transactional_ids, content.url
     shown = incident if transactional_ids else without_transactional_ids(incident)
     text = post_mortem(shown, url, cluster, transactional_ids=transactional_ids)
     return {
@@ -193,7 +194,6 @@ def _page(shown: Incident, content: _Content, interval_ms: int, cluster: str | N
 
 def _suspect(suspect: Suspect, content: _Content) -> str:
     """Renders a suspect, with the next command while it is open."""
-    _, transactional_ids, bootstrap, runbooks, _ = content
     level = Severity.BAD if suspect.is_critical else Severity.WARNING
     ended = "open" if suspect.ended_at_ms is None else humanize_instant(suspect.ended_at_ms)
     held_back = "unknown" if suspect.records_held_back is None else f"{suspect.records_held_back:,} at most"
@@ -206,11 +206,11 @@ def _suspect(suspect: Suspect, content: _Content) -> str:
         ("suspect since", humanize_instant(suspect.suspect_at_ms)),
         ("ended", ended),
         ("producer id / epoch", f"{suspect.key.producer_id} / {suspect.producer_epoch}"),
-        ("transactional id", humanize_id(suspect.transactional_id, is_shown=transactional_ids)),
+        ("transactional id", humanize_id(suspect.transactional_id, is_shown=content.transactional_ids)),
         *(() if suspect.is_at_coordinator else of_partition),
     )
     is_open = suspect.ended_at_ms is None and suspect.verdict.is_suspect
-    step = _step(suspect, bootstrap, runbooks) if is_open else ""
+    step = _step(suspect, content) if is_open else ""
     listed = "".join(f"<div><dt>{_e(name)}</dt><dd>{_e(text)}</dd></div>" for name, text in facts)
     return (
         f'<article class="suspect"><h3><code>{_e(suspect.name)}</code>'
@@ -219,11 +219,12 @@ def _suspect(suspect: Suspect, content: _Content) -> str:
     )
 
 
-def _step(suspect: Suspect, bootstrap: str, runbooks: str | None) -> str:
+def _step(suspect: Suspect, content: _Content) -> str:
+    place = content.bootstrap, content.runbooks, content.cluster_id
     if not suspect.is_at_coordinator:
-        return what_to_paste(suspect, bootstrap, runbooks)
+        return what_to_paste(suspect, *place)
     runbook = RUNBOOKS_OF_STUCK[suspect.markers or MarkerFinding.AS_DECIDED]
-    return why_it_cannot_start(suspect.transactional_id, suspect.key.producer_id, runbook, bootstrap, runbooks)
+    return why_it_cannot_start(suspect.transactional_id, suspect.key.producer_id, runbook, *place)
 
 
 def _cause(suspect: Suspect) -> str:

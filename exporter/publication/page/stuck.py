@@ -41,7 +41,12 @@ def _stuck(stuck: StuckTransaction, publication: Publication) -> str:
     level = Severity.BAD if stuck.markers_state is MarkerFinding.CONTRADICTED else Severity.WARNING
     runbook = RUNBOOKS[stuck.markers_state]
     step = why_it_cannot_start(
-        stuck.transactional_id, stuck.producer_id, runbook, publication.bootstrap, publication.options.runbook_url
+        stuck.transactional_id,
+        stuck.producer_id,
+        runbook,
+        publication.bootstrap,
+        publication.options.runbook_url,
+        publication.cluster_id,
     )
     evidence = (
         ("state", f"{stuck.state.value} for {humanize_duration(stuck.stuck_ms)}"),
@@ -58,12 +63,17 @@ def _stuck(stuck: StuckTransaction, publication: Publication) -> str:
 
 
 def why_it_cannot_start(
-    transactional_id: str | None, producer_id: int, runbook: str, bootstrap: str, runbooks: str | None
+    transactional_id: str | None,
+    producer_id: int,
+    runbook: str,
+    bootstrap: str,
+    runbooks: str | None,
+    cluster_id: str,
 ) -> str:
     """The next command about a producer, the runbook named `runbook`, and the line before its commands, as HTML."""
     return (
         '<p class="next"><span class="quiet">next (evidence)</span> '
         f'<a href="{_e(address_of(runbook, runbooks))}" rel="noreferrer">runbook</a>'
         f'<code class="command">{_e(why_command(producer_id, bootstrap))}</code></p>'
-        f"{paste_first(variables_of_producer(transactional_id, producer_id, bootstrap))}"
+        f"{paste_first(variables_of_producer(transactional_id, producer_id, bootstrap, cluster_id))}"
     )

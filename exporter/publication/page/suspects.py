@@ -82,16 +82,16 @@ def _suspect(row: TransactionRow, now_ms: int, publication: Publication) -> str:
         ("start offset", str(row.start_offset)),
         ("coordinator", _coordinator(row)),
     )
-    step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url)
+    step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url, publication.cluster_id)
     place = incidents_of(publication.cluster) + query_of(row.topic, row.partition, row.start_offset)
     incident = f'<a href="{_e(place)}">incident</a>'
     tag = f'<span class="tag {level.value}">{_e(_verdict_words(row))}</span> {incident}'
     return article(row, tag, f"{pairs_of(first)}{step}<p>{_e(row.reason)}</p>{pairs_of(evidence)}")
 
 
-def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None, otherwise: str = "") -> str:
+def what_to_paste(row: Suspected, bootstrap: str, runbooks: str | None, cluster_id: str, otherwise: str = "") -> str:
     """The next command, perhaps another one as HTML, and the line before the commands of the runbook."""
-    return f"{next_step(row, bootstrap, runbooks)}{otherwise}{paste_first(variables(row, bootstrap))}"
+    return f"{next_step(row, bootstrap, runbooks)}{otherwise}{paste_first(variables(row, bootstrap, cluster_id))}"
 
 
 def paste_first(line: str) -> str:
