@@ -117,7 +117,7 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         default="prometheus",
         help="prometheus: a rule file. prometheus-rule: a manifest for the operator. Default: prometheus",
     )
-    parser.add_argument("--name", default="kafka-transaction-exporter", help="of the manifest. Default: %(default)s")
+    parser.add_argument("--name", help="of the manifest (prometheus-rule). Default: kafka-transaction-exporter")
     parser.add_argument(
         "--config.file",
         dest="config_file",

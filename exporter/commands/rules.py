@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.artifacts.rules import Choices, UnknownChoiceError, as_yaml, prometheus_rule, rule_groups
+from exporter.commands.arguments import PROGRAM
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE, Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -30,6 +31,8 @@ def run(context: Context, publish: PublishSettings) -> int:
         )
     if options.clusters is not None and not Path(options.clusters).is_file():
         return complain(f"{options.clusters}: cannot be read: there is no such file")
+    if options.name is not None and options.format != "prometheus-rule":
+        return complain("--name is of a manifest: use it with --format prometheus-rule", ExitStatus.WRONG_USAGE)
     choices = Choices(
         labels=dict(options.label),
         disabled=frozenset(options.disable),
@@ -43,7 +46,9 @@ def run(context: Context, publish: PublishSettings) -> int:
         groups = rule_groups(choices)
     except UnknownChoiceError as error:
         return complain(str(error), ExitStatus.WRONG_USAGE)
-    made = prometheus_rule(options.name, groups) if options.format == "prometheus-rule" else {"groups": groups}
+    made = (
+        prometheus_rule(options.name or PROGRAM, groups) if options.format == "prometheus-rule" else {"groups": groups}
+    )
     print(as_yaml(made), end="")
     return ExitStatus.ANSWERED
 

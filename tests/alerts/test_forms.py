@@ -304,6 +304,12 @@ def test_a_label_that_tells_alerts_apart_is_refused(name: str, capsys: pytest.Ca
     assert name in capsys.readouterr().err
 
 
+def test_a_name_is_of_a_manifest_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rules themselves have none: it would be dropped without a word."""
+    assert main(["rules", "--name", "kafka"]) == 2
+    assert "--format prometheus-rule" in capsys.readouterr().err
+
+
 def test_dashboards_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As they are in grafana/."""
     assert main(["dashboards", "fleet"]) == 0
