@@ -116,13 +116,14 @@ def opened_collector(settings: Settings) -> Iterator[Collector]:
             with waiting_notice(wait, lambda: not collector.has_response):
                 yield collector
         except AnotherClusterError as error:
-            raise AnotherClusterError(f"{error}{_OF_ANOTHER_ALERT}") from error
+            raise AnotherClusterError(f"{error}{OF_ANOTHER_ALERT}") from error
 
 
-_OF_ANOTHER_ALERT: Final = (
+OF_ANOTHER_ALERT: Final = (
     f"; {CLUSTER_ID_VARIABLE} in this shell is of the cluster of an alert or a page: name the brokers of that cluster, or "
     "unset it"
 )
+"""The end of a sentence about a cluster that is not the expected one."""
 
 
 def with_collector(settings: Settings, command: Callable[[Collector], int]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from exporter.commands.context import Context
-from exporter.commands.report import complain, complain_of_gaps, waiting_notice
+from exporter.commands.report import OF_ANOTHER_ALERT, complain, complain_of_gaps, waiting_notice
 from exporter.commands.rows import Row, for_people, in_format, output_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -85,6 +85,9 @@ def _read(settings: Settings, from_ms: int, *, until: float) -> _LogContents:
     missing: set[int] = set()
     last_hope = time.monotonic()
     try:
+        if settings.expected_cluster_id not in {"", log.cluster_id}:
+            sentence = f"its cluster id is {log.cluster_id}, not {settings.expected_cluster_id}{OF_ANOTHER_ALERT}"
+            raise LogUnreadableError(sentence)
         while True:
             batch = log.read(READ_SECONDS)
             missing.update(batch.gaps)

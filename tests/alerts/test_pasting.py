@@ -23,6 +23,7 @@ from exporter.artifacts.rules import Choices, Group, key_of, rule_groups, rules_
 from exporter.commands.arguments import build_parser
 from exporter.commands.rules import function_of
 from exporter.commands.status import ExitStatus
+from hangbench.kafka.cluster import CLUSTER_ID as REAL_ID
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.kafka.groups import commit
 from hangbench.kafka.ports import free_ports
@@ -30,6 +31,7 @@ from hangbench.waiting import until
 from tests.alerts.monitoring import Alert, Receiver, monitoring, quick_durations
 from tests.alerts.pasting import IN_POD, ON_HOST, Pasted, Shell, fences_for, first_command, lines_for, variables_in
 from tests.alerts.replay import hurried, replaying, replays
+from tests.alerts.timeline import CLUSTER_ID
 from tests.helm.chart import render_values
 from tests.helm.manifests import Manifest, only
 from tests.helm.pod_files import PROGRAM, Outside, lay_out, moved, running
@@ -316,7 +318,8 @@ def test_every_first_command_reads_what_it_must(delivered: Delivered, installed:
     }
     for alert in alerts.values():
         fence, *_ = fences_for(alert, has_command=installed.where != HOST, is_pod=installed.where in VALUES)
-        pasted = installed.shell.paste(lines_for(alert, fence))
+        # The alert is of the time line's cluster; the line says which one it is of.
+        pasted = installed.shell.paste([line.replace(CLUSTER_ID, REAL_ID) for line in lines_for(alert, fence)])
 
         if alert["labels"]["reason"] == "Hanging":  # the plan: nothing hangs on this broker
             assert pasted.status == ExitStatus.COULD_NOT_RUN, pasted
@@ -328,3 +331,13 @@ def test_every_first_command_reads_what_it_must(delivered: Delivered, installed:
         else:
             assert pasted.status == 0, pasted
             assert pasted.output or "config check" in pasted.script, pasted
+
+
+def test_the_plan_of_another_cluster_s_alert_is_refused(delivered: Delivered, installed: Installed) -> None:
+    """The first command of a hang, with brokers of a cluster that the alert is not of; the pod has its own cluster."""
+    alert = next(alert for alert in delivered[installed.where]["KafkaTransactionHanging.critical"].values() if alert)
+    fence, *_ = fences_for(alert, has_command=installed.where != HOST, is_pod=installed.where in VALUES)
+    pasted = installed.shell.paste(lines_for(alert, fence))
+
+    is_refused = f"its cluster id is {REAL_ID}, not {CLUSTER_ID}" in pasted.errors
+    assert is_refused is (installed.where not in VALUES), pasted

@@ -14,6 +14,7 @@ from examples.workload.producers import OpenTransaction, run_transaction
 from exporter.config.loading import load
 from exporter.kafka.log_progress import COMPRESSED, LogRecord
 from exporter.kafka.state_log import StateLog
+from exporter.snapshot import CLUSTER_ID_VARIABLE
 from exporter.transaction_log.report import LogPosition
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.kafka.planting import init_producer_id
@@ -107,6 +108,9 @@ def test_time_outs_and_fences_are_named(cluster: KafkaCluster, tmp_path: Path) -
     )
     assert (mistyped.returncode, json.loads(mistyped.stdout)) == (0, [])
     assert "is about transactional id 'named-lat'" in mistyped.stderr
+    elsewhere = ended(tmp_path, "timeouts", "--bootstrap-server", cluster.bootstrap, **{CLUSTER_ID_VARIABLE: "other"})
+    assert (elsewhere.returncode, elsewhere.stdout) == (1, "")
+    assert ", not other; " in elsewhere.stderr
     for name in ("named-late", "named-fenced"):
         assert f"transaction of '{name}'" in log
         assert name in page[page.index('id="timeouts"') :]

@@ -106,6 +106,7 @@ def test_where_there_never_was_a_state_topic_the_advice_leads_to_the_proof(
 
     assert before == ("inconclusive", "transaction_state_absent")
     assert f"No hang can be proved: brokers show no topic {STATE_TOPIC}." in doctor.stdout
-    assert "kafka-transactions.sh --bootstrap-server ADDRESS describe --transactional-id any" in doctor.stdout
+    command = f"kafka-transactions.sh --bootstrap-server {cluster.bootstrap} describe --transactional-id any"
+    assert command in doctor.stdout
     assert doctor.returncode == 4
     assert after == ("hanging_no_transactional_id", "")
