@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
 
+from exporter import PROGRAM
 from exporter.artifacts.rules import ALERTS, load, page_of, reason_of, rules_of
 from exporter.snapshot import CLUSTER_ID_VARIABLE
-
-PROGRAM: Final = "kafka-transaction-exporter"
 
 
 def table() -> str:

@@ -20,7 +20,8 @@ from pathlib import Path
 # numpy starts a thread for linear algebra, with its memory, for each core when it is loaded. The exporter does not use it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
+from exporter import PROGRAM
+from exporter.commands.arguments import COMMANDS, build_parser
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE, Configuration, Context
 from exporter.commands.lines import fit_terminal
 from exporter.commands.status import ExitStatus

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from exporter import __version__
+from exporter import PROGRAM, __version__
 from exporter.artifacts import PROJECT
 from exporter.commands import offline_options, options
 from exporter.commands.parser import HelpSettings, OptionParser
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 
-PROGRAM: Final = "kafka-transaction-exporter"
 SHORT: Final = "ktx"
 """Short name of the same program."""
 WHERE_MORE_IS: Final = f"More: {PROJECT}/blob/main/docs/commands.md"

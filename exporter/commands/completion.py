@@ -10,7 +10,8 @@ from argcomplete.completers import BaseCompleter, FilesCompleter
 from argcomplete.finders import CompletionFinder
 from argcomplete.shell_integration import shellcode
 
-from exporter.commands.arguments import PROGRAM, SHORT
+from exporter import PROGRAM
+from exporter.commands.arguments import SHORT
 from exporter.commands.context import Context
 from exporter.commands.option_types import KNOWN_STATES
 from exporter.commands.options import DIRECTORY, FILE, STATES, VERDICT

@@ -6,7 +6,7 @@ import argparse
 import shlex
 import time
 
-from exporter.commands.arguments import PROGRAM
+from exporter import PROGRAM
 from exporter.commands.context import Context
 from exporter.commands.lines import connection_of, fit_terminal, next_line
 from exporter.commands.report import complain, with_collector

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from exporter import PROGRAM
 from exporter.commands.consent import agrees, audit_log, with_audited
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.lines import next_line, say
 from exporter.commands.report import complain, why_missing, why_unknown
-from exporter.commands.standstill import OF_THOSE_SEEN, PROGRAM
+from exporter.commands.standstill import OF_THOSE_SEEN
 from exporter.commands.status import ExitStatus
 from exporter.commands.transactions_table import GROUPS_MAX
 from exporter.config.settings import Settings

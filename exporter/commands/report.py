@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
-from exporter.commands.arguments import PROGRAM
+from exporter import PROGRAM
 from exporter.commands.lines import fit_terminal
 from exporter.commands.names import suggestion
 from exporter.commands.progress import SILENT_SECONDS

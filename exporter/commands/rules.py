@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+from exporter import PROGRAM
 from exporter.artifacts.rules import Choices, UnknownChoiceError, as_yaml, prometheus_rule, rule_groups
-from exporter.commands.arguments import PROGRAM
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE, Context
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus

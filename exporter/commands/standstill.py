@@ -18,7 +18,6 @@ from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, Transa
 from exporter.kafka.state_partitions import java_hash_partition
 from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, TopicPartition
 
-PROGRAM: Final = "kafka-transaction-exporter"
 NAMES_MAX: Final = 5
 _UNSEEN: Final = "something open holds it on {}, which was not examined or has begun since: run it again"
 _UNREAD: Final = (

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from exporter import PROGRAM
 from exporter.commands.group_position import GroupPosition, Stand
 from exporter.commands.lines import CLIENT_FILE, JAVA_FILE, next_line, with_another_login
-from exporter.commands.standstill import NAMES_MAX, OF_THOSE_SEEN, PROGRAM, Answer, Hold
+from exporter.commands.standstill import NAMES_MAX, OF_THOSE_SEEN, Answer, Hold
 from exporter.evaluation.blocked import is_assumed
 from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from exporter import PROGRAM
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.group_position import GroupPosition, Stand
@@ -21,7 +22,6 @@ from exporter.commands.standstill import (
     NAMES_MAX,
     NO_SHARED_OFFSET,
     PENDING_UNSEEN,
-    PROGRAM,
     Answer,
     Hold,
     about_group,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from alerts.document import PROGRAM
+from exporter import PROGRAM
 from exporter.commands.context import CLUSTERS_FILE, CONFIG_FILE
 from tests import forked
 from tests.alerts.monitoring import Alert

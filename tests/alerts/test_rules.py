@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from exporter import PROGRAM
 from exporter.artifacts.rules import (
     ALERTS,
     RECORDING,
@@ -22,7 +23,6 @@ from exporter.artifacts.rules import (
     thresholds,
 )
 from exporter.audit.verdicts import AuditVerdict
-from exporter.commands.arguments import PROGRAM
 from exporter.evaluation.verdicts import InconclusiveReason, Verdict
 from exporter.publication.metrics.table import METRICS
 from exporter.snapshot import CLUSTER_ID_VARIABLE, PartitionResult

@@ -11,7 +11,8 @@ from typing import Final
 
 import pytest
 
-from exporter.commands.arguments import PROGRAM, build_parser
+from exporter import PROGRAM
+from exporter.commands.arguments import build_parser
 from exporter.commands.context import CONFIG_FILE
 from tests.real_brokers.exporting import called
 

@@ -11,8 +11,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import yaml
 
+from exporter import PROGRAM
 from exporter.artifacts.rules import page_of
-from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
+from exporter.commands.arguments import COMMANDS, build_parser
 from exporter.evaluation.verdicts import Verdict
 from grafana.dashboards import DASHBOARDS, text_of
 from grafana.fields import (

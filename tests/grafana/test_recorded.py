@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from exporter.commands.arguments import COMMANDS, PROGRAM, build_parser
+from exporter import PROGRAM
+from exporter.commands.arguments import COMMANDS, build_parser
 from exporter.evaluation.verdicts import Verdict
 from exporter.publication.paths import queries_in, query_of
 from grafana.coverage import EVERYTHING, NO_GAP

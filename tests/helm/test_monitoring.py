@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from alerts.document import PROGRAM
+from exporter import PROGRAM
 from exporter.artifacts.rules import RUNBOOK_BASE, WITHOUT_EXPORTER, Choices, key_of, page_of, reason_of, rules_of
 from exporter.artifacts.rules import rule_groups as groups_of
 from exporter.web.routes import _PATHS

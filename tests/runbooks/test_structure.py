@@ -12,10 +12,11 @@ from typing import Final
 import pytest
 
 from alerts.document import commands_block
+from exporter import PROGRAM
 from exporter.artifacts.rules import ALERTS, RECORDING, load, page_of, reason_of, rules_of, thresholds
 from exporter.audit.tables import FINDINGS
 from exporter.audit.verdicts import AuditVerdict
-from exporter.commands.arguments import PROGRAM, build_parser
+from exporter.commands.arguments import build_parser
 from exporter.config.settings import SETTINGS
 from exporter.evaluation.document import TRANSACTION_KEYS
 from exporter.evaluation.protection import CHECKS

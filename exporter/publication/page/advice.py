@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from exporter import PROGRAM
 from exporter.evaluation.verdicts import TransactionRow, Verdict
 from exporter.incidents.incident import Suspect
 from exporter.publication.paths import RUNBOOKS
 from exporter.snapshot import CLUSTER_ID_VARIABLE
 
-PROGRAM = "kafka-transaction-exporter"
 BOOTSTRAP_UNKNOWN = "$BOOTSTRAP"
 
 
