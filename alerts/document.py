@@ -51,8 +51,8 @@ Paste before the commands, in this order:
 1. The line `variables` of the alert, if it has one, or that of the status page or of the incident. If it defines the
    command, as in the Helm chart's rules, or names a settings file, it is enough for commands that only read.
 2. Where that line is not enough, one of these ([which one](README.md#before-the-first-command)). Commands that write, and
-   Kafka's own tools, need one of the last two, and `client.properties` in this folder, with `bootstrap.servers`, which is
-   all of it on a cluster without logins.
+   Kafka's own tools, need one of the last two, and a Java client's `client.properties` in this folder, with
+   `bootstrap.servers`, which is all of it on a cluster without logins.
 
 *Host line*: on the exporter's host, only reads, with the exporter's login (as root while its unit runs, if systemd holds
 the password).

@@ -13,13 +13,14 @@ from exporter.artifacts.rules import (
     key_of,
     labels_of_rules,
     page_of,
+    reason_of,
     rule_groups,
     rules_of,
     threshold_limits,
     thresholds,
 )
 from exporter.config.fleet import OF_THE_PROCESS, SECTIONS
-from exporter.config.values import DURATION
+from exporter.config.values import DURATION, PAGE_URL_PATTERN
 from helm.values import Value
 
 Schema = dict[str, Any]
@@ -40,6 +41,7 @@ def values_schema(values: tuple[Value, ...]) -> Schema:
             "alerts": _alerts(),
             "thresholds": _thresholds(),
             "alertLabels": _alert_labels(),
+            "pageUrl": {"type": "string", "pattern": PAGE_URL_PATTERN},
             "durations": _durations(),
             "duration": _DURATION,
             "probe": {"type": ["object", "null"]},
@@ -99,7 +101,12 @@ def _durations_as_text(schema: Schema) -> None:
 
 def _alerts() -> Schema:
     names = sorted(
-        {name for rule in rules_of(rule_groups()) if "alert" in rule for name in (rule["alert"], page_of(rule))}
+        {
+            name
+            for rule in rules_of(rule_groups())
+            if "alert" in rule
+            for name in (rule["alert"], page_of(rule), reason_of(rule))
+        }
     )
     return _closed({name: {"type": "boolean"} for name in names})
 

@@ -6,7 +6,17 @@ import argparse
 from typing import Final
 
 from exporter.artifacts import DASHBOARDS
-from exporter.commands.option_types import duration, interval, label, number, percentage, rate, threshold, web_address
+from exporter.commands.option_types import (
+    duration,
+    interval,
+    label,
+    manifest_name,
+    number,
+    percentage,
+    rate,
+    threshold,
+    web_address,
+)
 from exporter.commands.options import DIRECTORY, FILE, add_spark
 from exporter.primitives import INT32_MAX
 
@@ -117,7 +127,9 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         default="prometheus",
         help="prometheus: a rule file. prometheus-rule: a manifest for the operator. Default: prometheus",
     )
-    parser.add_argument("--name", help="of the manifest (prometheus-rule). Default: kafka-transaction-exporter")
+    parser.add_argument(
+        "--name", type=manifest_name, help="of the manifest (prometheus-rule). Default: kafka-transaction-exporter"
+    )
     parser.add_argument(
         "--config.file",
         dest="config_file",

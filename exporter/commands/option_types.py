@@ -124,6 +124,15 @@ def threshold(text: str) -> tuple[str, str]:
     return name, value
 
 
+def manifest_name(text: str) -> str:
+    """The name of an object of Kubernetes (RFC 1123)."""
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} has more than small letters, digits, - and .: Kubernetes refuses it"
+        )
+    return text
+
+
 def label(text: str) -> tuple[str, str]:
     """`NAME=VALUE` with a name that Prometheus accepts for a label."""
     name, separator, value = text.partition("=")

@@ -159,6 +159,8 @@ def url(value: Any) -> str:
 def page_url(value: Any) -> str | None:
     """Parses the address of a page, without the last slash; an empty one is none, as for `name`."""
     written = url(value).rstrip("/")
+    if re.search(r"\s", written):
+        raise ValueError("must be a URL without a blank: in a link it would end there")
     if urlsplit(written).query or urlsplit(written).fragment:
         raise ValueError("must be a URL without a query: pages and alerts show it, and a token in it")
     if written and (urlsplit(written).scheme not in {"http", "https"} or not urlsplit(written).netloc):
@@ -261,7 +263,9 @@ TEXT = SettingType(text, {"type": ["string", "number"]})
 PLACE = SettingType(place, {"type": ["string", "number"]})
 NAME = SettingType(name, {"type": ["string", "number"]})
 URL = SettingType(url, {"type": ["string", "number"]})
-PAGE_URL = SettingType(page_url, {"type": ["string", "number"]})
+PAGE_URL_PATTERN = r"^([Hh][Tt][Tt][Pp][Ss]?://[^/?#@\s]+(/[^?#\s]*)?)?$"
+"""What `page_url` takes, for schemas."""
+PAGE_URL = SettingType(page_url, {"type": "string", "pattern": PAGE_URL_PATTERN})
 SWITCH = SettingType(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
 SERVERS = SettingType(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
 PAIRS = SettingType(pairs, {"type": "string"})

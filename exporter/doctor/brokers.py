@@ -63,7 +63,8 @@ def of_settings(snapshot: Snapshot, denied: Iterable[DenyRule]) -> Finding:
         check=check,
         level=FindingLevel.LIMITED,
         result=f"transaction.max.timeout.ms could not be read: {humanize_names(tuple(reasons), shown_max=NAMED_MAX)}",
-        consequence=f"late transactions are computed with {used}",
+        consequence=f"late transactions are computed with {used}"
+        + (", and how one ended on other partitions is not proved" if is_refused else ""),
         grants=(Grant(operation="DescribeConfigs", resource=Resource.CLUSTER),) if is_refused else (),
         denied_by=tuple(
             rule

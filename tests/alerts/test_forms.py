@@ -308,6 +308,9 @@ def test_a_name_is_of_a_manifest_alone(capsys: pytest.CaptureFixture[str]) -> No
     """The rules themselves have none: it would be dropped without a word."""
     assert main(["rules", "--name", "kafka"]) == 2
     assert "--format prometheus-rule" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["rules", "--format=prometheus-rule", "--name=My_Rules"])
+    assert "Kubernetes refuses it" in capsys.readouterr().err
 
 
 def test_dashboards_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -177,7 +177,9 @@ def test_own_labels_and_groups_are_added(tmp_path: Path) -> None:
         {"additionalRuleLabels": {"group": "x"}},
         {"additionalRuleLabels": {"bad-name": "x"}},
         {"runbookUrl": "wiki"},
+        {"runbookUrl": "https://user:password@wiki"},
         {"grafanaUrl": "grafana"},
+        {"grafanaUrl": "https://grafana/?orgId=2"},
     ],
     ids=str,
 )
@@ -185,6 +187,47 @@ def test_what_would_silence_an_alert_or_lead_nowhere_is_refused(value: dict[str,
     """As by `rules`: another chart's user must not find out by a silence."""
     with pytest.raises(Refused, match=next(iter(value))):
         render_values({"prometheusRule": {"enabled": True, **value}}, tmp_path)
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"config": {"publish": {"external_url": "ktx.example.org"}}},
+        {"config": {"publish.runbook_url": "https://wiki/?a=1"}},
+        {"ingress": {"enabled": True, "hosts": ["a.example.org"], "path": "/k?x=1"}},
+    ],
+    ids=str,
+)
+def test_an_address_that_the_exporter_refuses_is_refused_before(value: dict[str, Any], tmp_path: Path) -> None:
+    """The pod would end at its start, and alerts have the broken address."""
+    with pytest.raises(Refused, match="pattern"):
+        render_values(value, tmp_path)
+
+
+@pytest.mark.programs
+def test_the_runbooks_are_where_the_pages_lead(tmp_path: Path) -> None:
+    """The setting of the pages holds for alerts, also about the exporter's own end; a value for the alerts alone wins."""
+    settings = {"publish": {"external_url": "https://ktx", "runbook_url": "https://wiki"}}
+    for more, base in (({}, "https://wiki"), ({"runbookUrl": "https://own/"}, "https://own")):
+        rules = render_values({"config": settings, "prometheusRule": {"enabled": True, **more}}, tmp_path)
+        urls = [
+            rule["annotations"]["runbook_url"]
+            for rule in rules_of(only(rules, "PrometheusRule")["spec"]["groups"])
+            if "alert" in rule
+        ]
+        assert {url.rpartition("/")[0] for url in urls} == {base}
+
+
+@pytest.mark.programs
+def test_a_reason_is_left_out_as_its_runbook(tmp_path: Path) -> None:
+    """As by `rules --disable`."""
+    left = [
+        [rule for rule in rules_of(groups({"disabled": {name: True}}, tmp_path)) if "alert" in rule]
+        for name in ("ExporterClockSkew", "KafkaTransactionExporterClockSkew")
+    ]
+    assert left[0] == left[1]
+    assert len(left[0]) < sum("alert" in rule for rule in rules_of(rule_groups()))
 
 
 @pytest.mark.programs
