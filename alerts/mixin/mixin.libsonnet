@@ -467,6 +467,7 @@
               "annotations": {
                 "summary": "Many transactions of one Kafka cluster are proved hanging.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions are proved hanging, verdict hanging_*. They probably have one cause, which may still exist.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionHangingClusterWide.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
@@ -661,6 +662,7 @@
               "annotations": {
                 "summary": "An audit has found Kafka transactions whose logs contradict what their coordinator has decided.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: partitions that by the audits of the last day lack the marker of a transaction, or have the opposite one, or that of another transaction: {{ $value }}. Committed records are hidden, or records are visible that nobody committed: their owners are in the table audit_transactions and must be informed.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionAuditFinding.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
@@ -936,6 +938,7 @@
               "annotations": {
                 "summary": "There are more suspect Kafka transactions than have series.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: suspects without a series because of publish.suspects_limit: {{ $value }}. No alert can fire for them; the worst have series.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
@@ -964,6 +967,7 @@
               "annotations": {
                 "summary": "Proved hanging Kafka transactions have no series.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} proved hanging transactions, verdict hanging_*, have no series because of publish.suspects_limit. KafkaTransactionHanging cannot fire for them.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
@@ -990,6 +994,7 @@
               "annotations": {
                 "summary": "Many Kafka transactions of one application time out.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the transactions of group {{ $labels.group }} in the last 15 minutes were aborted by their coordinator, because they were open for longer than their transaction.timeout.ms. read_committed consumers will never see their records, and their producers get an error.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionTimeouts.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
@@ -1012,6 +1017,7 @@
               "annotations": {
                 "summary": "Producers of one application keep fencing each other, as two with the same transactional id do.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producers of group {{ $labels.group }} initialize transactional ids {{ printf \"%.0f\" $value }} times a minute, for longer than a deployment takes. Each time the previous producer of the id is fenced, and its open transaction is aborted.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionFencingStorm.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
@@ -1034,6 +1040,7 @@
               "annotations": {
                 "summary": "Kafka is slow to write the markers of committed or aborted transactions.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: one in a hundred transactions of group {{ $labels.group }} waits {{ humanizeDuration $value }} or longer for its last marker. Until then its producer cannot begin the next transaction, and read_committed consumers wait.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster_id=%q}\" $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionMarkersSlow.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
@@ -1071,6 +1078,7 @@
               "annotations": {
                 "summary": "No exporter reads the transactions of a Kafka cluster.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id \"unknown\" }}, job {{ or $labels.job \"unknown\" }}: no instance of kafka-transaction-exporter responds to scrapes. No alert will fire for a hanging transaction.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterDown.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
@@ -1137,6 +1145,7 @@
               "annotations": {
                 "summary": "The transaction exporter cannot read a part of its Kafka cluster.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: for ten minutes, a part could not be read. No alert can fire for the unread part.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterCoverageIncomplete.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
@@ -1158,6 +1167,7 @@
               "annotations": {
                 "summary": "The transaction exporter sees no topic of its Kafka cluster.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the brokers show no topic to the exporter; its principal probably lacks DESCRIBE. No hang can be found, and no other alert will fire.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterNoTopicVisible.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
@@ -1195,6 +1205,7 @@
               "annotations": {
                 "summary": "The transaction exporter reads less of its Kafka cluster than it did within the last day.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the topics or partitions that were read within the last day are read now. Where nobody deleted topics, hangs in the others are not seen.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterReadsLess.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
@@ -1221,6 +1232,7 @@
               "annotations": {
                 "summary": "The transaction exporter lacks a grant to prove hangs.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or has a DENY. No hang can be proved there; only KafkaTransactionBlocksConsumersLong fires, twenty minutes later.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterTransactionalIdsHidden.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
@@ -1292,6 +1304,7 @@
               "annotations": {
                 "summary": "The transaction exporter cannot read or decode a part of Kafka's transaction log.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the exporter does not read all of the transaction log, __transaction_state, or cannot decode some of its records. Transactions by outcome and their durations are wrong; verdicts do not need the transaction log.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogIncomplete.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
@@ -1319,6 +1332,7 @@
               "annotations": {
                 "summary": "An exporter reads Kafka's transaction log more slowly than it is written.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} records of the transaction log, __transaction_state, are unread, and the number has not fallen for ten minutes. Transactions by outcome are counted late.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterLogBehind.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
@@ -1363,6 +1377,7 @@
               "annotations": {
                 "summary": "A setting of the Kafka cluster lets transactions hang.",
                 "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the check {{ $labels.check }} found a setting that lets transactions hang, or be lost with a disk. Whether a transaction hangs now is the matter of KafkaTransactionHanging.",
+                "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionProtectionMissing.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },

@@ -26,7 +26,7 @@ from exporter.evaluation.protection import ADMIN_FILE
 from exporter.kafka.client.principal import principal_of
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.protection import read_protection
-from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.errors import AnotherClusterError, ClusterUnavailableError
 from exporter.snapshot import Provable
 
 ENOUGH = {
@@ -83,7 +83,11 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             read = collector.query(preconditions)
             protection = collector.query(read_protection) if options.cluster is not None else None
         except ClusterUnavailableError as error:
-            diagnosis = unreachable(str(error), (*local, *prometheus_findings(options.prometheus, None)))
+            diagnosis = unreachable(
+                str(error),
+                (*local, *prometheus_findings(options.prometheus, None)),
+                is_another=isinstance(error, AnotherClusterError),
+            )
             status = ExitStatus.COULD_NOT_RUN
         else:
             local += () if protection is None else tuple(of_protection(protection, settings.kafka.connection_of_tools))

@@ -23,6 +23,7 @@ from exporter.config.settings import Settings
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.owner import coordinator_ends_at_ms
 from exporter.evaluation.verdicts import Policy
+from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import EVERYTHING, Scope
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
@@ -56,7 +57,7 @@ def _on(context: Context, collector: Collector, transaction: CoordinatorTransact
         return dry_run(context, why, "WRITE on the transactional id")
     if why is not None:
         return complain(f"refused, nothing is written: {why}", ExitStatus.REFUSED)
-    audit = audit_log(context)
+    audit = audit_log(context, collector.query(_cluster_id))
     audit.step("planned", action="force-terminate", transaction=described(transaction, int(time.time() * 1000)))
     if not agrees(options, audit, {"transactional_id": transaction.transactional_id}):
         return ExitStatus.REFUSED
@@ -72,6 +73,10 @@ def _on(context: Context, collector: Collector, transaction: CoordinatorTransact
             )
             raise
         return _terminate(collector, transaction, audit)
+
+
+async def _cluster_id(client: ClusterClient) -> str:
+    return (await client.topology(())).cluster_id
 
 
 def in_words(transaction: CoordinatorTransaction, now_ms: int) -> str:

@@ -42,8 +42,10 @@ def _followed_incidents(context: Context, settings: Settings) -> Incidents:
         raise KeptFileError(f"{path} is closed to this user: run this as root, or as the exporter's user") from error
     if path is None or not is_there:
         where = "there is no state directory" if path is None else f"{path} does not exist"
+        is_client_s = "command_config" in vars(context.options)
+        but = ": without --command-config, which names others" if is_client_s else ""
         raise KeptFileError(
-            f"no incident is known on this machine: {where}; run this where `serve` runs, with the same settings"
+            f"no incident is known on this machine: {where}; run this where `serve` runs, with the same settings{but}"
         )
     return load(path)
 

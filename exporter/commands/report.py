@@ -19,7 +19,7 @@ from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_duration, printable
 from exporter.evaluation.verdicts import Evaluation
 from exporter.kafka.collect.collector import Collector
-from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnavailableError
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError
 from exporter.kafka.lookups import KafkaRequestError, beyond_partitions
 from exporter.snapshot import CLUSTER_ID_VARIABLE, ClusterIdentity
 
@@ -110,13 +110,10 @@ def opened_collector(settings: Settings) -> Iterator[Collector]:
     kafka, scan = settings.kafka, settings.scan
     with closing(Collector.opened(kafka, scan)) as collector:
         if settings.expected_cluster_id:
-            collector.recall(ClusterIdentity(cluster_id=settings.expected_cluster_id))
+            collector.recall(ClusterIdentity(cluster_id=settings.expected_cluster_id, way_on=OF_ANOTHER_ALERT))
         wait = f"no response from {kafka.bootstrap} yet; waiting for up to {humanize_duration(scan.deadline_ms)}"
-        try:
-            with waiting_notice(wait, lambda: not collector.has_response):
-                yield collector
-        except AnotherClusterError as error:
-            raise AnotherClusterError(f"{error}{OF_ANOTHER_ALERT}") from error
+        with waiting_notice(wait, lambda: not collector.has_response):
+            yield collector
 
 
 OF_ANOTHER_ALERT: Final = (

@@ -79,10 +79,11 @@ def diagnose(
     )
 
 
-def unreachable(why: str, local: Iterable[Finding] = ()) -> Diagnosis:
-    """Returns the diagnosis if no broker responds. `why` has the reason of each address."""
+def unreachable(why: str, local: Iterable[Finding] = (), *, is_another: bool = False) -> Diagnosis:
+    """Returns the diagnosis if no broker responds, or only those of another cluster. `why` has each address's reason."""
     found = Finding(check="connection", level=FindingLevel.MISSING, result=why, consequence="nothing can be read")
-    return nothing_provable("no broker responds", (found, *local), topics_visible=0)
+    obstacle = "the brokers are of another cluster" if is_another else "no broker responds"
+    return nothing_provable(obstacle, (found, *local), topics_visible=0)
 
 
 def nothing_provable(

@@ -225,13 +225,13 @@ class ClusterClient:
                 self.source = address
                 self.latest.cluster = self.latest.cluster.updated(topology.identity)
             return topology
-        raise _unavailable(faults)
+        raise _unavailable(faults, self.latest.cluster.way_on)
 
 
-def _unavailable(faults: Iterable[BrokerFault]) -> ClusterUnavailableError:
+def _unavailable(faults: Iterable[BrokerFault], way_on: str) -> ClusterUnavailableError:
     sentences = "; ".join(dict.fromkeys(map(str, faults)))
     if any(fault.reason is FaultReason.ANOTHER_CLUSTER for fault in faults):
-        return AnotherClusterError(f"no broker of the watched cluster responded: {sentences}")
+        return AnotherClusterError(f"no broker of the watched cluster responded: {sentences}{way_on}")
     return ClusterUnavailableError(f"no broker responded: {sentences}")
 
 

@@ -23,6 +23,8 @@ class ClusterIdentity:
     """Empty before the first response, and from platforms without one."""
     topic_ids: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Topic -> id of each visible topic; "" from brokers without topic ids."""
+    way_on: str = field(default="", compare=False)
+    """The end of a sentence about brokers of another cluster: what named this one, and what to do."""
 
     def updated(self, now: ClusterIdentity) -> ClusterIdentity:
         """`now`, with the id of `__transaction_state` from before while rights or a proxy hide that topic."""

@@ -168,18 +168,14 @@ def test_an_alert_about_a_partition_names_groups_variables_and_page(rule: dict[s
     if "$labels.partition" in rule["annotations"]["description"]:
         blocked = set() if name == "KafkaTransactionBlocksGroup" else {"blocked_groups"}
         assert optional == {"variables", "page_url", *blocked}
-    elif "$labels.producer_id" in rule["annotations"]["description"]:
-        assert optional == {"variables", "page_url"}
-    elif page_of(rule) in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}:
-        assert optional == {"page_url"}
-    elif name == "KafkaTransactionFillsDisk":
-        assert optional == {"variables", "page_url"}
-    elif name == "KafkaTransactionWatchdog":
-        assert optional == {"variables"}
-    elif name == "KafkaTransactionGroupFails" or rule["labels"]["reason"] == "AuditFinding":
-        assert optional == {"page_url"}
-    else:
-        assert optional == set()
+        return
+    has_page = "$labels.producer_id" in rule["annotations"]["description"] or name == "KafkaTransactionGroupFails"
+    has_page |= page_of(rule) in {"KafkaTransactionHangingClusterWide", "KafkaTransactionSuspectsHidden"}
+    has_page |= name == "KafkaTransactionFillsDisk" or rule["labels"]["reason"] == "AuditFinding"
+    assert ("page_url" in optional) is has_page
+    is_of_cluster = "cluster_id" in timeline_file(page_of(rule))["labels"]
+    assert ("variables" in optional) is (is_of_cluster or name == "KafkaTransactionWatchdog")
+    assert optional <= {"variables", "page_url"}
 
 
 @every_step
@@ -208,7 +204,7 @@ def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
     if name == "KafkaTransactionWatchdog":
         assert lines == ["export PROMETHEUS=http://prometheus:9090"]
         return
-    assert bool(lines) == bool({"partition", "producer_id", "broker"} & file["labels"].keys())
+    assert bool(lines) == ("cluster_id" in file["labels"])
     for line in lines:
         export, *words = shlex.split(line)
         assert export == "export"
@@ -217,7 +213,7 @@ def test_the_variables_are_a_line_for_a_shell(name: str) -> None:
         labels = {**file["labels"], "transactional_id": "billing-7"}  # the alert's own drop it
         assert variables == {variable: labels[variable.lower()] for variable in variables}
         places = {"partition": {"TOPIC", "PARTITION"}, "producer_id": {"PRODUCER_ID"}, "broker": {"BROKER"}}
-        assert next(place for label, place in places.items() if label in file["labels"]) <= set(variables)
+        assert next((place for label, place in places.items() if label in file["labels"]), set()) <= set(variables)
 
 
 @every_step

@@ -40,7 +40,7 @@ def rule_groups(choices: Choices | None = None) -> list[dict[str, Any]]:
         if "alert" not in rule:
             continue
         if reason_of(rule) in WITHOUT_POD:
-            del rule["annotations"]["variables"]
+            rule["annotations"]["variables"] = rule["annotations"]["variables"].removeprefix(f"{IN_POD}; ")
         if reason_of(rule) == "ExporterDown":
             rule["annotations"]["variables"] = OF_DEPLOYMENT
     return groups

@@ -327,7 +327,7 @@ def test_a_stuck_completion_is_completed_with_the_coordinator_s_own_decision(
 
 
 def test_force_terminate_aborts_an_ongoing_id_and_creates_none(
-    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool
+    broker: KafkaCluster, make_topic: MakeTopic, fresh_name: FreshName, tool: Tool, tmp_path: Path
 ) -> None:
     """A mistyped id is refused, where Kafka's own tool creates it; an idle one is refused; an ongoing one is aborted."""
     topic, name, never = make_topic(broker), fresh_name("ongoing"), fresh_name("never")
@@ -351,6 +351,8 @@ def test_force_terminate_aborts_an_ongoing_id_and_creates_none(
         plan.stdout.split()
     )
     assert (mistyped.returncode, done.returncode, again.returncode) == (1, 0, 5)
+    of_cluster = json.loads(open_now.stdout)["cluster_id"]
+    assert {step["cluster_id"] for step in audit(tmp_path)} == {of_cluster}, "one log may be of several clusters"
     assert [row["transactional_id"] for row in json.loads(listed.stdout)] == [name]
     assert json.loads(open_now.stdout)["transactions"] == []
 

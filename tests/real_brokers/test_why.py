@@ -150,6 +150,15 @@ def test_a_name_that_nobody_has_is_an_error(broker: KafkaCluster, tmp_path: Path
         assert (done.returncode, done.stdout) == (1, ""), question
 
 
+def test_doctor_does_not_call_another_cluster_silent(broker: KafkaCluster, tmp_path: Path) -> None:
+    """Its brokers have responded; the way on is the same as that of every other command."""
+    run = called(tmp_path, "doctor", "--bootstrap-server", broker.bootstrap, **{CLUSTER_ID_VARIABLE: "another"})
+
+    assert run.returncode == 1
+    assert "No hang can be proved: the brokers are of another cluster." in run.stdout
+    assert f"{CLUSTER_ID_VARIABLE} in this shell is of the cluster of an alert" in run.stdout
+
+
 @pytest.mark.parametrize(
     "command", [("why", "--topic"), ("abort", "--dry-run", "--partition=0", "--start-offset=0", "--topic")]
 )
