@@ -264,7 +264,7 @@ PLACE = SettingType(place, {"type": ["string", "number"]})
 NAME = SettingType(name, {"type": ["string", "number"]})
 URL = SettingType(url, {"type": ["string", "number"]})
 PAGE_URL_PATTERN = r"^([Hh][Tt][Tt][Pp][Ss]?://[^/?#@\s]+(/[^?#\s]*)?)?$"
-"""What `page_url` takes, for schemas."""
+"""The pattern of what `page_url` takes, for schemas."""
 PAGE_URL = SettingType(page_url, {"type": "string", "pattern": PAGE_URL_PATTERN})
 SWITCH = SettingType(switch, {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]})
 SERVERS = SettingType(bootstrap_servers, {"type": ["string", "array"], "items": {"type": "string"}})
