@@ -15,7 +15,7 @@ from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
 from exporter.recovery.audit import AuditError, AuditLog
 
-QUESTION: Final = "This cannot be undone. Write {}? Type yes: "
+QUESTION: Final = "This cannot be undone. Write {}{}? Type yes: "
 
 
 def audit_log(context: Context, cluster_id: str | None = None) -> AuditLog:
@@ -55,7 +55,7 @@ def agrees(options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any
         )
         return False
     try:
-        answer = _asked(QUESTION.format(what))
+        answer = _asked(QUESTION.format(what, f" on cluster {audit.cluster_id}" if audit.cluster_id else ""))
     except KeyboardInterrupt:
         sys.stderr.write("\n")  # after the terminal's ^C
         audit.step("declined", by="Ctrl-C", **about)

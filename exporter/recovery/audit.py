@@ -26,6 +26,7 @@ class AuditLog:
     def __init__(self, path: Path, *, wall_clock: Callable[[], float], cluster_id: str | None = None) -> None:
         """`cluster_id` is in each step, unless it is unknown: one log may be of several clusters."""
         self._path = path
+        self.cluster_id = cluster_id
         self._about = {} if cluster_id is None else {"cluster_id": cluster_id}
         self._wall_clock = wall_clock
         self._who = f"{_user()}@{socket.gethostname()}"

@@ -185,7 +185,7 @@ def _is_of_another_site(headers: Mapping[str, str]) -> bool:
 def _without_slash(path: str, pages: Mapping[str, Page]) -> Response | None:
     """Leads to the page of which the path has one slash too many, as in an alert's address of a cluster's page."""
     name = path.removesuffix("/")
-    if name == path or name == "/" or name not in pages:
+    if name in (path, "/") or name not in pages:
         return None
     address = f"../{quote(name.rpartition('/')[2], safe='')}"
     return plain(302, f"It is at {address}.", ("Location", address))

@@ -77,7 +77,7 @@ def test_the_question_counts_the_markers_and_says_that_they_stay(
     status, written_to, _ = run(tmp_path, plan_of(list(now.values())), now)
 
     assert (status, len(written_to)) == (0, count)
-    assert terminal.getvalue().endswith(f"This cannot be undone. Write {markers}? Type yes: ")
+    assert terminal.getvalue().endswith(f"This cannot be undone. Write {markers} on cluster cluster-1? Type yes: ")
 
 
 def test_a_plan_that_was_carried_out_can_be_used_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,7 @@ def test_yes_on_a_terminal_is_consent(monkeypatch: pytest.MonkeyPatch, tmp_path:
     status, written_to = abort(tmp_path, hang())
 
     assert (status, len(written_to)) == (0, 1)
-    assert terminal.getvalue() == "This cannot be undone. Write it? Type yes: "
+    assert terminal.getvalue() == "This cannot be undone. Write it on cluster cluster-1? Type yes: "
     assert steps(tmp_path)[:3] == [("planned", None), ("confirmed", "terminal"), ("sending", None)]
 
 
