@@ -7,6 +7,7 @@ import gc
 import itertools
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
@@ -53,6 +54,8 @@ settings.load_profile("any machine")
 
 def pytest_configure() -> None:
     watch_programs()
+    # A shell starts a background job with Ctrl-C ignored, and so would be every program that a test starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("GOGC", SELDOM)
 
 

@@ -35,7 +35,7 @@ def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def ended(process: subprocess.Popen[str]) -> int:
-    """Its status. A process that does not end was seen once, and not again in 560 runs."""
+    """Its status; one that does not end says what its threads do."""
     try:
         return process.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:

@@ -605,7 +605,6 @@ class Operator:
     def __init__(self, cluster: KafkaCluster, folder: Path, *arguments: str) -> None:
         self._pid, self._terminal = pty.fork()
         if self._pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background job inherits that it is ignored
             environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin", "TERM": "xterm"}
             line = command("--bootstrap-server", cluster.bootstrap, *arguments)
             os.execve(line[0], line, environment)  # noqa: S606 - a fixed list, no shell is involved
