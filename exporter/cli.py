@@ -182,9 +182,9 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settin
     if clusters_file is None:
         loaded = load(file=file, java=java, java_file=java_file, environment=environment, flags=flags)
         if given.get("cluster"):
-            instead = "leave it out beside --command-config, which names the brokers" if java_file else ""
-            instead = instead or "it needs --clusters, the file that has this name"
-            raise WrongUsageError([f"--cluster {given['cluster']}: {instead}"])
+            beside_login = "leave it out beside --command-config, which names the brokers"
+            why = "it needs --clusters, the file that has this name" if java_file is None else beside_login
+            raise WrongUsageError([f"--cluster {given['cluster']}: {why}"])
     else:
         clusters = clusters_file, _text(clusters_file)
         loaded = load_fleet(clusters, file=file, java=java, environment=environment, flags=flags)

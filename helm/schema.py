@@ -112,7 +112,7 @@ def _alerts() -> Schema:
 
 
 def _thresholds() -> Schema:
-    """As `rules --threshold` takes them."""
+    """Returns the limits that `rules --threshold` has."""
     limits = {name: threshold_limits(name) for name in sorted(thresholds(rule_groups()))}
     return _closed(
         {
@@ -123,7 +123,7 @@ def _thresholds() -> Schema:
 
 
 def _alert_labels() -> Schema:
-    """As `rules --label` takes them."""
+    """Returns the names that `rules --label` takes."""
     return {
         "type": "object",
         "additionalProperties": {"type": "string"},

@@ -109,24 +109,27 @@ def opened_collector(settings: Settings) -> Iterator[Collector]:
     """
     kafka, scan = settings.kafka, settings.scan
     with closing(Collector.opened(kafka, scan)) as collector:
-        if settings.expected_cluster_id:
-            collector.recall(ClusterIdentity(cluster_id=settings.expected_cluster_id, way_on=OF_ANOTHER_ALERT))
+        collector.recall(expected_cluster(settings))
         wait = f"no response from {kafka.bootstrap} yet; waiting for up to {humanize_duration(scan.deadline_ms)}"
         with waiting_notice(wait, lambda: not collector.has_response):
             yield collector
 
 
-OF_ANOTHER_ALERT: Final = (
+def expected_cluster(settings: Settings) -> ClusterIdentity:
+    """Returns the cluster of the alert or the page of this shell, with the way on where another one responds."""
+    return ClusterIdentity(cluster_id=settings.expected_cluster_id, way_on=_OF_ANOTHER_ALERT)
+
+
+_OF_ANOTHER_ALERT: Final = (
     f"; {CLUSTER_ID_VARIABLE} in this shell is of the cluster of an alert or a page: name the brokers of that cluster, or "
     "unset it"
 )
-"""The end of a sentence about a cluster that is not the expected one."""
 
 
 def with_collector(settings: Settings, command: Callable[[Collector], int]) -> int:
     """Runs `command` on its own collector; a cluster or broker that does not respond is one sentence and status 1."""
-    try:
-        with opened_collector(settings) as collector:
+    with opened_collector(settings) as collector:
+        try:
             return command(collector)
-    except NO_RESPONSE as error:
-        return complain(str(error))
+        except NO_RESPONSE as error:
+            return complain(str(error))

@@ -115,8 +115,9 @@ def _elsewhere(answer: Answer) -> Iterator[str]:
 def _describe(answer: Answer) -> str:
     """Says how to see whether the group's members move: the command of Kafka, and which file with a login it needs."""
     words = [*answer.connection_of_tools, "--describe", "--group", answer.subject.removeprefix("group ")]
-    made = {CLIENT_FILE, JAVA_FILE}.intersection(answer.connection_of_tools).difference(answer.connection)
-    login = f" ({made.pop()} has this login as Java's clients write it)" if made else ""
+    *_, file = answer.connection_of_tools or ("",)
+    is_to_make = file in {CLIENT_FILE, JAVA_FILE} and file not in answer.connection
+    login = f" ({file} has this login as Java's clients write it)" if is_to_make else ""
     return f"See whether its members run and move{login}: kafka-consumer-groups.sh {shlex.join(words)}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from exporter.commands.context import Context
-from exporter.commands.report import OF_ANOTHER_ALERT, complain, complain_of_gaps, waiting_notice
+from exporter.commands.report import complain, complain_of_gaps, expected_cluster, waiting_notice
 from exporter.commands.rows import Row, for_people, in_format, output_format
 from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
@@ -15,6 +15,7 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration, huma
 from exporter.kafka.log_progress import LogRecord
 from exporter.kafka.state_log import LogUnreadableError, StateLog
 from exporter.publication.page.humanize import humanize_instant
+from exporter.snapshot import ClusterIdentity
 from exporter.transaction_log.ledger import Ledger
 from exporter.transaction_log.records import MalformedRecordError, UnknownVersion, decode
 from exporter.transaction_log.timeouts import EndedByCoordinator, ended_by_coordinator
@@ -48,15 +49,14 @@ HEADINGS = {
 
 def run(context: Context, settings: Settings) -> int:
     """Prints the timeouts, newest first; returns the exit status."""
-    options = context.options
+    options, name = context.options, context.options.transactional_id
     since_ms = int(time.time() * 1000) - options.since
     try:
         with waiting_notice(f"reading __transaction_state, for up to {SECONDS_MAX} s"):
-            found = _read(settings, since_ms - BEGINNINGS_MS, until=time.monotonic() + SECONDS_MAX)
+            found = _read(settings, since_ms - BEGINNINGS_MS, name, until=time.monotonic() + SECONDS_MAX)
     except LogUnreadableError as error:
         return complain(f"__transaction_state cannot be read: {error}")
-    name = options.transactional_id
-    if name is not None and name not in found.transactional_ids:
+    if name is not None and not found.is_named:
         complain(f"no record since {humanize_instant(since_ms - BEGINNINGS_MS)} is about transactional id {name!r}")
     wanted = (one for one in found.ended if one.at_ms >= since_ms and name in {None, one.transactional_id})
     recent = sorted(wanted, key=lambda transaction: -transaction.at_ms)
@@ -72,27 +72,32 @@ def run(context: Context, settings: Settings) -> int:
 @dataclass(slots=True)
 class _LogContents:
     ended: list[EndedByCoordinator] = field(default_factory=list)
-    transactional_ids: set[str] = field(default_factory=set)
+    is_named: bool = False
+    """True if a record is about the wanted id."""
     gaps: list[str] = field(default_factory=list)
     undecoded: int = 0
 
 
-def _read(settings: Settings, from_ms: int, *, until: float) -> _LogContents:
-    """Reads from the first record written at `from_ms` to the present end of the log. Raises LogUnreadableError."""
+def _read(settings: Settings, from_ms: int, name: str | None, *, until: float) -> _LogContents:
+    """Reads from the first record written at `from_ms` to the present end of the log. Raises LogUnreadableError.
+
+    `name` is the wanted transactional id, if there is one.
+    """
     log = StateLog(settings.kafka, since_ms=from_ms, positions={})
     ledger, found = Ledger(), _LogContents()
     ends: dict[int, int] = {}
     missing: set[int] = set()
     last_hope = time.monotonic()
     try:
-        if settings.expected_cluster_id not in {"", log.cluster_id}:
-            sentence = f"its cluster id is {log.cluster_id}, not {settings.expected_cluster_id}{OF_ANOTHER_ALERT}"
-            raise LogUnreadableError(sentence)
+        expected = expected_cluster(settings)
+        another = expected.contradiction(ClusterIdentity(cluster_id=log.cluster_id))
+        if another is not None:
+            raise LogUnreadableError(f"{another}{expected.way_on}")
         while True:
             batch = log.read(READ_SECONDS)
             missing.update(batch.gaps)
             for record in batch.records:
-                _take(record, ledger, found)
+                _take(record, ledger, found, name)
             if log.failure is not None:
                 raise LogUnreadableError(log.failure)
             for partition, end in log.ends.items():
@@ -127,7 +132,7 @@ def _unread(why: Mapping[int, str]) -> Iterator[str]:
         yield f"partition{'' if len(numbers) == 1 else 's'} {which} of __transaction_state: {reason}"
 
 
-def _take(record: LogRecord, ledger: Ledger, found: _LogContents) -> None:
+def _take(record: LogRecord, ledger: Ledger, found: _LogContents, name: str | None) -> None:
     try:
         decoded = decode(record.key, record.value)
     except MalformedRecordError:
@@ -135,7 +140,7 @@ def _take(record: LogRecord, ledger: Ledger, found: _LogContents) -> None:
     if decoded is None or isinstance(decoded, UnknownVersion):
         found.undecoded += 1
         return
-    found.transactional_ids.add(decoded.transactional_id)
+    found.is_named |= decoded.transactional_id == name
     events = ledger.take(record.partition, decoded, record.written_at_ms)
     found.ended += [transaction for event in events if (transaction := ended_by_coordinator(event)) is not None]
 

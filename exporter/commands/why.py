@@ -92,10 +92,11 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
 def _connection_of_tools(options: argparse.Namespace, kafka: KafkaSettings) -> tuple[str, ...]:
     """Options by which Kafka's own tools find the cluster, with this login where a file has it as Java's clients do."""
     file: str | None = vars(options).get("command_config")
-    if file is None or not _serves_java(Path(file), has_login=kafka.sasl is not None):
-        another = CLIENT_FILE if file is None or Path(file).name != CLIENT_FILE else JAVA_FILE
-        file = None if kafka.security_protocol == "PLAINTEXT" else another
-    return ("--bootstrap-server", kafka.bootstrap, *(() if file is None else ("--command-config", file)))
+    if file is None:
+        return kafka.options_of_tools(CLIENT_FILE)
+    if _serves_java(Path(file), has_login=kafka.sasl is not None):
+        return ("--bootstrap-server", kafka.bootstrap, "--command-config", file)
+    return kafka.options_of_tools(JAVA_FILE if Path(file).name == CLIENT_FILE else CLIENT_FILE)
 
 
 def _serves_java(file: Path, *, has_login: bool) -> bool:
@@ -256,10 +257,10 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
         ends = await latest_offsets(client, {partition: topology.leader_of(*partition)[0] for partition in positions})
         long_held = lasting(rows, evaluation.policy)
         next_offsets = {}
-        for wanted, pieces_max in (
-            (long_held, PIECES_OF_A_COMMAND),
-            (rows.keys() - long_held, PIECES_MAX),
-            (positions.keys() - rows.keys(), PIECES_MAX),
+        for wanted, pieces_max, is_all_stable in (
+            (long_held, PIECES_OF_A_COMMAND, False),
+            (rows.keys() - long_held, PIECES_MAX, False),
+            (positions.keys() - rows.keys(), PIECES_MAX, True),
         ):
             offsets = [
                 GroupOffset(group=group, topic=topic, partition=number, offset=positions[topic, number])
@@ -272,7 +273,7 @@ def _about_group(collector: Collector, evaluation: Evaluation, group: str) -> An
                 ends,
                 positions_max=POSITIONS_OF_A_COMMAND,
                 pieces_max=pieces_max,
-                is_all_stable=wanted.isdisjoint(rows),
+                is_all_stable=is_all_stable,
             )
             for each in known:
                 next_offsets[each.topic, each.partition] = each.next_offset

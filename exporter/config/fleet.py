@@ -117,7 +117,7 @@ def choose_cluster(loaded: SettingsWithSources, name: str | None, *, one: bool) 
 
 
 def expecting(loaded: SettingsWithSources, cluster_id: str) -> SettingsWithSources:
-    """These settings, for a cluster with this id; as they are if it is empty, or where there are several clusters."""
+    """Returns the settings for a cluster with this id; unchanged without an id, or where there are several clusters."""
     settings = loaded.settings
     if not cluster_id or len(settings.watched) > 1:
         return loaded

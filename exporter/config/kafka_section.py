@@ -171,8 +171,12 @@ class KafkaSettings:
     @property
     def connection_of_tools(self) -> str:
         """Options of Kafka's own tools that name the cluster, for a shell; an administrator's login has its own file."""
-        server = f"--bootstrap-server {shlex.quote(self.bootstrap)}"
-        return server if self.security_protocol == "PLAINTEXT" else f"{server} --command-config admin.properties"
+        return shlex.join(self.options_of_tools("admin.properties"))
+
+    def options_of_tools(self, file: str) -> tuple[str, ...]:
+        """Options of Kafka's own tools that name the cluster; `file` has the login, if the cluster has any."""
+        login = () if self.security_protocol == "PLAINTEXT" else ("--command-config", file)
+        return ("--bootstrap-server", self.bootstrap, *login)
 
 
 def in_client_file(name: str, java_file: str | None) -> str:

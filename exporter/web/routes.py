@@ -84,6 +84,7 @@ class Routes:
         self._liveness = liveness
         self._reload = reload
         self._prefix = urlsplit(external_url).path.rstrip("/")
+        self._requested_prefix = unquote(self._prefix)
         self._published: _Publication | None = None
 
     def publish(self, exposition: Exposition, pages: Mapping[str, Page], *, is_ready: bool) -> None:
@@ -94,7 +95,7 @@ class Routes:
 
     def answer(self, request: Request) -> Response:
         """The response to one request. HEAD is handled like GET; the server omits the body."""
-        prefix = unquote(self._prefix)
+        prefix = self._requested_prefix
         if prefix and f"{request.path}/".startswith(f"{prefix}/"):
             request = replace(request, path=request.path.removeprefix(prefix) or "/")
         refusal = _refusal(request)

@@ -184,7 +184,7 @@ def test_help_fits(command: str) -> None:
 
 
 def test_a_command_of_kafka_stays_whole_on_a_line_of_its_own() -> None:
-    """A terminal's own lines cannot be pasted; what stands before it goes on as ever."""
+    """A command that a terminal has broken cannot be pasted; the words before it are wrapped."""
     command = (
         "kafka-acls.sh --bootstrap-server kafka-1.example.org:9092 --command-config admin.properties --list --cluster"
     )

@@ -184,7 +184,7 @@ def test_own_labels_and_groups_are_added(tmp_path: Path) -> None:
     ids=str,
 )
 def test_what_would_silence_an_alert_or_lead_nowhere_is_refused(value: dict[str, Any], tmp_path: Path) -> None:
-    """As by `rules`: another chart's user must not find out by a silence."""
+    """The chart refuses what `rules` refuses: its user must not find out by a silence."""
     with pytest.raises(Refused, match=next(iter(value))):
         render_values({"prometheusRule": {"enabled": True, **value}}, tmp_path)
 
@@ -221,7 +221,7 @@ def test_the_runbooks_are_where_the_pages_lead(tmp_path: Path) -> None:
 
 @pytest.mark.programs
 def test_a_reason_is_left_out_as_its_runbook(tmp_path: Path) -> None:
-    """As by `rules --disable`."""
+    """The chart takes the names that `rules --disable` takes."""
     left = [
         [rule for rule in rules_of(groups({"disabled": {name: True}}, tmp_path)) if "alert" in rule]
         for name in ("ExporterClockSkew", "KafkaTransactionExporterClockSkew")

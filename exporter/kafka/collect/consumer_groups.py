@@ -80,7 +80,8 @@ async def _of_broker(
 
 async def are_groups_refused_here(client: ClusterClient) -> bool:
     """True if the first broker that is known refuses groups."""
-    return bool(client.brokers) and await what_hides_groups(client, min(client.brokers or ())) == GROUPS_REFUSED
+    brokers = client.brokers or {}
+    return bool(brokers) and await what_hides_groups(client, min(brokers)) == GROUPS_REFUSED
 
 
 async def what_hides_groups(client: ClusterClient, broker: int) -> str:

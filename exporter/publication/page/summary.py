@@ -51,8 +51,7 @@ def summarize(evaluation: Evaluation | None, status: ClusterStatus) -> Summary:
         return Summary(level=Severity.UNKNOWN, title=_no_rows_title(status), notes=failure)
     unread = coverage_gaps(evaluation, GAPS_ABOVE_SUSPECTS_MAX if evaluation.suspect_count else GAPS_SHOWN_MAX)
     hanging = [row for row in evaluation.suspects if row.verdict.is_hanging]
-    is_out_of_date = hanging and status.proof is not None and status.proof.provable is Provable.NONE
-    proof = () if is_out_of_date else _proof_notes(status.proof, is_complete=not unread)
+    proof = _proof_notes(status.proof, is_complete=not unread, has_proved=bool(hanging))
     rest = (*_lateness_notes(evaluation), *failure, *proof)
     notes = (*unread, *_blocking_notes(evaluation), *rest)
     stuck = (f"{_stuck_title(evaluation)}.",) if evaluation.stuck else ()
@@ -138,9 +137,11 @@ def _failure_notes(status: ClusterStatus) -> tuple[str, ...]:
     return (f"The last cycle failed: {status.last_failure or 'no reason was given.'}",)
 
 
-def _proof_notes(proof: ProofStatus | None, *, is_complete: bool) -> tuple[str, ...]:
+def _proof_notes(proof: ProofStatus | None, *, is_complete: bool, has_proved: bool) -> tuple[str, ...]:
     """The sentence about this cycle's topics, with the time of the last check; none where the cycle contradicts it."""
-    if proof is None or (proof.provable is Provable.ALL and not is_complete):
+    if proof is None:
+        return ()
+    if (proof.provable is Provable.ALL and not is_complete) or (proof.provable is Provable.NONE and has_proved):
         return ()
     checked = f"Rights and coordinators were checked at {humanize_instant(proof.checked_at_ms)}."
     return (" ".join(filter(None, (proof.sentence, proof.level.in_words, checked))),)
