@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from exporter.commands.consent import agrees, audit_log
+from exporter.commands.consent import agrees, audit_log, on_cluster
 from exporter.commands.context import Context
 from exporter.commands.lines import say
 from exporter.commands.recover import ClusterAccess, describe_plan, log_plan, logged_failure, reported, say_how_to_write
@@ -122,7 +122,7 @@ def _agreed_and_done(context: Context, means: ClusterAccess, plan: PlanFile, jud
     asked = [which(each.plan) for each in judged if each.plan is not None and each.standing is Standing.HANGS]
     hanging = len(asked)
     if options.dry_run:
-        print(f"dry run: nothing is written; {hanging} of {len(judged)} would be aborted")
+        print(f"dry run{on_cluster(plan.cluster_id)}: nothing is written; {hanging} of {len(judged)} would be aborted")
         if hanging:
             say_how_to_write(context)
         return _worst([_status_of(judgement.standing) for judgement in judged])

@@ -18,6 +18,11 @@ from exporter.recovery.audit import AuditError, AuditLog
 QUESTION: Final = "This cannot be undone. Write {}{}? Type yes: "
 
 
+def on_cluster(cluster_id: str | None) -> str:
+    """Names the cluster of a write, or of its dry run: a client's file may name another than the operator thinks of."""
+    return f" on cluster {cluster_id}" if cluster_id else ""
+
+
 def audit_log(context: Context, cluster_id: str | None = None) -> AuditLog:
     """The log of `--audit-log`, or of the state directory. Raises AuditError if neither is known."""
     path = context.options.audit_log or context.audit_path
@@ -55,7 +60,7 @@ def agrees(options: argparse.Namespace, audit: AuditLog, about: Mapping[str, Any
         )
         return False
     try:
-        answer = _asked(QUESTION.format(what, f" on cluster {audit.cluster_id}" if audit.cluster_id else ""))
+        answer = _asked(QUESTION.format(what, on_cluster(audit.cluster_id)))
     except KeyboardInterrupt:
         sys.stderr.write("\n")  # after the terminal's ^C
         audit.step("declined", by="Ctrl-C", **about)

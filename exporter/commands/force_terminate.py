@@ -54,7 +54,7 @@ def _on(context: Context, collector: Collector, transaction: CoordinatorTransact
     cost = () if why is not None else tuple(_cost(collector, transaction))
     say("\n  ".join((in_words(transaction, int(time.time() * 1000)), *cost)))
     if options.dry_run:
-        return dry_run(context, why, "WRITE on the transactional id")
+        return dry_run(context, collector.query(_cluster_id), why, "WRITE on the transactional id")
     if why is not None:
         return complain(f"refused, nothing is written: {why}", ExitStatus.REFUSED)
     audit = audit_log(context, collector.query(_cluster_id))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from exporter import PROGRAM
-from exporter.commands.consent import agrees, audit_log, with_audited
+from exporter.commands.consent import agrees, audit_log, on_cluster, with_audited
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.lines import next_line, say
@@ -108,7 +108,7 @@ def recover(context: Context, means: ClusterAccess, action: Action, *, forced: V
         say(describe_plan(plan, means, evaluation))
     against = against or means.missing_right(row)
     if options.dry_run:
-        return dry_run(context, against)
+        return dry_run(context, evaluation.snapshot.cluster_id, against)
     audit = audit_log(context, evaluation.snapshot.cluster_id)
     log_plan(audit, plan, forced=None if forced is None else forced.label)
     if against is not None:
@@ -213,7 +213,7 @@ def find_transaction(
     )
 
 
-def dry_run(context: Context, against: str | None, needs: str = "") -> int:
+def dry_run(context: Context, cluster_id: str, against: str | None, needs: str = "") -> int:
     """Prints whether the command would write or refuse, and the command that writes.
 
     `needs` is a right of which brokers do not say whether this login has it.
@@ -221,7 +221,7 @@ def dry_run(context: Context, against: str | None, needs: str = "") -> int:
     more = f"; it would be refused: {against}" if against is not None else ""
     if needs and against is None:
         more = f"; where there are ACLs, the command needs {needs}: whether this login has that is not visible"
-    say(f"dry run: nothing is written{more}")
+    say(f"dry run{on_cluster(cluster_id)}: nothing is written{more}")
     if against is None:
         say_how_to_write(context)
     return ExitStatus.ANSWERED if against is None else ExitStatus.REFUSED

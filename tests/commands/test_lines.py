@@ -121,7 +121,7 @@ def test_a_result_is_printed_for_its_terminal() -> None:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, NARROW, 0, 0))
     with os.fdopen(theirs, "w") as stream, redirect_stdout(stream):
         against = "only stuck_completing can be completed, and the verdict is hanging_not_in_transaction"
-        assert dry_run(context_of(None, ["find-hanging"]), against) == 5
+        assert dry_run(context_of(None, ["find-hanging"]), "", against) == 5
         stream.flush()
         lines = os.read(ours, 4096).decode().splitlines()
     os.close(ours)

@@ -259,7 +259,7 @@ def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path, capsys: pytest.Captur
     assert abort(tmp_path, hang(), more=("--dry-run", "--audit-log", "a b")) == (0, [])
     written = "abort --topic orders --partition 0 --start-offset 100 --audit-log 'a b'"
     assert capsys.readouterr().out.endswith(
-        f"\ndry run: nothing is written\nNext: kafka-transaction-exporter {written}\n"
+        f"\ndry run on cluster cluster-1: nothing is written\nNext: kafka-transaction-exporter {written}\n"
     )
     assert abort(tmp_path, live(), more=("--dry-run",)) == (5, [])
     assert "Next: " not in capsys.readouterr().out

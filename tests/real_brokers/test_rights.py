@@ -12,6 +12,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 
 from examples.workload.producers import OpenTransaction
 from hangbench.kafka.acls import acls_until_the_end
+from hangbench.kafka.cluster import CLUSTER_ID
 from hangbench.kafka.coordinators import described
 from hangbench.kafka.groups import commit
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
@@ -30,6 +31,7 @@ UNLISTED = "unlisted"
 """Who may not DESCRIBE the cluster, so that brokers do not list the rights on it."""
 OWNER = "owner"
 """Whose rights are on transactional ids alone."""
+NOTHING_IS_WRITTEN = f"dry run on cluster {CLUSTER_ID}: nothing is written"
 CLUSTER = ResourceType.BROKER  # librdkafka's word for the resource that Kafka calls Cluster
 NEEDS_A_RIGHT = (
     "not authorized to write markers: this login needs ALTER (Kafka 3.8 and later) or CLUSTER_ACTION on the cluster; if it "
@@ -106,10 +108,10 @@ def test_an_abort_without_the_right_ends_before_the_question(
     insisting = as_user(guarded, READER, tmp_path, *abort, "--yes")
     by_plan = as_user(guarded, READER, tmp_path, "abort", "--plan-file", str(plan), "--yes")
 
-    assert allowed.stdout.splitlines()[-2] == "dry run: nothing is written"
+    assert allowed.stdout.splitlines()[-2] == NOTHING_IS_WRITTEN
     assert planned.returncode == 0, planned.stderr
     assert {run.returncode for run in (dry, asked, insisting, by_plan)} == {5}, by_plan
-    assert " ".join(dry.stdout.split()).endswith(f"dry run: nothing is written; it would be refused: {NEEDS_A_RIGHT}")
+    assert " ".join(dry.stdout.split()).endswith(f"{NOTHING_IS_WRITTEN}; it would be refused: {NEEDS_A_RIGHT}")
     for run in (asked, insisting, by_plan):
         assert "write one ABORT marker for producer" in run.stdout
         assert f"refused, nothing is written: {NEEDS_A_RIGHT}" in run.stderr
@@ -130,7 +132,7 @@ def test_a_right_that_brokers_do_not_list_is_not_denied_in_the_plan(
     dry = until(lambda: as_user(guarded, UNLISTED, tmp_path, *abort, "--dry-run"), lambda run: run.returncode == 0)
     refused = as_user(guarded, UNLISTED, tmp_path, *abort, "--yes")
 
-    assert dry.stdout.splitlines()[-2] == "dry run: nothing is written"
+    assert dry.stdout.splitlines()[-2] == NOTHING_IS_WRITTEN
     assert refused.returncode == 1
     assert f"the broker refused the marker (CLUSTER_AUTHORIZATION_FAILED): {NEEDS_A_RIGHT}" in refused.stderr
     assert steps(tmp_path, UNLISTED)[-1] == "ended"
@@ -152,7 +154,7 @@ def test_a_fence_is_refused_by_the_broker_alone(guarded: GuardedCluster, fresh_n
     done = as_user(guarded, WRITER, tmp_path, *terminate, "--yes")
 
     right = "the command needs WRITE on the transactional id: whether this login has that is not visible"
-    said = f"dry run: nothing is written; where there are ACLs, {right}"
+    said = f"{NOTHING_IS_WRITTEN}; where there are ACLs, {right}"
     assert (dry.returncode, dry.stdout.splitlines()[-2]) == (0, said)
     # It sees `__consumer_offsets`, and cannot know whether an ACL hides another topic.
     assert "partitions of topics without DESCRIBE for this login are not listed" in unlisted.stdout

@@ -93,7 +93,7 @@ def test_hanging_cluster_wide(
         refused = desk.run(operator.next_line)
         assert (refused.status, "12 transactions, more than --max-aborts 10" in refused.errors) == (5, True)
         desk.hurry = {**desk.hurry, "abort": "--max-aborts 12"}
-        operator.pastes("abort", "--dry-run", shows="dry run: nothing is written")
+        operator.pastes("abort", "--dry-run", shows=": nothing is written")
         assert all(is_open(guarded, hang) for hang in hangs)
         assert operator.pastes("abort", "--plan-file").output.count("the transaction is closed") == 12
         operator.pastes("find-hanging", "--exit-code", hides="hanging_")
@@ -302,7 +302,7 @@ def test_owner_silent(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic
     with desk.reading("KafkaTransactionOwnerSilent") as operator:
         operator.pastes("find-hanging", "--all", shows="open_within_timeout")
         operator.pastes("find-hanging", "json", shows='"ends_at_ms": 1')
-        operator.pastes("force-terminate", "--dry-run", shows="dry run: nothing is written")
+        operator.pastes("force-terminate", "--dry-run", shows=": nothing is written")
         assert is_open(guarded, planted)
         operator.pastes("force-terminate", shows="is fenced and its transaction aborted")
         operator.pastes("find-hanging", "--all", hides="open_within_timeout")
@@ -335,7 +335,7 @@ def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTran
         operator.pastes("find-hanging", shows="overdue_at_coordinator")
         operator.pastes("describe", "--transactional-id", shows="Ongoing")
         operator.pastes("kafka-configs.sh", shows="cleanup.interval.ms=86400000")
-        operator.pastes("force-terminate", "--dry-run", shows="dry run: nothing is written")
+        operator.pastes("force-terminate", "--dry-run", shows=": nothing is written")
         assert is_open(guarded, planted)
         operator.pastes("force-terminate", shows="is fenced and its transaction aborted")
         operator.pastes("find-hanging", hides=planted.topic)
