@@ -69,7 +69,7 @@ def _value(value: Value) -> Schema:
 
 
 def _settings() -> Schema:
-    """The program's own, but that a duration is text: of a number Helm would only say that it must not be above 0.
+    """The program's own; of a number that is no duration Helm says its type, and not that it must not be above 0.
 
     What a secret may be is said by the template, in better words than a schema's.
     """
@@ -97,6 +97,8 @@ def _durations_as_text(schema: Schema) -> None:
             if kind == DURATION.schema:
                 kind.update(type="string")
                 del kind["minimum"], kind["maximum"]
+                part.update({"if": {"enum": [0]}, "else": {"anyOf": part.pop("anyOf")}})
+                break
 
 
 def _alerts() -> Schema:

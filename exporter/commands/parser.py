@@ -12,6 +12,7 @@ from exporter.commands.lines import fit_terminal, terminal_width
 from exporter.commands.names import suggestion
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
+from exporter.config.suggestions import instead_of
 
 WIDTH_MAX: Final = 110
 """Maximum width of help texts: longer lines are hard to read."""
@@ -69,11 +70,10 @@ class OptionParser(argparse.ArgumentParser):
             of = self.commands.get(getattr(options, "command", ""), self)
             if _SECRET_FLAGS.intersection(names):
                 hint = "; secrets have no flag: name a file or a variable"
+            elif "." in names[0]:  # a setting, which has a section
+                hint = instead_of(names[0], [flag_name(setting.name) for setting in SETTINGS if not setting.is_secret])
             else:
-                # A setting has a section: another word is meant for an option of the command.
-                named = SETTINGS if "." in names[0] else ()
-                settings = (flag_name(setting.name) for setting in named if not setting.is_secret)
-                hint = suggestion(names[0], [*re.findall(r"--[\w.-]+", of.format_help()), *settings])
+                hint = suggestion(names[0], re.findall(r"--[\w.-]+", of.format_help()))
             of.error(f"unrecognized arguments: {' '.join(names)}{hint}")
         return options
 

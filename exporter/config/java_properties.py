@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
-from exporter.config.loading import ConfigurationError, SettingSource, nearest
+from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.sasl import MECHANISMS
 from exporter.config.settings import BY_NAME
+from exporter.config.suggestions import nearest
 
 NAMES = {
     "bootstrap.servers": "kafka.bootstrap.servers",

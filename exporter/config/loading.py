@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,8 @@ import yaml
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS, in_client_file
 from exporter.config.references import ReadText, ReferenceSources, is_one_reference
 from exporter.config.settings import BY_NAME, SETTINGS, PublishSettings, Settings, complete_values, impossible
-from exporter.config.table import FILE_SUFFIX, Values, fill_record
+from exporter.config.suggestions import instead_of, nearest
+from exporter.config.table import FILE_SUFFIX, Setting, Values, fill_record
 from exporter.files import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
@@ -26,11 +26,7 @@ settings.
 
 VALUES_MAX = 100_000
 """Limit for one file. Ten lines of aliases of aliases can expand to a billion values."""
-_SIMILARITY_MIN = 0.6
-_KEY_SIMILARITY_MIN = 0.5
-"""Below it another setting of the same section is a far-fetched guess."""
 _SECRETS = frozenset(setting.name for setting in SETTINGS if setting.is_secret)
-_COMPANIONS = frozenset(secret + FILE_SUFFIX for secret in _SECRETS)
 
 
 class ConfigurationError(Exception):
@@ -238,23 +234,6 @@ def _from_environment(environment: Mapping[str, str], problems: list[str]) -> di
     return found
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the end of a sentence about an unknown name; empty where none is similar."""
-    candidates = [candidate for candidate in known if candidate not in _COMPANIONS or name.endswith("file")]
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=_SIMILARITY_MIN)
-    return f"; did you mean {close[0]}?" if close and _is_similar(close[0], name) else ""
-
-
-def _is_similar(candidate: str, name: str) -> bool:
-    """Returns whether two names are similar in what they do not share anyway: the prefix of variables, and a section."""
-    own, other = candidate.removeprefix(ENVIRONMENT_PREFIX), name.removeprefix(ENVIRONMENT_PREFIX)
-    separator = "." if own == candidate else "__"
-    (section, _, key), (other_section, _, other_key) = own.partition(separator), other.partition(separator)
-    if section == other_section:
-        return difflib.SequenceMatcher(None, key, other_key).ratio() >= _KEY_SIMILARITY_MIN
-    return difflib.SequenceMatcher(None, own, other).ratio() >= _SIMILARITY_MIN
-
-
 def composed(path: str, text: str) -> yaml.Node | None:
     """The root of a YAML file, None of an empty one; `value_of` accepts every node in it.
 
@@ -371,6 +350,16 @@ def _flatten(mapping: yaml.MappingNode, prefix: str) -> Iterable[tuple[str, yaml
             yield name, value
 
 
+def _must_be_no_mapping(setting: Setting) -> str:
+    """Returns the end of a sentence about a setting whose value is written as a mapping."""
+    if "array" in setting.kind.schema["type"]:
+        try:
+            setting.kind.parse({})
+        except ValueError as error:
+            return str(error)
+    return "is a mapping: it must be a single value, in quotes if it begins with {"
+
+
 def _take(path: str, name: str, node: yaml.Node, found: dict[str, SettingSource], problems: list[str]) -> None:
     place = f"{path}:{node.start_mark.line + 1}"
     known = ALIASES.get(name, name)
@@ -381,10 +370,10 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, SettingSource]
     if known not in BY_NAME:
         inside = next((setting for setting in BY_NAME if setting.startswith(f"{name}.")), None)
         section = f"a section, not a setting: indent its settings, or write {inside}: ..."
-        problems.append(f"{place}: {name}: {section if inside else f'unknown setting{nearest(name, BY_NAME)}'}")
+        problems.append(f"{place}: {name}: {section if inside else f'unknown setting{instead_of(name, BY_NAME)}'}")
         return
     if isinstance(node, yaml.MappingNode):
-        problems.append(f"{place}: {name} is a mapping: it must be a single value, in quotes if it begins with {{")
+        problems.append(f"{place}: {name} {_must_be_no_mapping(BY_NAME[known])}")
         return
     if known in found:
         problems.append(f"{place}: {name} is set twice, first at {found[known].place}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from exporter import PROGRAM
 from exporter.doctor.findings import Finding, FindingLevel, ok
 from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.http.request import Exchange, HttpError
@@ -18,7 +20,12 @@ TIMEOUT_S: Final = 10.0
 BYTES_MAX: Final = 64 * 1024 * 1024
 AGE_MAX_MS: Final = 5 * 60_000
 _OF_CLUSTER: Final = f"{SNAPSHOT_TIMESTAMP} and on(job, instance, cluster) {CLUSTER_INFO}"
-_RULE: Final = "KafkaTransactionHanging"
+_OWN: Final = "KafkaTransaction"
+_RULE: Final = f"{_OWN}Hanging"
+_QUOTED: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"")
+_SIGNAL: Final = re.compile(r"\b[a-zA-Z_]\w*:\w[\w:]*")
+"""The name of a recording rule: only these have colons in PromQL, outside of texts and of `[1h:1m]`."""
+_LOAD_ALL: Final = f"load all rules that `{PROGRAM} rules` prints, or set the chart's prometheusRule.enabled"
 
 
 def prometheus_findings(url: str | None, cluster_id: str | None) -> Iterator[Finding]:
@@ -28,7 +35,8 @@ def prometheus_findings(url: str | None, cluster_id: str | None) -> Iterator[Fin
     try:
         if cluster_id is not None:
             yield _of_snapshot(url, cluster_id)
-        yield _of_rules(url)
+        yield from _of_rules(url)
+        yield from _of_alertmanagers(url)
     except HttpError as error:
         yield _unknown(f"{url} cannot be queried: {error}")
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
@@ -61,19 +69,64 @@ def _of_snapshot(url: str, cluster_id: str) -> Finding:
     return ok(CHECK, f"it has a snapshot that is {humanize_duration(max(age_ms, 0))} old")
 
 
-def _of_rules(url: str) -> Finding:
-    groups = _get(url, "/api/v1/rules", type="alert").get("groups", [])
-    names = {rule.get("name") for group in groups for rule in group.get("rules", [])}
-    if _RULE not in names:
-        return Finding(
+def _of_rules(url: str) -> Iterator[Finding]:
+    groups = _get(url, "/api/v1/rules").get("groups", [])
+    rules = [rule for group in groups for rule in group.get("rules", [])]
+    alerts = [rule for rule in rules if rule.get("type") == "alerting" and str(rule.get("name")).startswith(_OWN)]
+    if not any(alert["name"] == _RULE for alert in alerts):
+        yield Finding(
             check=CHECK,
             level=FindingLevel.MISSING,
             result=f"it has no alert {_RULE}",
             consequence="no alert fires for a hang",
-            advice="load alerts/alerts.yaml and alerts/recording.yaml, or install the chart with rules enabled",
+            advice=_LOAD_ALL,
         )
-    own = sum(str(name).startswith(("KafkaTransaction", "KafkaPartitions")) for name in names)
-    return ok(CHECK, f"it has {humanize_count(own, 'alert')} of the exporter")
+        return
+    signals = {name for alert in alerts for name in _SIGNAL.findall(_QUOTED.sub("", str(alert.get("query"))))}
+    absent = signals - {str(rule.get("name")) for rule in rules}
+    if absent:
+        yield Finding(
+            check=CHECK,
+            level=FindingLevel.MISSING,
+            result=f"{_alerts(alerts)}, but not {humanize_count(len(absent), 'recording rule')} that they need",
+            consequence="alerts do not fire",
+            advice=_LOAD_ALL,
+        )
+    failing = [rule for rule in rules if rule.get("health") == "err" and (rule in alerts or rule["name"] in signals)]
+    if failing:
+        why = failing[0].get("lastError")
+        yield Finding(
+            check=CHECK,
+            level=FindingLevel.MISSING,
+            result=f"{humanize_count(len(failing), 'rule')} of the exporter cannot be evaluated: {why}",
+            consequence="alerts do not fire",
+            advice="look at Status > Rule health",
+        )
+    if not absent and not failing:
+        yield ok(CHECK, _alerts(alerts))
+
+
+def _alerts(alerts: Sequence[Any]) -> str:
+    own = len({alert["name"] for alert in alerts})
+    return f"it has {humanize_count(own, 'alert')} of the exporter"
+
+
+def _of_alertmanagers(url: str) -> Iterator[Finding]:
+    """Yields a finding if a Prometheus sends its alerts nowhere; other servers with its rules do not have this path."""
+    try:
+        active = _get(url, "/api/v1/alertmanagers").get("activeAlertmanagers")
+    except HttpError as error:
+        if error.status is None:
+            raise
+        return
+    if active == []:
+        yield Finding(
+            check=CHECK,
+            level=FindingLevel.MISSING,
+            result="it has no Alertmanager",
+            consequence="nobody is notified of an alert",
+            advice="name one in its section alerting, and look at Status > Runtime information",
+        )
 
 
 def _get(url: str, path: str, **parameters: str) -> Mapping[str, Any]:

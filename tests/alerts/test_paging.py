@@ -153,6 +153,22 @@ def test_doctor_finds_the_exporter_and_its_alerts_in_prometheus(
     assert run.returncode == 0, run.stdout
     assert re.fullmatch(r"ok       Prometheus        it has a snapshot that is \d+ m?s old", lines[0]), lines
     assert re.fullmatch(r"ok       Prometheus        it has \d\d alerts of the exporter", lines[1]), lines
+    assert len(lines) == 2
+
+
+def test_doctor_misses_the_signals_of_alerts(kafka_4_3_1: KafkaCluster, exporter: Exporter, tmp_path: Path) -> None:
+    """A Prometheus with the file of the alerts alone: no alert about a hang can fire there."""
+    alerts = [group for group in hurried_rules() if any("alert" in rule for rule in group["rules"])]
+    address = exporter.url.removeprefix("http://")
+    with monitoring(address, alerts, tmp_path, scrape_interval="1s", route={}) as pair:
+        until(lambda: pair.query("kafka_transaction_exporter_cluster_info"), bool, patience_s=GOAL_S)
+        run = ended(tmp_path, "doctor", "--bootstrap-server", kafka_4_3_1.bootstrap, "--prometheus", pair.prometheus)
+
+    assert run.returncode == 4, run.stdout
+    assert re.search(
+        r"missing  Prometheus        it has \d\d alerts of the exporter, but not \d+ recording rules that they need",
+        run.stdout,
+    ), run.stdout
 
 
 @pytest.mark.slow

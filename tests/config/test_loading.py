@@ -158,7 +158,10 @@ kafka:
         ),
         (
             "kafka.sasl.jaas.config: x",
-            "config.yaml:3: kafka.sasl.jaas.config: unknown setting; did you mean kafka.sasl.password?",
+            (
+                "config.yaml:3: kafka.sasl.jaas.config: unknown setting; write its login as kafka.sasl.username and "
+                "kafka.sasl.password"
+            ),
         ),
         (
             "kafka: {security.protocol: SASL_SSL, sasl.mechanism: GSSAPI, sasl.username: me}",

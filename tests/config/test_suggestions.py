@@ -9,7 +9,9 @@ from typing import Final
 import pytest
 
 from exporter.config.fleet import load_fleet
+from exporter.config.kafka_section import INSTEAD_OF
 from exporter.config.loading import ConfigurationError, environment_name, load
+from exporter.config.settings import BY_NAME
 
 BROKER: Final = {"kafka.bootstrap.servers": "a:1"}
 
@@ -56,6 +58,12 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
         ("foo.bar", None),
         ("listen_address", "publish.listen_address"),
         ("scann.interval", "scan.interval"),
+        ("kafka.sasl.passwrd", "kafka.sasl.password"),
+        ("kafka.ssl.cert", "kafka.ssl.certificate.location"),
+        # These are no passwords.
+        ("kafka.ssl.provider", None),
+        ("kafka.ssl.engine.factory.class", None),
+        ("kafka.sasl.jaas.file", None),
     ],
 )
 def test_only_a_similar_name_is_suggested(written: str, meant: str | None) -> None:
@@ -66,6 +74,32 @@ def test_only_a_similar_name_is_suggested(written: str, meant: str | None) -> No
         variable = environment_name(written)
         in_environment = "" if meant is None else f"; did you mean {environment_name(meant)}?"
         assert problems_of("", {variable: "1"}) == [f"{variable}: unknown setting{in_environment}"]
+
+
+@pytest.mark.parametrize("name", INSTEAD_OF)
+def test_a_property_of_kafka_s_clients_has_its_own_cure(name: str) -> None:
+    """The setting that is nearest to it would be a password; what the cure names is a setting."""
+    (problem,) = problems_of(f"{name}: PEM")
+    cure = problem.removeprefix(f"config.yaml:1: {name}: unknown setting; ")
+
+    assert cure == INSTEAD_OF[name]
+    assert {word.rstrip(",") for word in cure.split() if word.startswith("kafka.")} <= {*BY_NAME}
+
+
+@pytest.mark.parametrize(
+    ("name", "must"),
+    [
+        ("transaction_log.groups", 'must be a list such as [{"name": "orders", "match": "orders-.*"}]'),
+        (
+            "scan.topics.include",
+            'must be a list of regular expressions such as ["orders", "payments-.*"], or one of them',
+        ),
+        ("kafka.client.id", "is a mapping: it must be a single value, in quotes if it begins with {"),
+    ],
+)
+def test_a_mapping_that_is_none_leads_to_what_the_setting_takes(name: str, must: str) -> None:
+    """In quotes a list would be refused again, with another sentence."""
+    assert problems_of(f"{name}: {{a: b}}") == [f"config.yaml:1: {name} {must}"]
 
 
 def test_a_file_without_brokers_may_be_that_of_a_fleet() -> None:

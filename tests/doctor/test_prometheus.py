@@ -14,21 +14,40 @@ from exporter.doctor.prometheus import prometheus_findings
 from tests.http.endpoints import ENDLESS, STRANGE
 from tests.kafka.loopback import HOST, Listener
 
+ALERT: Mapping[str, Any] = {
+    "type": "alerting",
+    "name": "KafkaTransactionHanging",
+    "query": 'transaction:kafka_suspects:age{topic=~"a:b.*"} > 0 and max_over_time(cluster:is:fresh[5m:1m]) > 0',
+}
+SIGNALS: tuple[Mapping[str, Any], ...] = (
+    {"type": "recording", "name": "transaction:kafka_suspects:age", "query": "x"},
+    {"type": "recording", "name": "cluster:is:fresh", "query": "y"},
+)
+OTHER: Mapping[str, Any] = {"type": "alerting", "name": "Other", "query": "a:b:c > 0", "health": "err"}
+
+
+def rules(*all_of_them: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"groups": [{"rules": [OTHER]}, {"rules": list(all_of_them)}]}
+
+
 HEALTHY: Mapping[str, Any] = {
     "query": {"result": [{"metric": {}, "value": [1.0, "12.5"]}]},
-    "rules": {"groups": [{"rules": [{"name": "KafkaTransactionHanging"}, {"name": "Other"}]}]},
+    "rules": rules(ALERT, *SIGNALS),
+    "alertmanagers": {"activeAlertmanagers": [{"url": "http://alertmanager/api/v2/alerts"}]},
 }
 
 
 def prometheus(answers: Mapping[str, Any], status: str = "200 OK") -> Listener:
-    """Responds to each path, by its last word, as `answers` has it."""
+    """Responds to each path, by its last word, as `answers` has it; only a Prometheus has the path of Alertmanagers."""
 
     def talk(connection: socket.socket) -> None:
         path = connection.recv(65536).split(b" ")[1].decode().partition("?")[0]
-        body = answers.get(path.rpartition("/")[2], {})
+        name = path.rpartition("/")[2]
+        is_there = name in answers or name != "alertmanagers"
+        body = answers.get(name, {})
         text = body if isinstance(body, str) else json.dumps({"status": "success", "data": body})
-        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
-        connection.sendall((head + text).encode())
+        head = f"HTTP/1.1 {status if is_there else '404 Not Found'}\r\nContent-Length: {len(text)}"
+        connection.sendall(f"{head}\r\nConnection: close\r\n\r\n{text}".encode())
 
     return Listener(talk)
 
@@ -55,11 +74,30 @@ def test_a_prometheus_that_scrapes_and_alerts_is_ok() -> None:
             "the newest snapshot that it has is 1 h 6 min old",
         ),
         ({**HEALTHY, "rules": {"groups": []}}, "it has no alert KafkaTransactionHanging"),
+        (
+            {**HEALTHY, "rules": rules(ALERT, SIGNALS[0])},
+            "it has 1 alert of the exporter, but not 1 recording rule that they need",
+        ),
+        (
+            {
+                **HEALTHY,
+                "rules": rules(ALERT, SIGNALS[0], {**SIGNALS[1], "health": "err", "lastError": "many-to-many"}),
+            },
+            "1 rule of the exporter cannot be evaluated: many-to-many",
+        ),
+        ({**HEALTHY, "alertmanagers": {"activeAlertmanagers": []}}, "it has no Alertmanager"),
     ],
 )
-def test_what_keeps_an_alert_from_firing_is_missing(answers: Mapping[str, Any], result: str) -> None:
-    """No target, an old snapshot, no rules."""
+def test_what_keeps_an_alert_from_an_operator_is_missing(answers: Mapping[str, Any], result: str) -> None:
+    """No target, an old snapshot, no rules, alerts without their signals, a rule that fails, nowhere to send them."""
     assert (FindingLevel.MISSING, result) in found(answers)
+
+
+def test_a_ruler_without_the_path_of_alertmanagers_is_no_finding() -> None:
+    """Mimir and Thanos have rules and queries, and this path not all of them."""
+    without = {name: answer for name, answer in HEALTHY.items() if name != "alertmanagers"}
+
+    assert [level for level, _ in found(without)] == [FindingLevel.OK, FindingLevel.OK]
 
 
 @pytest.mark.parametrize(

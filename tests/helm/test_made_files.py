@@ -8,6 +8,8 @@ import jsonschema
 import pytest
 import yaml
 
+from docs.generators.settings_schema import settings_schema
+from exporter.config.settings import SETTINGS
 from helm.made import CHART, DASHBOARDS, ROOT, inhibitions
 from helm.values import UndocumentedError, documented, read_values
 
@@ -41,6 +43,24 @@ def test_defaults_and_examples_fit_the_schema() -> None:
 
     for path in [CHART / "values.yaml", *sorted((CHART / "ci").glob("*.yaml"))]:
         jsonschema.validate(yaml.safe_load(path.read_text()), schema, jsonschema.Draft7Validator)
+
+
+@pytest.mark.parametrize(
+    "value", [0, 1, 30, 1.5, True, "", "0", "10s", "1.5h", "ten", "${env:VALUE}", ["a.*"], {"a": 1}]
+)
+def test_the_chart_takes_the_settings_that_the_program_takes(value: object) -> None:
+    """Its schema says some errors in other words, and refuses nothing else: 0 is a duration without a unit."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    of_chart = jsonschema.Draft7Validator({**schema, **schema["definitions"]["settings"]})
+    of_program = jsonschema.Draft202012Validator(settings_schema())
+
+    takes = [
+        (name, of_chart.is_valid({name: value}), of_program.is_valid({name: value}))
+        for name in [setting.name for setting in SETTINGS]
+    ]
+
+    assert [name for name, by_chart, by_program in takes if by_chart is not by_program] == []
+    assert len(takes) > 50
 
 
 def test_a_parent_chart_may_say_enabled() -> None:

@@ -390,7 +390,16 @@ def test_notes_say_what_is_next() -> None:
     assert "DESCRIBE on every topic" in text
     assert "port-forward --namespace kafka deploy/watch-kafka-transaction-exporter 9814:9814" in text
     assert "No alert is installed" in text
+    assert "scrape port 9814 of the Service." in text
     assert "WARNING" not in text
+
+
+def test_notes_name_no_service_that_is_not_there() -> None:
+    """A ServiceMonitor would be refused, too."""
+    text = notes("minimal", "--set=service.enabled=false")
+
+    assert "Set podMonitor.enabled, or scrape port 9814 of the pod." in text
+    assert "Service" not in text
 
 
 @pytest.mark.parametrize(
