@@ -54,8 +54,12 @@ def run(context: Context, publish: PublishSettings) -> int:
 
 
 def function_of(config_file: str | None, clusters: str | None) -> str:
-    """Returns a line for a shell on the exporter's host, after which the program reads these files; empty without one."""
+    """Returns a line for a shell on the exporter's host, after which the program reads these files; empty without one.
+
+    A function that a line for a login has defined before would use that login.
+    """
     files = {CONFIG_FILE: config_file, CLUSTERS_FILE: clusters}
     exports = [f"{name}={shlex.quote(str(Path(path).absolute()))}" for name, path in files.items() if path is not None]
-    line = f"export {' '.join(exports)}" if exports else ""
-    return line if clusters is None else f"{OF_A_FLEET}; {line}"
+    if not exports:
+        return ""
+    return f"{f'unset -f {PROGRAM}' if clusters is None else OF_A_FLEET}; export {' '.join(exports)}"

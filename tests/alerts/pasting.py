@@ -29,7 +29,7 @@ IN_POD: Final = ["exec", "-i", "-n", NAMESPACE, f"deploy/{RELEASE}-{PROGRAM}", "
 """The arguments of kubectl before those of the program; without a terminal."""
 READ_ONLY: Final = "/proc"
 """A folder in which nobody makes a file, not even root: as the root of the image is mounted."""
-ON_HOST, OWN_LOGIN, IN_CONTAINER = range(3)
+ON_HOST, OWN_LOGIN, IN_CONTAINER, BROKERS = range(4)
 """Places of the fences in the first block of a runbook."""
 
 
@@ -66,7 +66,7 @@ def variables_in(alert: Alert) -> dict[str, str]:
 
 
 def fences(alert: Alert) -> list[str]:
-    """The fences of the first block of the alert's runbook: a host, an own login, an own login in a container."""
+    """The fences of the first block of the alert's runbook: a host, an own login, one in a container, Kafka's own tools."""
     block = FIRST_BLOCK.search((FOLDER / f"{page_of(alert)}.md").read_text(encoding="utf-8"))
     assert block is not None, f"{page_of(alert)}.md has no first block"
     return re.findall(r"^```text\n(.*?)\n```$", block[0], re.DOTALL | re.MULTILINE)

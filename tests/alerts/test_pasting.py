@@ -29,7 +29,19 @@ from hangbench.kafka.groups import commit
 from hangbench.kafka.ports import free_ports
 from hangbench.waiting import until
 from tests.alerts.monitoring import Alert, Receiver, monitoring, quick_durations
-from tests.alerts.pasting import IN_POD, ON_HOST, Pasted, Shell, fences_for, first_command, lines_for, variables_in
+from tests.alerts.pasting import (
+    BROKERS,
+    IN_POD,
+    ON_HOST,
+    OWN_LOGIN,
+    Pasted,
+    Shell,
+    fences,
+    fences_for,
+    first_command,
+    lines_for,
+    variables_in,
+)
 from tests.alerts.replay import hurried, replaying, replays
 from tests.alerts.timeline import CLUSTER_ID
 from tests.helm.chart import render_values
@@ -188,6 +200,25 @@ def test_the_first_command_runs_as_it_is_pasted(
             else:
                 assert not pasted.kubectl, pasted
                 assert ("--command-config" in (pasted.arguments or [])) == (fence != ON_HOST), pasted
+
+
+@pytest.mark.parametrize("where", INSTALLATIONS)
+def test_the_exporter_s_own_commands_come_back_after_a_login(
+    where: str, delivered: Delivered, shells: dict[str, Shell]
+) -> None:
+    """By the alert's line, or the host line; the line for Kafka's own tools leaves them, and sets the brokers."""
+    (alert, *_) = delivered[where]["KafkaTransactionExporterNoTopicVisible.critical"].values()
+    assert alert is not None
+    first = alert["annotations"].get("variables", "")
+    back = fences(alert)[ON_HOST] if where == HOST else first
+    after_login = shells[where].paste([first, fences(alert)[OWN_LOGIN], back, "kafka-transaction-exporter doctor"])
+    after_brokers = shells[where].paste([first, fences(alert)[BROKERS], "kafka-transaction-exporter doctor"])
+
+    for pasted in (after_login, after_brokers):
+        assert (pasted.status, pasted.errors) == (0, ""), pasted
+        assert "--command-config" not in (pasted.arguments or []), pasted
+        assert pasted.kubectl[: len(IN_POD)] == (IN_POD if where in VALUES else []), pasted
+        assert pasted.variables["BOOTSTRAP"] == "127.0.0.1:1", pasted
 
 
 @pytest.mark.parametrize("name", ["KafkaTransactionHanging.critical", "KafkaTransactionBlocksGroup.info"])
