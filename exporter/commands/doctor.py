@@ -20,7 +20,7 @@ from exporter.doctor.local import local_findings
 from exporter.doctor.prometheus import prometheus_findings
 from exporter.doctor.protection import of_protection
 from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
-from exporter.doctor.topics import of_patterns
+from exporter.doctor.topics import of_patterns, of_transaction_log
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.protection import ADMIN_FILE
 from exporter.kafka.client.principal import principal_of
@@ -91,6 +91,7 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
             status = ExitStatus.COULD_NOT_RUN
         else:
             local += () if protection is None else tuple(of_protection(protection, settings.kafka.connection_of_tools))
+            local += tuple(of_transaction_log(snapshot)) if settings.transaction_log.enabled else ()
             local += tuple(of_patterns(settings.scan, snapshot.partitions.topics))
             local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
             diagnosis = diagnose(

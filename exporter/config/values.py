@@ -140,8 +140,10 @@ def bootstrap_servers(value: Any) -> tuple[tuple[str, int], ...]:
     servers = []
     for server in (part.strip() for part in written if part.strip()):
         match = _ADDRESS.fullmatch(server)
-        if match is None or not 0 < int(match["port"]) <= PORT_MAX:
+        if match is None:
             raise ValueError(f"must be host:port[,host:port...]; {server!r} is not")
+        if not 0 < int(match["port"]) <= PORT_MAX:
+            raise ValueError(f"must have ports from 1 to {PORT_MAX}; {server!r} has another")
         servers.append((match["v6"] or match["host"], int(match["port"])))
     if not servers:
         raise ValueError("must name at least one broker as host:port")
@@ -192,8 +194,10 @@ def host_and_port(host: str, port: int) -> str:
 def split_listen_address(text: str) -> tuple[str, int]:
     """Host and port; the host is empty for every address. Raises ValueError."""
     match = _LISTEN_ADDRESS.fullmatch(text)
-    if match is None or int(match["port"]) > PORT_MAX:
+    if match is None:
         raise ValueError("must be host:port, [ipv6]:port, or :port for every address")
+    if int(match["port"]) > PORT_MAX:
+        raise ValueError(f"must have a port up to {PORT_MAX}")
     return match["v6"] or match["host"], int(match["port"])
 
 

@@ -111,12 +111,10 @@ def by_offsets(snapshot: Snapshot) -> tuple[str, ...]:
 
 def of_topics_by_offsets(snapshot: Snapshot, pre: Preconditions) -> Iterable[Finding]:
     """Finds topics without READ: a hang is proved there, once no active transaction may own it."""
-    names, partitions = by_offsets(snapshot), snapshot.partitions
+    names = by_offsets(snapshot)
     if not names:
         return
-    rows = np.flatnonzero(partitions.answer == int(PartitionResult.BY_OFFSETS))
-    reasons = {partitions.reasons[reason] for reason in np.unique(partitions.reason[rows]).tolist()}
-    is_refused = not reasons.isdisjoint(NOT_AUTHORIZED)
+    is_refused = not _reasons_of(snapshot, names).isdisjoint(NOT_AUTHORIZED)
     denied, lacking = _denied_and_lacking(pre, names) if is_refused else ((), ())
     needs = "without READ" if is_refused else "brokers do not offer DescribeProducers"
     is_proved = is_provable_by_offsets(pre)
@@ -130,6 +128,25 @@ def of_topics_by_offsets(snapshot: Snapshot, pre: Preconditions) -> Iterable[Fin
         grants=_read(lacking),
         denied_by=denied,
     )
+
+
+def of_transaction_log(snapshot: Snapshot) -> Iterable[Finding]:
+    """Finds that the transaction log, which the settings have read, cannot be; the finding of its topic has the grant."""
+    if STATE_TOPIC in by_offsets(snapshot) and not _reasons_of(snapshot, [STATE_TOPIC]).isdisjoint(NOT_AUTHORIZED):
+        yield Finding(
+            check="transaction log",
+            level=FindingLevel.LIMITED,
+            result=f"{STATE_TOPIC} cannot be read, needs READ (transaction_log.enabled)",
+            consequence="no transaction is counted by its outcome, and no alert about outcomes fires",
+        )
+
+
+def _reasons_of(snapshot: Snapshot, names: Sequence[str]) -> set[str]:
+    """Returns why only the offsets of these topics are known."""
+    partitions = snapshot.partitions
+    is_named = np.isin(partitions.topic, [number for number, name in enumerate(partitions.topics) if name in names])
+    reasons = partitions.reason[is_named & (partitions.answer == int(PartitionResult.BY_OFFSETS))]
+    return {partitions.reasons[reason] for reason in np.unique(reasons).tolist()}
 
 
 def is_provable_by_offsets(pre: Preconditions) -> bool:

@@ -322,6 +322,9 @@ def test_a_password_does_not_get_into_a_config_map(where: str, major: int) -> No
     ("name", "value", "sentence"),
     [
         ("minimal", "kafka.bootstrapServers=", "kafka.bootstrapServers is missing"),
+        ("minimal", "kafka.bootstrapServers=https://a:1", 'kafka.bootstrapServers: "https://a:1" is not host:port'),
+        ("minimal", "kafka.bootstrapServers={a:1,b:90920}", 'kafka.bootstrapServers: "b:90920" is not host:port'),
+        ("fleet", "clusters.orders.kafka.bootstrap\\.servers=a", 'clusters.orders: "a" is not host:port'),
         ("minimal", "config.state.file=/x", "state.file is set by the chart, see persistence"),
         ("minimal", "config.publish\\.listen_address=:1", "publish.listen_address is set by the chart"),
         (

@@ -158,7 +158,7 @@ def test_log_incomplete(guarded: GuardedCluster, desk: Desk, settings_file: Sett
             operator.pastes("get", shows=f"{LOG_METRICS}_reading 0")
             operator.pastes("timeouts", status=4, shows="TOPIC_AUTHORIZATION_FAILED")
             operator.pastes("kafka-topics.sh", hides="Leader: none")
-            granted(desk, guarded, operator.pastes("doctor"))
+            granted(desk, guarded, operator.pastes("doctor", shows="__transaction_state cannot be read, needs READ"))
             exporter.until(lambda metrics: value(metrics, f"{LOG_METRICS}_reading") == 1)
             operator.pastes("get", "grep -x", shows=f"{LOG_METRICS}_reading 1")
         assert "__transaction_state cannot be read: " in exporter.log

@@ -508,7 +508,7 @@ def test_a_busy_port_is_one_clear_sentence(web: WebServer) -> None:
         ("::1:9814", "The web listen address '::1:9814' must be host:port, [ipv6]:port, or :port for every address."),
         (
             "[::]:65536",
-            "The web listen address '[::]:65536' must be host:port, [ipv6]:port, or :port for every address.",
+            "The web listen address '[::]:65536' must have a port up to 65535.",
         ),
         ("192.0.2.1:0", "Cannot listen on 192.0.2.1:0: this machine has no such address."),
         ("host.invalid:0", "Cannot listen on host.invalid:0: the host is not known."),

@@ -219,6 +219,22 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- end }}
 {{- end }}
 
+{{/* The same of an address, which a schema could only refuse with a pattern. */}}
+{{- define "kafka-transaction-exporter.checkServers" -}}
+{{- $of := .of }}
+{{- $servers := get .settings "kafka.bootstrap.servers" }}
+{{- range (kindIs "slice" $servers | ternary $servers (splitList "," (toString $servers))) }}
+{{- $server := trim (toString .) }}
+{{- if and $server (not (contains "${" $server)) }}
+{{- $isAddress := regexMatch "^(\\[[0-9a-fA-F:.%]+\\]|[^][:,@\\s]+):[0-9]{1,5}$" $server }}
+{{- $port := ternary (regexFind "[0-9]+$" $server) "0" $isAddress | atoi }}
+{{- if or (lt $port 1) (gt $port 65535) }}
+{{- fail (printf "%s: %q is not host:port" $of $server) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* All settings of the ConfigMap by name, as YAML; nothing with an existing configuration. */}}
 {{- define "kafka-transaction-exporter.settings" -}}
 {{- $fromKafka := (include "kafka-transaction-exporter.kafka" . | fromYaml).settings }}
@@ -257,10 +273,12 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- $flat := dict }}
 {{- include "kafka-transaction-exporter.flatten" (dict "of" (print "clusters." $name) "value" $cluster "prefix" "" "into" $flat) }}
 {{- $_ := required (printf "clusters.%s: kafka.bootstrap.servers is missing" $name) (get $flat "kafka.bootstrap.servers") }}
+{{- include "kafka-transaction-exporter.checkServers" (dict "of" (printf "clusters.%s" $name) "settings" $flat) }}
 {{- include "kafka-transaction-exporter.checkDeadline" (dict "of" (print "clusters." $name) "settings" (merge (dict) $flat $settings)) }}
 {{- end }}
 {{- else }}
 {{- $_ := required "kafka.bootstrapServers is missing: the brokers to ask first, for instance [kafka-bootstrap:9092]" $servers }}
+{{- include "kafka-transaction-exporter.checkServers" (dict "of" "kafka.bootstrapServers" "settings" $settings) }}
 {{- end }}
 {{- with .Values.ingress }}
 {{- if and .enabled .hosts (not (hasKey $settings "publish.external_url")) }}
