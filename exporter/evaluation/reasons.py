@@ -10,6 +10,7 @@ from exporter.evaluation.humanize import as_sentence, humanize_duration, humaniz
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.outcome import (
     decided_by_coordinator,
+    ended_in_log,
     ends,
     is_abort_seen,
     nearest,
@@ -138,7 +139,7 @@ def missing_in_words(reason: InconclusiveReason) -> str:
 def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
     """The sources of the outcome, and possible gaps, one phrase each."""
     seen = []
-    transaction, ended = evidence.transaction, evidence.ended_in_log
+    transaction, ended = evidence.transaction, ended_in_log(evidence)
     if transaction is not None and decided_by_coordinator(evidence) is not OutcomeEvidence.NONE:
         seen.append(_coordinator_said(transaction))
     if ended is not None:
@@ -157,6 +158,9 @@ def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
 def outcome_in_words(row: TransactionRow) -> str:
     """Returns the outcome on other partitions, and then the evidence or the gaps, a sentence each."""
     outcome = "unknown" if row.outcome_evidence is OutcomeEvidence.NONE else row.outcome_evidence.value
+    is_decided = row.verdict in {Verdict.COMPLETING, Verdict.STUCK_COMPLETING}
+    if row.outcome_evidence is OutcomeEvidence.COMMITTED and not is_decided:
+        outcome = "perhaps committed"  # an older client's epoch is that of many transactions
     return " ".join([f"{outcome}.", *map(as_sentence, row.outcome_seen)])
 
 

@@ -330,9 +330,8 @@ def _groups_blocked(row: TransactionRow, groups: Iterable[str], evaluation: Eval
 def _outcome(row: TransactionRow, now_ms: int) -> IncidentEvent:
     seen = f" ({'; '.join(row.outcome_seen)})" if row.outcome_seen else ""
     of = f"{row.topic}-{row.partition}"
-    return IncidentEvent(
-        now_ms, EventKind.OUTCOME, f"by the evidence the transaction on {of} was {row.outcome_evidence.value}{seen}"
-    )
+    was = "may have been committed" if row.outcome_evidence is OutcomeEvidence.COMMITTED else "was aborted"
+    return IncidentEvent(now_ms, EventKind.OUTCOME, f"by the evidence the transaction on {of} {was}{seen}")
 
 
 def _newest(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:

@@ -77,7 +77,8 @@ def refusal(plan: Plan, forced: Verdict | None, *, may_force: bool = True) -> st
         return f"the verdict is {verdict.label}, which is not a proof of a hang: {row.reason}{_advice(row, may_force)}"
     if row.outcome_evidence is OutcomeEvidence.COMMITTED:
         seen = "; ".join(row.outcome_seen)
-        return f"it was committed elsewhere, so an abort may hide committed records ({seen}). {_COMMIT_IS_LOST}"
+        may_hide = "a commit elsewhere may be this transaction's: an abort may hide committed records"
+        return f"{may_hide} ({seen}). {_COMMIT_IS_LOST}"
     if row.outcome_unsearched:
         unread = "; ".join(row.outcome_unsearched)
         return (

@@ -126,6 +126,28 @@ def test_a_producer_id_that_no_coordinator_lists_has_its_former_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("decided_ms", "epoch", "outcome"),
+    [
+        (STARTED_MS - 1, 3, OutcomeEvidence.NONE),
+        (STARTED_MS + 1, 3, OutcomeEvidence.COMMITTED),
+        (STARTED_MS - 1, 2, OutcomeEvidence.COMMITTED),
+    ],
+    ids=["another one began here later", "the log has it open, and its end", "one of another epoch is open"],
+)
+def test_the_commit_before_is_not_that_of_the_transaction_that_is_open_in_the_log(
+    decided_ms: int, epoch: int, outcome: OutcomeEvidence
+) -> None:
+    """An older client commits all day at one epoch: each of its transactions "was committed" while it was open."""
+    past = EndedTransaction(producer_epoch=3, start_ms=-1, decided_ms=decided_ms, outcome=Outcome.COMMITTED)
+    log = journal(open_epoch=epoch, ended=MappingProxyType({HERE: past}))
+
+    row = row_of(nobody_lists_it(), log)
+
+    assert row.outcome_evidence is outcome
+    assert bool(row.outcome_seen) == (outcome is OutcomeEvidence.COMMITTED)
+
+
+@pytest.mark.parametrize(
     ("ended", "epoch", "outcome", "phrase"),
     [
         (Outcome.COMMITTED, 3, OutcomeEvidence.COMMITTED, "ended with a commit, 2 s after the last write here"),

@@ -53,7 +53,7 @@ def test_an_abort_needs_a_proof_or_its_verdict_typed_out(
         typed = f"--force {forced.label} was typed"
         assert against == f"{typed}, but the verdict is {verdict.label} now: run find-hanging again"
     elif against is not None:
-        assert ("committed elsewhere" in against) == (verdict in HANGING)
+        assert ("a commit elsewhere" in against) == (verdict in HANGING)
         may_go_on = verdict is Verdict.INCONCLUSIVE
         assert against.endswith("--force inconclusive --accept-data-loss") == may_go_on
         assert ("--" in against) == may_go_on, "a refusal prints no command that could lose records"
