@@ -160,6 +160,7 @@ _IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 _CALLBACK_HANDLERS = "org.apache.kafka.common.security.oauthbearer."
 _STORE_TYPES = frozenset({"PEM", "PKCS12", "JKS"})
 _LOGIN = re.compile(r"\s*(?P<module>[\w.]+)\s+required\b\s*(?P<options>.*?);?\s*", re.DOTALL)
+_OF_JAVA_ALONE = ("sasl.jaas.config", "ssl.truststore.type", "ssl.keystore.type")
 _OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -252,7 +253,12 @@ def _setting_of(key: str) -> str:
     of_librdkafka = f"kafka.{key}"
     setting = NAMES.get(key) or ALIASES.get(of_librdkafka, of_librdkafka)
     if setting not in BY_NAME:
-        near = nearest(key, NAMES) or ": remove it if the cluster does not need it"
+        known = {
+            *NAMES,
+            *_OF_JAVA_ALONE,
+            *(name.removeprefix("kafka.") for name in BY_NAME if name.startswith("kafka.")),
+        }
+        near = nearest(key, known) or ": remove it if the cluster does not need it"
         raise ValueError(f"is not supported by this program{near}")
     return setting
 

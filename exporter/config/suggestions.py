@@ -13,12 +13,14 @@ _SIMILARITY_MIN: Final = 0.6
 """Below it another setting is a far-fetched guess."""
 _SHORT_FORM_MIN: Final = 3
 _WORD: Final = re.compile("[^._-]+")
+_VARIABLES: Final = "kafka_transaction_exporter__"
 _SECRET_WORDS: Final = frozenset({"password", "secret"})
 
 
 def instead_of(name: str, known: Iterable[str]) -> str:
     """Returns the end of a sentence about an unknown setting: what to write in its place, or else the nearest name."""
-    cure = INSTEAD_OF.get(name.removeprefix("--"))
+    bare = name.removeprefix("--")
+    cure = INSTEAD_OF.get(bare) or INSTEAD_OF.get(f"kafka.{bare}")
     return nearest(name, known) if cure is None else f"; {cure}"
 
 
@@ -33,24 +35,39 @@ def nearest(name: str, known: Iterable[str]) -> str:
             for each, words in candidates.items()
             if _SECRET_WORDS.isdisjoint(words[-2:-1]) or words[:-1] not in others
         }
+    variants = [wanted]
+    if wanted and wanted[0] not in {words[0] for words in candidates.values()}:  # Kafka's clients have no sections
+        variants.append(["kafka", *wanted])
     # Of those that are alike no password: its value would be shown, or be used as one.
-    ranked = [(_similarity(words, wanted), words[-1] not in _SECRET_WORDS, each) for each, words in candidates.items()]
-    similarity, _, best = max(ranked, default=(0.0, True, ""))
+    ranked = [
+        (
+            max(_similarity(words, each) for each in variants),
+            words[-1] not in _SECRET_WORDS,
+            _ratio(words, wanted),
+            name,
+        )
+        for name, words in candidates.items()
+    ]
+    similarity, *_, best = max(ranked, default=(0.0, ""))
     return f"; did you mean {best}?" if similarity >= _SIMILARITY_MIN else ""
 
 
 def _words(name: str) -> list[str]:
-    return _WORD.findall(name.lower())
+    return _WORD.findall(name.lower().removeprefix(_VARIABLES))
+
+
+def _ratio(one: list[str], other: list[str]) -> float:
+    return difflib.SequenceMatcher(None, " ".join(one), " ".join(other)).ratio()
 
 
 def _similarity(candidate: list[str], name: list[str]) -> float:
     """Returns the similarity of what two names do not share: sections and last words are those of many settings."""
-    if candidate[: len(name)] == name:
-        return 1.0
     own, other = [*candidate], [*name]
-    for end in (0, -1):
-        while len(own) > 1 and len(other) > 1 and own[end] == other[end]:
-            del own[end], other[end]
-    one, two = " ".join(own), " ".join(other)
-    is_short_form = len(two) >= _SHORT_FORM_MIN and one.startswith(two)
-    return 1.0 if is_short_form else difflib.SequenceMatcher(None, one, two).ratio()
+    while own and other and own[0] == other[0]:
+        del own[0], other[0]
+    if not other or own[-len(other) :] == other:
+        return 1.0
+    while len(own) > 1 and len(other) > 1 and own[-1] == other[-1]:
+        del own[-1], other[-1]
+    is_short_form = len(other[0]) >= _SHORT_FORM_MIN and " ".join(own).startswith(" ".join(other))
+    return 1.0 if is_short_form else _ratio(own, other)

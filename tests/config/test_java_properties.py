@@ -234,6 +234,10 @@ def test_a_file_as_its_vendor_hands_it_out_is_understood(vendor: str) -> None:
             "client.properties:2: this is a file of this program's settings: give it as --config.file",
         ),
         ("security.protcol=SSL", "security.protcol is not supported by this program; did you mean security.protocol?"),
+        ("ssl.truststor.location=/a", "; did you mean ssl.truststore.location?"),
+        ("ssl.keystor.type=PEM", "; did you mean ssl.keystore.type?"),
+        ("ssl.key.pasword=x", "; did you mean ssl.key.password?"),
+        ("sasl.jas.config=x", "; did you mean sasl.jaas.config?"),
         ("sasl.jaas.config=com.sun.Krb5LoginModule required;", "must name PlainLoginModule or ScramLoginModule"),
         (
             "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=a;",

@@ -60,6 +60,8 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
         ("scann.interval", "scan.interval"),
         ("kafka.sasl.passwrd", "kafka.sasl.password"),
         ("kafka.ssl.cert", "kafka.ssl.certificate.location"),
+        ("web.config", "publish.web_config_file"),
+        ("scan.timeout", None),
         # These are no passwords.
         ("kafka.ssl.provider", None),
         ("kafka.ssl.engine.factory.class", None),
@@ -76,13 +78,24 @@ def test_only_a_similar_name_is_suggested(written: str, meant: str | None) -> No
         assert problems_of("", {variable: "1"}) == [f"{variable}: unknown setting{in_environment}"]
 
 
+@pytest.mark.parametrize("name", [name for name in BY_NAME if name.startswith("kafka.")])
+def test_a_setting_of_kafka_without_its_section_is_found(name: str) -> None:
+    """Properties of a client's file are often pasted as they are; nothing else is proposed, no password least of all."""
+    bare = name.removeprefix("kafka.")
+    variable = environment_name(name).replace("__KAFKA__", "__")
+
+    assert problems_of(f"{bare}: 1") == [f"config.yaml:1: {bare}: unknown setting; did you mean {name}?"]
+    assert problems_of("", {variable: "1"}) == [f"{variable}: unknown setting; did you mean {environment_name(name)}?"]
+
+
 @pytest.mark.parametrize("name", INSTEAD_OF)
 def test_a_property_of_kafka_s_clients_has_its_own_cure(name: str) -> None:
     """The setting that is nearest to it would be a password; what the cure names is a setting."""
-    (problem,) = problems_of(f"{name}: PEM")
-    cure = problem.removeprefix(f"config.yaml:1: {name}: unknown setting; ")
+    bare = name.removeprefix("kafka.")
+    cure = INSTEAD_OF[name]
 
-    assert cure == INSTEAD_OF[name]
+    assert problems_of(f"{name}: PEM") == [f"config.yaml:1: {name}: unknown setting; {cure}"]
+    assert problems_of(f"{bare}: PEM") == [f"config.yaml:1: {bare}: unknown setting; {cure}"]
     assert {word.rstrip(",") for word in cure.split() if word.startswith("kafka.")} <= {*BY_NAME}
 
 
