@@ -105,6 +105,8 @@ class StateLog:
         self._opened_at = clock()
         self._ends: dict[int, tuple[int, float]] = {}
         self._failure: str | None = None
+        self._why_unseen: str | None = None
+        """Failure of the last look at the topic: leaders that respond to a Fetch do not end it."""
         self._pending: dict[int, Any] = {}
         """Future of the response, by leader."""
         self._again_at: dict[int, float] = {}
@@ -163,7 +165,9 @@ class StateLog:
             try:
                 self._look()
             except LogUnreadableError as error:
-                self._failure = str(error)
+                self._why_unseen = str(error)
+            else:
+                self._why_unseen = None
         if set(self.partitions) - self.positions.keys() and now >= self._place_again_at:
             self._place()
         self._connections.run(self._fetch, 0.0 if self._pieces else timeout_s)
@@ -190,7 +194,13 @@ class StateLog:
             return None
         # A busy leader may take as long for its first response as for any other.
         is_young = self._clock() - self._opened_at < max(self._timeout_s, HEARD_WITHIN_SECONDS)
-        return self._failure or (None if is_young else f"no leader of a partition of {STATE_TOPIC} responds")
+        # A leader that refuses responds: `failures` has its reason.
+        is_silent = not (is_young or self.failures)
+        return (
+            self._why_unseen
+            or self._failure
+            or (f"no leader of a partition of {STATE_TOPIC} responds" if is_silent else None)
+        )
 
     def close(self) -> None:
         """Ends the connections."""

@@ -14,7 +14,7 @@ import pytest
 
 from exporter.config.loading import load
 from exporter.kafka import state_log
-from exporter.kafka.state_log import LogUnreadableError, StateLog
+from exporter.kafka.state_log import AGAIN_SECONDS, HEARD_WITHIN_SECONDS, LogUnreadableError, StateLog
 from exporter.snapshot import STATE_TOPIC
 from hangbench.waiting import until
 from tests.kafka.fake_broker import FETCH, SILENCES, FakeCluster, Fault, Received
@@ -153,6 +153,42 @@ def test_a_topic_that_cannot_be_read_has_its_error() -> None:
             assert read.log.failures == {
                 0: "not authorized to read __transaction_state (TOPIC_AUTHORIZATION_FAILED): needs READ on it"
             }
+            assert read.log.failure is None
+
+
+def test_a_leader_that_refuses_is_no_silent_one() -> None:
+    """READ is taken away while the log is read: no reason but that, however long ago the last record came."""
+    now = time.monotonic()
+    partition = Partition(1, high_watermark=0)
+    grown(partition, b"a")
+    with cluster_of(partition) as cluster, reading(cluster) as read:
+        read.log._clock = lambda: now
+        read.until(lambda: read.values)
+        cluster.model.unreadable_topics.add(STATE_TOPIC)
+        now += AGAIN_SECONDS
+        read.until(lambda: read.log.failures)
+        for _ in range(5):
+            now += HEARD_WITHIN_SECONDS
+            read.on()
+            assert read.log.failure is None
+
+
+def test_a_topic_that_is_hidden_stays_hidden_while_its_leaders_refuse() -> None:
+    """DESCRIBE is taken away: the log had two reasons, in turn, twice a second."""
+    now = time.monotonic()
+    partition = Partition(1, high_watermark=0)
+    grown(partition, b"a")
+    with cluster_of(partition) as cluster, reading(cluster) as read:
+        read.log._clock = lambda: now
+        read.until(lambda: read.values)
+        cluster.model.unreadable_topics.add(STATE_TOPIC)
+        cluster.model.hidden_topics |= {(node, STATE_TOPIC) for node in cluster.ports}
+        reasons = []
+        for _ in range(8):
+            now += max(AGAIN_SECONDS, HEARD_WITHIN_SECONDS)
+            read.on()
+            reasons.append(read.log.failure)
+        assert reasons[-3:] == [f"{STATE_TOPIC} is not visible: grant DESCRIBE and READ on it"] * 3
 
 
 @pytest.mark.parametrize(
