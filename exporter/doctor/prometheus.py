@@ -124,7 +124,7 @@ def _of_alertmanagers(url: str) -> Iterator[Finding]:
             check=CHECK,
             level=FindingLevel.MISSING,
             result="it has no Alertmanager",
-            consequence="nobody is notified of an alert",
+            consequence="its alerts are sent nowhere",
             advice="name one in its section alerting, and look at Status > Runtime information",
         )
 
