@@ -193,11 +193,16 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settin
     loaded = expecting(loaded, environment.get(CLUSTER_ID_VARIABLE, ""))
     from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
-    try:
-        for cluster in loaded.settings.watched:
+    problems = []
+    for cluster in loaded.settings.watched:
+        try:
             client_options(cluster.settings.kafka)
-    except CredentialsError as error:
-        raise ConfigurationError([str(error)]) from error
+        except CredentialsError as error:
+            setting = str(error).split(maxsplit=1)[0].rstrip(":")
+            source = (cluster.written or loaded.written).get(setting)
+            problems.append(str(error) if source is None else f"{source.place}: {error}")
+    if problems:
+        raise ConfigurationError(dict.fromkeys(problems))
     return loaded
 
 

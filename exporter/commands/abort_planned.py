@@ -122,7 +122,7 @@ def _agreed_and_done(context: Context, means: ClusterAccess, plan: PlanFile, jud
     asked = [which(each.plan) for each in judged if each.plan is not None and each.standing is Standing.HANGS]
     hanging = len(asked)
     if options.dry_run:
-        print(f"dry run{on_cluster(plan.cluster_id)}: nothing is written; {hanging} of {len(judged)} would be aborted")
+        say(f"dry run{on_cluster(plan.cluster_id)}: nothing is written; {hanging} of {len(judged)} would be aborted")
         if hanging:
             say_how_to_write(context)
         return _worst([_status_of(judgement.standing) for judgement in judged])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from exporter.commands.context import Context
+from exporter.commands.lines import fit_terminal
 from exporter.commands.report import complain, with_collector
 from exporter.config.settings import Settings
 from exporter.kafka.collect.collector import Collector
@@ -83,7 +84,7 @@ def _is_terminal() -> bool:
 def _asked(question: str) -> str:
     """Asks on standard error: standard output may go to a file. Empty at the end of input."""
     sys.stdout.flush()
-    sys.stderr.write(question)
+    sys.stderr.write(f"{fit_terminal(question.rstrip(), stream=sys.stderr)} ")
     sys.stderr.flush()
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):

@@ -20,6 +20,8 @@ class SaslMechanism:
     needs_tls: bool = False
     python_package: str | None = None
     """Python package that kafka-python imports for it, if it is not installed with kafka-python."""
+    extra: str | None = None
+    """This project's extra with that package."""
     login_module: str | None = None
     """The Java client's class; None if its properties file is not supported here."""
     login_options: Mapping[str, str] = field(default_factory=dict)
@@ -59,11 +61,14 @@ MECHANISMS = {
                 "scope": f"{OAUTH}scope",
             },
         ),
-        SaslMechanism(name="GSSAPI", takes=("kafka.sasl.kerberos.service.name",), python_package="gssapi"),
+        SaslMechanism(
+            name="GSSAPI", takes=("kafka.sasl.kerberos.service.name",), python_package="gssapi", extra="gssapi"
+        ),
         SaslMechanism(
             name="AWS_MSK_IAM",
             needs_tls=True,
             python_package="botocore",
+            extra="msk",
             login_module="software.amazon.msk.auth.iam.IAMLoginModule",
         ),
     )

@@ -94,7 +94,8 @@ _COMMIT_IS_LOST: Final = (
     "owner of the records first."
 )
 _SEARCH_AGAIN: Final = (
-    "Make them readable (READ on their topics; one without a leader needs its broker back) and repeat the command."
+    "Have the rights that are missing granted (on topics, READ), or the broker of a partition without a leader brought "
+    "back, and repeat the command."
 )
 _ADVICE: Final[Mapping[Verdict, str]] = {
     Verdict.REPLICA_DIVERGED: "The runbook KafkaTransactionReplicaDiverged says how to find out which replica is right.",

@@ -254,6 +254,18 @@ def test_a_transaction_that_is_completing_is_watched_as_long_as_find_hanging_doe
     assert clock.now_s > policy(SETTINGS).stuck_after_ms / 1000
 
 
+def test_the_question_fits_its_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The answer is typed behind its last word."""
+    terminal = at_terminal(monkeypatch, Terminal("no\n"))
+    monkeypatch.setattr("exporter.commands.lines.terminal_width", lambda _: 40)
+
+    abort(tmp_path, hang())
+
+    question, *_ = terminal.getvalue().partition("kafka-transaction-exporter: ")
+    assert " ".join(question.split()).startswith("This cannot be undone. Write it on cluster cluster-1? Type yes:")
+    assert max(map(len, question.split("\n"))) <= 40 + len(" ")
+
+
 def test_a_dry_run_writes_nothing_anywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """No marker, no log, no question; the command that writes comes next, but not after a refusal."""
     assert abort(tmp_path, hang(), more=("--dry-run", "--audit-log", "a b")) == (0, [])

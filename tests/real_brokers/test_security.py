@@ -317,7 +317,44 @@ def test_files_that_cannot_be_used_are_reported_before_any_request(
 
     assert run.returncode == 1
     why = UNUSABLE[name] if content is not None else "cannot be read: No such file or directory"
-    assert run.stderr.startswith(f"kafka-transaction-exporter: kafka.{name}: {file} {why}")
+    assert re.match(
+        rf"kafka-transaction-exporter: {re.escape(str(config))}:\d+: kafka\.{re.escape(f'{name}: {file} {why}')}",
+        run.stderr,
+    ), run.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("truststore", "ca.location"), ("keystore", "certificate.location and kafka.ssl.key.location")],
+)
+def test_a_pem_file_as_a_store_has_its_own_setting(tmp_path: Path, name: str, instead: str) -> None:
+    """It was said to be no PKCS12 file, or that the password is wrong."""
+    file = tmp_path / "file.pem"
+    file.write_text("\n-----BEGIN CERTIFICATE-----\n")
+    config = written(tmp_path, "127.0.0.1:1", {"security.protocol": "SSL", f"ssl.{name}.location": str(file)})
+
+    run = called(tmp_path, "config", "check", f"--config.file={config}")
+
+    assert run.returncode == 1
+    assert run.stderr.rstrip().endswith(f"{file} is a PEM file: name it in kafka.ssl.{instead}")
+
+
+def test_a_fleet_names_every_file_that_cannot_be_used_with_its_cluster(tmp_path: Path) -> None:
+    """All at once, and where each is written: one for all clusters once."""
+    config, clusters = tmp_path / "config.yaml", tmp_path / "clusters.yaml"
+    config.write_text("kafka.security.protocol: SSL\nkafka.ssl.ca.location: /none/common.pem\n")
+    clusters.write_text(
+        "clusters:\n  a: {kafka.bootstrap.servers: 'a:1'}\n  b: {kafka.bootstrap.servers: 'b:1'}\n"
+        "  c: {kafka.bootstrap.servers: 'c:1', kafka.ssl.ca.location: /none/own.pem}\n"
+    )
+
+    run = called(tmp_path, "config", "check", f"--config.file={config}", f"--clusters={clusters}")
+
+    missing = "cannot be read: No such file or directory"
+    assert run.stderr.splitlines() == [
+        f"kafka-transaction-exporter: {config}:2: kafka.ssl.ca.location: /none/common.pem {missing}",
+        f"kafka-transaction-exporter: {clusters}:4: kafka.ssl.ca.location: /none/own.pem {missing}",
+    ]
 
 
 def test_a_store_of_java_s_old_kind_gets_the_line_that_converts_it(tmp_path: Path) -> None:

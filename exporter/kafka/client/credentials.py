@@ -42,10 +42,12 @@ def bootstrap_of(kafka: KafkaSettings) -> tuple[Address, ...]:
 
 
 def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:
-    package = MECHANISMS[sasl.mechanism].python_package
+    mechanism = MECHANISMS[sasl.mechanism]
+    package = mechanism.python_package
     if package is not None and importlib.util.find_spec(package) is None:
         raise CredentialsError(
-            f"kafka.sasl.mechanism {sasl.mechanism} needs the Python package {package}, which is not installed"
+            f"kafka.sasl.mechanism {sasl.mechanism} needs the Python package {package}, which is not installed: in a clone "
+            f"of the project pip install '.[{mechanism.extra}]'"
         )
     register()
     options = {
@@ -110,7 +112,11 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
             context.load_cert_chain(tls.certificate_location, tls.key_location, tls.key_password or "")
 
 
-_JKS = b"\xfe\xed\xfe\xed"
+_JKS, _PEM = b"\xfe\xed\xfe\xed", b"-----BEGIN "
+_OF_PEM = {
+    "kafka.ssl.truststore": "kafka.ssl.ca.location",
+    "kafka.ssl.keystore": "kafka.ssl.certificate.location and kafka.ssl.key.location",
+}
 
 
 def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, str]:
@@ -127,6 +133,8 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
                 f"{name}.location: {location} is a JKS store, which only Java reads: keytool -importkeystore "
                 f"-srckeystore {old} -destkeystore {new} -deststoretype PKCS12"
             )
+        if data.lstrip().startswith(_PEM):
+            raise CredentialsError(f"{name}.location: {location} is a PEM file: name it in {_OF_PEM[name]}")
         store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     others = [other.certificate.public_bytes(pem).decode() for other in store.additional_certs]
     own = [] if store.cert is None else [store.cert.certificate.public_bytes(pem).decode()]
