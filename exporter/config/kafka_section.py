@@ -26,7 +26,10 @@ SAME_AS_OURS: Mapping[str, str] = {
 _LEAVE_IT_OUT, _INTO_A_FILE = "leave it out: a store is PKCS12, and of PEM files", "write it into a file, which"
 _AUTHORITIES, _CERTIFICATE, _KEY = (f"kafka.ssl.{name}.location" for name in ("ca", "certificate", "key"))
 INSTEAD_OF: Mapping[str, str] = {
-    "kafka.metadata.broker.list": "write kafka.bootstrap.servers",
+    **dict.fromkeys(
+        ("kafka.metadata.broker.list", "kafka.brokers", "kafka.server", "kafka.servers"),
+        "write kafka.bootstrap.servers",
+    ),
     "kafka.sasl.jaas.config": "write its login as kafka.sasl.username and kafka.sasl.password",
     "kafka.ssl.truststore.type": f"{_LEAVE_IT_OUT} the setting is {_AUTHORITIES}",
     "kafka.ssl.keystore.type": f"{_LEAVE_IT_OUT} the settings are {_CERTIFICATE} and {_KEY}",
@@ -36,7 +39,7 @@ INSTEAD_OF: Mapping[str, str] = {
     ),
     **dict.fromkeys(("kafka.ssl.keystore.key", "kafka.ssl.key.pem"), f"{_INTO_A_FILE} {_KEY} names"),
 }
-"""Properties of Kafka's clients that are no settings, and what to write in their place."""
+"""Names of Kafka's clients and of other exporters that are no settings, and what to write in their place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

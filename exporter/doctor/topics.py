@@ -110,7 +110,10 @@ def by_offsets(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def of_topics_by_offsets(snapshot: Snapshot, pre: Preconditions) -> Iterable[Finding]:
-    """Finds topics without READ: a hang is proved there, once no active transaction may own it."""
+    """Finds topics without READ: a hang is proved there, once no active transaction may own it.
+
+    What else that needs has a finding of its own: READ is one more way, and never the only one.
+    """
     names = by_offsets(snapshot)
     if not names:
         return
@@ -120,7 +123,7 @@ def of_topics_by_offsets(snapshot: Snapshot, pre: Preconditions) -> Iterable[Fin
     is_proved = is_provable_by_offsets(pre)
     yield Finding(
         check="partitions",
-        level=FindingLevel.LIMITED if is_proved else FindingLevel.MISSING,
+        level=FindingLevel.LIMITED,
         result=f"known by their offsets alone, {needs}: {humanize_names(names, shown_max=NAMED_MAX)}",
         consequence="a hang there is proved once the transactions beside it have completed; its producer stays unknown"
         if is_proved

@@ -16,7 +16,7 @@ from exporter.kafka.errors import BrokerFault, FaultReason
 _VERIFICATION = {
     9: "its certificate is not valid yet: compare the clocks",
     10: "its certificate has expired",
-    18: "its certificate is self-signed: to trust it, set ssl.ca.location to it",
+    18: "its certificate is self-signed: to trust it, set ssl.ca.location to it (with a truststore: add it there)",
     23: "its certificate is revoked",
 }
 _UNKNOWN_AUTHORITY = frozenset({2, 19, 20, 21})
@@ -27,6 +27,8 @@ _MAJOR = re.compile(r"^Major .*, Minor \(\d+\): ", re.DOTALL)
 _WRAPPING = re.compile(r"^(?:\[Error \d+\] )?(?:\w+Error: )*")
 _SYSTEM_ERROR = re.compile(r"(\d{1,3}) E[A-Z0-9]+|\[Errno (\d{1,3})\] .*")
 """A system's error as kafka-python writes it: `111 ECONNREFUSED`, or Python: `[Errno 111] Connection refused`."""
+_WRONG_LOGIN = re.compile("invalid credentials|username or password", re.IGNORECASE)
+_OF_LOGIN = "sasl.username, sasl.password and sasl.mechanism"
 _LATE = (foreign.KafkaTimeoutError, foreign.RequestTimedOutError, TimeoutError)
 NOT_ALLOWED = "kafka.allowed.hosts does not match its host name"
 MAY_NEED_LOGIN = (
@@ -68,7 +70,8 @@ def describe_error(error: BaseException) -> str:
         return "this listener has no such login: set sasl.mechanism to one of the broker's sasl.enabled.mechanisms"
     if isinstance(error, foreign.SaslAuthenticationFailedError):
         # Number and name come before the broker's own sentence, once for each time that kafka-python wrapped it.
-        return _WRAPPING.sub("", str(error)) or "the broker gave no reason"
+        said = _WRAPPING.sub("", str(error)) or "the broker gave no reason"
+        return f"{said}: check {_OF_LOGIN}" if _WRONG_LOGIN.search(said) else said
     if is_tls_spoken(error):
         return TLS_SPOKEN_HERE
     return _plain(error)
@@ -104,7 +107,10 @@ def _tls_in_words(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         code = error.verify_code
         if code in _UNKNOWN_AUTHORITY:
-            return "its certificate is signed by an unknown authority: set ssl.ca.location"
+            return (
+                "its certificate is signed by an unknown authority: set ssl.ca.location (with a truststore: add that "
+                "authority to it)"
+            )
         if code in _OTHER_HOST:
             return f"its certificate is for another host: {error.verify_message}"
         return _VERIFICATION.get(code, f"its certificate cannot be verified: {error.verify_message}")
