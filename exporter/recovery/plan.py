@@ -232,7 +232,7 @@ def in_words(plan: Plan, records: HeldBack | None = None) -> str:
     """The question to the operator; with the numbers of records where they were counted."""
     row, marker = plan.row, plan.marker
     kind = "COMMIT" if marker.commit else "ABORT"
-    nothing = "none: no trace of it was found" if row.has_producer else "unknown: its producer is not visible"
+    nothing = f"unknown: {'no trace of it was found' if row.has_producer else 'its producer is not visible'}"
     seen = outcome_in_words(row) if row.outcome_seen else nothing
     own_epoch = "" if row.coordinator_epoch >= 0 else ", since the partition has none"
     on_disk = "" if not row.held_bytes else f"\n  bytes held on disk: about {humanize_bytes(row.held_bytes)}"

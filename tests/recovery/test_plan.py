@@ -148,7 +148,7 @@ def test_an_operator_reads_what_will_be_written() -> None:
         ),
         "  records that are dropped: not counted; offsets that wait: 42 in all",
         "  transactional id 'app,\\x1b[2J\\n1', verdict hanging_not_in_transaction",
-        "  outcome elsewhere: none: no trace of it was found",
+        "  outcome elsewhere: unknown: no trace of it was found",
         "  Because.",
     ]
     aborted = row(
