@@ -350,7 +350,7 @@ def _flatten(mapping: yaml.MappingNode, prefix: str) -> Iterable[tuple[str, yaml
             yield name, value
 
 
-def _must_be_no_mapping(setting: Setting) -> str:
+def _mapping_problem(setting: Setting) -> str:
     """Returns the end of a sentence about a setting whose value is written as a mapping."""
     if "array" in setting.kind.schema["type"]:
         try:
@@ -373,7 +373,7 @@ def _take(path: str, name: str, node: yaml.Node, found: dict[str, SettingSource]
         problems.append(f"{place}: {name}: {section if inside else f'unknown setting{instead_of(name, BY_NAME)}'}")
         return
     if isinstance(node, yaml.MappingNode):
-        problems.append(f"{place}: {name} {_must_be_no_mapping(BY_NAME[known])}")
+        problems.append(f"{place}: {name} {_mapping_problem(BY_NAME[known])}")
         return
     if known in found:
         problems.append(f"{place}: {name} is set twice, first at {found[known].place}")

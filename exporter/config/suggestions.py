@@ -31,8 +31,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if wanted[-1:] != ["file"]:  # the file of a secret is meant only where the secret itself cannot be
         others = [*candidates.values()]
         candidates = {
-            each: words
-            for each, words in candidates.items()
+            candidate: words
+            for candidate, words in candidates.items()
             if _SECRET_WORDS.isdisjoint(words[-2:-1]) or words[:-1] not in others
         }
     variants = [wanted]
@@ -44,9 +44,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
             max(_similarity(words, each) for each in variants),
             words[-1] not in _SECRET_WORDS,
             _ratio(words, wanted),
-            name,
+            candidate,
         )
-        for name, words in candidates.items()
+        for candidate, words in candidates.items()
     ]
     similarity, *_, best = max(ranked, default=(0.0, ""))
     return f"; did you mean {best}?" if similarity >= _SIMILARITY_MIN else ""

@@ -44,27 +44,28 @@ def prometheus_findings(url: str | None, cluster_id: str | None) -> Iterator[Fin
 
 
 def _unknown(result: str) -> Finding:
-    return Finding(check=CHECK, level=FindingLevel.MISSING, result=result, consequence="whether alerts work is unknown")
+    return _missing(result, "whether alerts work is unknown")
+
+
+def _missing(result: str, consequence: str, advice: str = "") -> Finding:
+    level = FindingLevel.MISSING
+    return Finding(check=CHECK, level=level, result=result, consequence=consequence, advice=advice)
 
 
 def _of_snapshot(url: str, cluster_id: str) -> Finding:
     query = f"time() - max({_OF_CLUSTER}{{cluster_id={json.dumps(cluster_id)}}})"
     results = _get(url, "/api/v1/query", query=query).get("result", [])
     if not results:
-        return Finding(
-            check=CHECK,
-            level=FindingLevel.MISSING,
-            result=f"it has no series of an exporter of cluster {cluster_id}",
-            consequence="no alert can fire",
-            advice="add the exporter to its scrape configuration, and look at Status > Targets",
+        return _missing(
+            f"it has no series of an exporter of cluster {cluster_id}",
+            "no alert can fire",
+            "add the exporter to its scrape configuration, and look at Status > Targets",
         )
     age_ms = int(float(results[0]["value"][1]) * 1000)
     if age_ms > AGE_MAX_MS:
-        return Finding(
-            check=CHECK,
-            level=FindingLevel.MISSING,
-            result=f"the newest snapshot that it has is {humanize_duration(age_ms)} old",
-            consequence="alerts are that late",
+        return _missing(
+            f"the newest snapshot that it has is {humanize_duration(age_ms)} old",
+            "alerts are that late",
         )
     return ok(CHECK, f"it has a snapshot that is {humanize_duration(max(age_ms, 0))} old")
 
@@ -74,33 +75,27 @@ def _of_rules(url: str) -> Iterator[Finding]:
     rules = [rule for group in groups for rule in group.get("rules", [])]
     alerts = [rule for rule in rules if rule.get("type") == "alerting" and str(rule.get("name")).startswith(_OWN)]
     if not any(alert["name"] == _RULE for alert in alerts):
-        yield Finding(
-            check=CHECK,
-            level=FindingLevel.MISSING,
-            result=f"it has no alert {_RULE}",
-            consequence="no alert fires for a hang",
-            advice=_LOAD_ALL,
+        yield _missing(
+            f"it has no alert {_RULE}",
+            "no alert fires for a hang",
+            _LOAD_ALL,
         )
         return
     signals = {name for alert in alerts for name in _SIGNAL.findall(_QUOTED.sub("", str(alert.get("query"))))}
     absent = signals - {str(rule.get("name")) for rule in rules}
     if absent:
-        yield Finding(
-            check=CHECK,
-            level=FindingLevel.MISSING,
-            result=f"{_alerts(alerts)}, but not {humanize_count(len(absent), 'recording rule')} that they need",
-            consequence="alerts do not fire",
-            advice=_LOAD_ALL,
+        yield _missing(
+            f"{_alerts(alerts)}, but not {humanize_count(len(absent), 'recording rule')} that they need",
+            "alerts do not fire",
+            _LOAD_ALL,
         )
     failing = [rule for rule in rules if rule.get("health") == "err" and (rule in alerts or rule["name"] in signals)]
     if failing:
         why = failing[0].get("lastError")
-        yield Finding(
-            check=CHECK,
-            level=FindingLevel.MISSING,
-            result=f"{humanize_count(len(failing), 'rule')} of the exporter cannot be evaluated: {why}",
-            consequence="alerts do not fire",
-            advice="look at Status > Rule health",
+        yield _missing(
+            f"{humanize_count(len(failing), 'rule')} of the exporter cannot be evaluated: {why}",
+            "alerts do not fire",
+            "look at Status > Rule health",
         )
     if not absent and not failing:
         yield ok(CHECK, _alerts(alerts))
@@ -120,12 +115,10 @@ def _of_alertmanagers(url: str) -> Iterator[Finding]:
             raise
         return
     if active == []:
-        yield Finding(
-            check=CHECK,
-            level=FindingLevel.MISSING,
-            result="it has no Alertmanager",
-            consequence="its alerts are sent nowhere",
-            advice="name one in its section alerting, and look at Status > Runtime information",
+        yield _missing(
+            "it has no Alertmanager",
+            "its alerts are sent nowhere",
+            "name one in its section alerting, and look at Status > Runtime information",
         )
 
 

@@ -146,8 +146,8 @@ def of_transaction_log(snapshot: Snapshot) -> Iterable[Finding]:
 
 def _reasons_of(snapshot: Snapshot, names: Sequence[str]) -> set[str]:
     """Returns why only the offsets of these topics are known."""
-    partitions = snapshot.partitions
-    is_named = np.isin(partitions.topic, [number for number, name in enumerate(partitions.topics) if name in names])
+    partitions, wanted = snapshot.partitions, frozenset(names)
+    is_named = np.isin(partitions.topic, [number for number, name in enumerate(partitions.topics) if name in wanted])
     reasons = partitions.reason[is_named & (partitions.answer == int(PartitionResult.BY_OFFSETS))]
     return {partitions.reasons[reason] for reason in np.unique(reasons).tolist()}
 

@@ -117,9 +117,15 @@ class Evidence:
 
     @property
     def ended_in_log(self) -> EndedTransaction | None:
-        """The newest decided transaction of this epoch on this partition in the transaction log."""
+        """The newest decided transaction of this epoch here in the transaction log; None if a later one is open.
+
+        An older client has one epoch for many transactions, so the one that is open was not decided with the one before.
+        """
         ended = None if self.logged is None else self.logged.ended.get((self.key.topic, self.key.partition))
-        return None if ended is None or ended.producer_epoch != self.producer_epoch else ended
+        if ended is None or ended.producer_epoch != self.producer_epoch:
+            return None
+        open_since_ms = self.log_start_ms
+        return None if open_since_ms is not None and ended.decided_ms <= open_since_ms else ended
 
     @property
     def log_start_ms(self) -> int | None:

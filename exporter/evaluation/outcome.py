@@ -10,7 +10,6 @@ from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.verdicts import OutcomeEvidence
 from exporter.snapshot import EndMarker, TransactionState
 from exporter.transaction_log.events import Outcome
-from exporter.transaction_log.journal import EndedTransaction
 
 _COMMITTED = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.PREPARE_COMMIT})
 _ABORTED = frozenset({TransactionState.COMPLETE_ABORT, TransactionState.PREPARE_ABORT})
@@ -97,20 +96,9 @@ def decided_by_coordinator(evidence: Evidence) -> OutcomeEvidence:
     return OutcomeEvidence.ABORTED if transaction.state in _ABORTED else OutcomeEvidence.NONE
 
 
-def ended_in_log(evidence: Evidence) -> EndedTransaction | None:
-    """The newest decided transaction of this epoch on this partition in the transaction log; None if one is open there.
-
-    An older client has one epoch for many transactions: the one before the open one, which began later, is not this one.
-    """
-    ended, open_since_ms = evidence.ended_in_log, evidence.log_start_ms
-    if ended is None or (open_since_ms is not None and ended.decided_ms <= open_since_ms):
-        return None
-    return ended
-
-
 def decided_in_log(evidence: Evidence) -> OutcomeEvidence:
     """The newest transaction of this epoch on this partition in the transaction log."""
-    ended = ended_in_log(evidence)
+    ended = evidence.ended_in_log
     if ended is None:
         return OutcomeEvidence.NONE
     return OutcomeEvidence.COMMITTED if ended.outcome is Outcome.COMMITTED else OutcomeEvidence.ABORTED

@@ -10,7 +10,6 @@ from exporter.evaluation.humanize import as_sentence, humanize_duration, humaniz
 from exporter.evaluation.memory import GroupKey, Memory
 from exporter.evaluation.outcome import (
     decided_by_coordinator,
-    ended_in_log,
     ends,
     is_abort_seen,
     nearest,
@@ -139,7 +138,7 @@ def missing_in_words(reason: InconclusiveReason) -> str:
 def outcome_seen(evidence: Evidence) -> tuple[str, ...]:
     """The sources of the outcome, and possible gaps, one phrase each."""
     seen = []
-    transaction, ended = evidence.transaction, ended_in_log(evidence)
+    transaction, ended = evidence.transaction, evidence.ended_in_log
     if transaction is not None and decided_by_coordinator(evidence) is not OutcomeEvidence.NONE:
         seen.append(_coordinator_said(transaction))
     if ended is not None:
