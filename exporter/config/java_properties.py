@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
 from exporter.config.loading import ConfigurationError, SettingSource
@@ -258,7 +259,7 @@ def _setting_of(key: str) -> str:
             *_OF_JAVA_ALONE,
             *(name.removeprefix("kafka.") for name in BY_NAME if name.startswith("kafka.")),
         }
-        near = nearest(key, known) or ": remove it if the cluster does not need it"
+        near = nearest(key.removeprefix("kafka."), known) or ": remove it if the cluster does not need it"
         raise ValueError(f"is not supported by this program{near}")
     return setting
 
@@ -341,8 +342,16 @@ def _login(value: str) -> dict[str, str]:
 _EXTENSION = "extension_"
 
 
+_BY_PROFILE: Final = "remove it, and name a profile that does this in the environment variable AWS_PROFILE"
+_INSTEAD_OF_OPTION: Final = {
+    "tokenauth": "delegation tokens are not supported",
+    "awsProfileName": "remove it, and set the environment variable AWS_PROFILE to it",
+    **dict.fromkeys(("awsRoleArn", "awsRoleSessionName", "awsStsRegion"), _BY_PROFILE),
+}
+
+
 def _option_named(option: str) -> str:
-    return f"{option} (delegation tokens are not supported)" if option == "tokenauth" else option
+    return f"{option} ({_INSTEAD_OF_OPTION[option]})" if option in _INSTEAD_OF_OPTION else option
 
 
 def _kerberos(options: Mapping[str, str]) -> dict[str, str]:

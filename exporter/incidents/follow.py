@@ -28,11 +28,6 @@ _BEGAN = {
     StartSource.NOT_OPEN_BEFORE: "was not open before, by a broker's clock; its last write is older by its client's clock",
     StartSource.LAST_WRITE: "was last written to, by the client's clock",
 }
-
-_EXPLAINED = frozenset(verdict for verdict in Verdict if verdict.is_hanging) | {
-    Verdict.STUCK_COMPLETING,
-    Verdict.REPLICA_DIVERGED,
-}
 _START_DIFFERS_MS = 1000
 """Less is a clock that was read again."""
 
@@ -85,10 +80,7 @@ def unexplained(incidents: Incidents) -> list[Suspect]:
         suspect
         for incident in incidents.all
         for suspect in incident.suspects
-        if suspect.ended_at_ms is None
-        and not suspect.is_at_coordinator
-        and not suspect.cause
-        and suspect.verdict in _EXPLAINED
+        if suspect.ended_at_ms is None and suspect.lacks_cause
     ]
 
 

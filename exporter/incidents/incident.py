@@ -15,6 +15,12 @@ from exporter.evaluation.humanize import without_ids
 from exporter.evaluation.verdicts import Verdict
 from exporter.snapshot import STATE_TOPIC, MarkerFinding, TransactionKey
 
+_EXPLAINED: Final = frozenset(
+    verdict
+    for verdict in Verdict
+    if verdict.is_hanging or verdict in {Verdict.STUCK_COMPLETING, Verdict.REPLICA_DIVERGED}
+)
+"""Final verdicts: a transaction with another one may still end by itself."""
 JOINED_SECONDS: Final = 600
 """A suspect that begins within this time after the previous one belongs to its incident.
 
@@ -99,6 +105,11 @@ class Suspect:
     def is_critical(self) -> bool:
         """True if it hangs by proof, or a log contradicts its coordinator: records are lost, or aborted ones are read."""
         return self.worst.is_hanging or self.markers is MarkerFinding.CONTRADICTED
+
+    @property
+    def lacks_cause(self) -> bool:
+        """True if the logs are to be searched for its cause, since its verdict is final, and were not."""
+        return not (self.cause or self.is_at_coordinator) and self.verdict in _EXPLAINED
 
     @property
     def is_at_coordinator(self) -> bool:

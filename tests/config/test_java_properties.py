@@ -205,6 +205,10 @@ def test_a_file_as_its_vendor_hands_it_out_is_understood(vendor: str) -> None:
     ("text", "problem"),
     [
         (
+            'sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required awsProfileName="ops";',
+            "not supported: awsProfileName (remove it, and set the environment variable AWS_PROFILE to it)",
+        ),
+        (
             f"sasl.jaas.config={JAAS}.scram.ScramLoginModule required username=t password=h tokenauth=true;",
             "has options that are not supported: tokenauth (delegation tokens are not supported)",
         ),
@@ -235,6 +239,7 @@ def test_a_file_as_its_vendor_hands_it_out_is_understood(vendor: str) -> None:
         ),
         ("security.protcol=SSL", "security.protcol is not supported by this program; did you mean security.protocol?"),
         ("ssl.truststor.location=/a", "; did you mean ssl.truststore.location?"),
+        ("kafka.ssl.ca.location=/a", "; did you mean ssl.ca.location?"),
         ("ssl.keystor.type=PEM", "; did you mean ssl.keystore.type?"),
         ("ssl.key.pasword=x", "; did you mean ssl.key.password?"),
         ("sasl.jas.config=x", "; did you mean sasl.jaas.config?"),

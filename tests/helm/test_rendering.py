@@ -324,6 +324,14 @@ def test_a_password_does_not_get_into_a_config_map(where: str, major: int) -> No
         ("minimal", "kafka.bootstrapServers=", "kafka.bootstrapServers is missing"),
         ("minimal", "kafka.bootstrapServers=https://a:1", 'kafka.bootstrapServers: "https://a:1" is not host:port'),
         ("minimal", "kafka.bootstrapServers={a:1,b:90920}", 'kafka.bootstrapServers: "b:90920" is not host:port'),
+        *(
+            (name, f"{value}//a:b@c", "has a user or a password in its address")
+            for name, value in (
+                ("minimal", "config.history\\.directory=s3:"),
+                ("minimal", "config.baseline.file=s3:"),
+                ("fleet", "clusters.orders.kafka.sasl.oauthbearer.token.endpoint.url=https:"),
+            )
+        ),
         ("fleet", "clusters.orders.kafka.bootstrap\\.servers=a", 'clusters.orders: "a" is not host:port'),
         ("minimal", "config.state.file=/x", "state.file is set by the chart, see persistence"),
         ("minimal", "config.publish\\.listen_address=:1", "publish.listen_address is set by the chart"),

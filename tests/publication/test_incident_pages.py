@@ -120,6 +120,19 @@ def test_a_page_is_made_again_only_when_its_incident_has_changed() -> None:
     assert pages.render(incidents, somebody, INTERVAL_MS)[path] is with_step
 
 
+def test_a_hang_that_ended_before_its_turn_has_no_cause_and_says_so() -> None:
+    """One is explained in each cycle, and a plan file ends all: who reads the causes believes that these are all."""
+    incidents = ended()
+    path = path_of(incidents.all[0].id)
+    pages = IncidentPages().render(incidents, nobody, INTERVAL_MS)
+    causes = {suspect.key: ("unknown", "no trace") for suspect in incidents.all[0].suspects}
+    explained = IncidentPages().render(with_causes(incidents, causes, NOW_MS), nobody, INTERVAL_MS)
+
+    for name in (path, f"{path}.md"):
+        assert "logs were not searched for its cause" in shown(pages[name])
+        assert "were not searched" not in shown(explained[name])
+
+
 def test_transactional_ids_can_be_kept_from_readers() -> None:
     """Also those in sentences of evidence and of the time line."""
     cycles = Cycles()

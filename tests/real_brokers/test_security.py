@@ -336,7 +336,8 @@ def test_a_pem_file_as_a_store_has_its_own_setting(tmp_path: Path, name: str, in
     run = called(tmp_path, "config", "check", f"--config.file={config}")
 
     assert run.returncode == 1
-    assert run.stderr.rstrip().endswith(f"{file} is a PEM file: name it in kafka.ssl.{instead}")
+    of_java = f"(in a Java client's file add ssl.{name}.type=PEM)"
+    assert run.stderr.rstrip().endswith(f"{file} is a PEM file: name it in kafka.ssl.{instead} {of_java}")
 
 
 def test_a_fleet_names_every_file_that_cannot_be_used_with_its_cluster(tmp_path: Path) -> None:

@@ -134,7 +134,8 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
                 f"-srckeystore {old} -destkeystore {new} -deststoretype PKCS12"
             )
         if data.lstrip().startswith(_PEM):
-            raise CredentialsError(f"{name}.location: {location} is a PEM file: name it in {_OF_PEM[name]}")
+            of_java = f"in a Java client's file add {name.removeprefix('kafka.')}.type=PEM"
+            raise CredentialsError(f"{name}.location: {location} is a PEM file: name it in {_OF_PEM[name]} ({of_java})")
         store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     others = [other.certificate.public_bytes(pem).decode() for other in store.additional_certs]
     own = [] if store.cert is None else [store.cert.certificate.public_bytes(pem).decode()]

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape as _e
 from typing import Final, NamedTuple
 
-from exporter.evaluation.humanize import humanize_count, humanize_names
+from exporter.evaluation.humanize import as_sentence, humanize_count, humanize_names
 from exporter.incidents.document import as_json
 from exporter.incidents.incident import Incident, Incidents, Suspect, without_transactional_ids
 from exporter.publication.page.humanize import humanize_id, humanize_instant
 from exporter.publication.page.page import JSON, MARKDOWN, Page, as_bytes, foot, head
-from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
+from exporter.publication.page.post_mortem import NOT_SEARCHED, in_one_sentence, post_mortem
 from exporter.publication.page.stuck import RUNBOOKS as RUNBOOKS_OF_STUCK
 from exporter.publication.page.stuck import why_it_cannot_start
 from exporter.publication.page.summary import Severity
@@ -228,6 +228,8 @@ def _step(suspect: Suspect, content: _Content) -> str:
 
 
 def _cause(suspect: Suspect) -> str:
+    if suspect.lacks_cause:
+        return f'<p class="cause">{_e(as_sentence(NOT_SEARCHED))}</p>' if suspect.ended_at_ms is not None else ""
     if not suspect.cause:
         return ""
     return f'<p class="cause">Cause <strong>{_e(suspect.cause)}</strong>: {_e(suspect.because)}.</p>'

@@ -8,6 +8,7 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration, in_m
 from exporter.incidents.incident import Incident, Suspect
 from exporter.publication.page.humanize import humanize_id, humanize_instant
 
+NOT_SEARCHED = "the logs were not searched for its cause, one of each cycle is: `explain --incident` does that"
 _NO_CAUSE = "The evidence has what is known: logs are searched for the causes of open transactions alone."
 
 
@@ -65,9 +66,7 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, tra
     of_fleet = "" if cluster is None else f" --cluster {shlex.quote(cluster)}"
     command = f"kafka-transaction-exporter explain --incident {incident.id}{of_fleet} --format markdown"
     more = f"On the exporter's host, with its settings, `{command}` has the logs' time line, and what prevents it."
-    causes = [
-        f"- {in_markdown(one.name)} ({one.cause}): {in_markdown(one.because)}" for one in incident.suspects if one.cause
-    ]
+    causes = [f"- {in_markdown(one.name)}{_cause(one)}" for one in incident.suspects if one.cause or one.lacks_cause]
     lines += [
         "",
         "## Cause",
@@ -79,6 +78,12 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, tra
     named = "" if incident.is_of_coordinators else ": the command above names it for a cause that it finds"
     lines += ["## What prevents the next one", "", f"(to fill in{named})", ""]
     return "\n".join(lines)
+
+
+def _cause(suspect: Suspect) -> str:
+    if suspect.lacks_cause:
+        return f": {NOT_SEARCHED}"
+    return f" ({suspect.cause}): {in_markdown(suspect.because)}"
 
 
 def _waiting(incident: Incident) -> tuple[str, ...]:

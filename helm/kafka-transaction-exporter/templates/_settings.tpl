@@ -11,8 +11,16 @@
 {{- else if and (has $name (list "kafka.sasl.password" "kafka.sasl.oauthbearer.client.secret" "kafka.ssl.key.password" "kafka.ssl.keystore.password" "kafka.ssl.truststore.password")) (not (regexMatch "^[$][{](file|env):[^{}]+[}]$" (toString $value))) }}
 {{- fail (printf "%s: %s would be in a ConfigMap, where anybody reads it: put it into a Secret, and name that in kafka.sasl or kafka.tls (or write ${file:PATH} or ${env:NAME} here)" $.of $name) }}
 {{- else }}
+{{- include "kafka-transaction-exporter.checkNoCredentials" (dict "of" (printf "%s: %s" $.of $name) "value" $value) }}
 {{- $_ := set $.into $name $value }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The program refuses such an address, too, but then it is in the ConfigMap. */}}
+{{- define "kafka-transaction-exporter.checkNoCredentials" -}}
+{{- if regexMatch "://[^/?#]*@" (toString .value) }}
+{{- fail (printf "%s has a user or a password in its address, and would be in a ConfigMap, where anybody reads it: an object store's are environment variables (extraEnv)" .of) }}
 {{- end }}
 {{- end }}
 
@@ -259,6 +267,7 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- fail "config: the chart sets baseline.file with the pipeline" }}
 {{- end }}
 {{- range $name, $value := $fromKafka }}
+{{- include "kafka-transaction-exporter.checkNoCredentials" (dict "of" $name "value" $value) }}
 {{- if hasKey $settings $name }}
 {{- fail (printf "%s is set twice, by config and by kafka" $name) }}
 {{- end }}
