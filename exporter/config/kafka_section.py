@@ -207,7 +207,7 @@ def impossible_in_kafka(value: Values) -> Iterator[tuple[str, str]]:
     uses_sasl = value["kafka.security.protocol"].startswith("SASL")
     mechanism = value["kafka.sasl.mechanism"]
     if uses_sasl and mechanism is None:
-        yield "kafka.sasl.mechanism", "is required by kafka.security.protocol"
+        yield "kafka.sasl.mechanism", f"is required by kafka.security.protocol: one of {', '.join(MECHANISMS)}"
     elif uses_sasl:
         yield from _impossible_in_mechanism(value, MECHANISMS[mechanism])
     else:

@@ -138,7 +138,10 @@ kafka:
         ),
         (
             "kafka.security.protocol: SASL_SSL",
-            "kafka.sasl.mechanism is required by kafka.security.protocol",
+            (
+                "kafka.sasl.mechanism is required by kafka.security.protocol: one of PLAIN, SCRAM-SHA-256, "
+                "SCRAM-SHA-512, OAUTHBEARER, GSSAPI, AWS_MSK_IAM"
+            ),
         ),
         (
             "kafka.sasl.username: me",

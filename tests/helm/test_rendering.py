@@ -270,6 +270,7 @@ def test_two_releases_do_not_meet() -> None:
 WITHOUT_EFFECT: Final = {
     "kafka.bootstrapServer=a:9092": "bootstrapServer",
     "kafka.bootstrapServers=no-port": "bootstrapServers",
+    "ingress.hosts={https://a.example.org}": "ingress.hosts",
     "kafka.tls.ca.secret=x": "secret",
     "kafka.strimzi.clusterCA=x": "clusterCA",
     "podSecurity.fsGroup=1": "podSecurity",

@@ -112,7 +112,8 @@ def _tls_in_words(error: ssl.SSLError) -> str:
                 "authority to it)"
             )
         if code in _OTHER_HOST:
-            return f"its certificate is for another host: {error.verify_message}"
+            cure = "bootstrap.servers, or its advertised.listeners, must have a name of the certificate"
+            return f"its certificate is for another host: {error.verify_message.rstrip('.')}: {cure}"
         return _VERIFICATION.get(code, f"its certificate cannot be verified: {error.verify_message}")
     # The same end of a connection: Python 3.11.2 raises the second, 3.11.7 the first.
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
