@@ -65,22 +65,26 @@ def _window(bootstrap: str, interval_ms: int | None, window_s: float) -> dict[st
             stack.enter_context(serving(bootstrap, interval_ms=interval_ms)).wait_for_cycles(1)
         latencies: dict[str, list[float]] = {THIN: [], FAT: []}
         threads = [
-            threading.Thread(target=_steady, args=(bootstrap, topic, window_s, latencies[topic])) for topic in latencies
+            threading.Thread(target=steady, args=(bootstrap, topic, window_s, latencies[topic])) for topic in latencies
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        per_second = _as_fast_as_can_be(bootstrap, min(window_s, THROUGHPUT_S))
+        per_second = as_fast_as_can_be(bootstrap, THIN, min(window_s, THROUGHPUT_S))
     figures = {"records_per_s": per_second}
     for topic, seconds in latencies.items():
-        seconds.sort()
-        figures[f"{topic}_p50_ms"] = 1000 * seconds[len(seconds) // 2]
-        figures[f"{topic}_p99_ms"] = 1000 * seconds[int(0.99 * len(seconds))]
+        figures[f"{topic}_p50_ms"], figures[f"{topic}_p99_ms"] = percentiles_ms(seconds)
     return figures
 
 
-def _steady(bootstrap: str, topic: str, window_s: float, latencies: list[float]) -> None:
+def percentiles_ms(seconds: list[float]) -> tuple[float, float]:
+    """The latency of half of the records, and of 99 in 100."""
+    in_order = sorted(seconds)
+    return 1000 * in_order[len(in_order) // 2], 1000 * in_order[int(0.99 * len(in_order))]
+
+
+def steady(bootstrap: str, topic: str, window_s: float, latencies: list[float]) -> None:
     """One record after the other, each acknowledged or not before the next is due."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "enable.idempotence": True})
     producer.produce(
@@ -102,13 +106,13 @@ def _steady(bootstrap: str, topic: str, window_s: float, latencies: list[float])
     assert not unwritten
 
 
-def _as_fast_as_can_be(bootstrap: str, window_s: float) -> float:
+def as_fast_as_can_be(bootstrap: str, topic: str, window_s: float) -> float:
     """Records of 100 bytes acknowledged per second."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": "all", "enable.idempotence": True})
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < window_s:
         try:
-            producer.produce(THIN, b"x" * 100)
+            producer.produce(topic, b"x" * 100)
             count += 1
         except BufferError:
             producer.poll(0.05)
