@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
 import sys
 import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 from exporter.commands.lines import fit_terminal, terminal_width
@@ -68,28 +70,40 @@ class OptionParser(argparse.ArgumentParser):
         if unknown:
             names = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")] or unknown
             of = self.commands.get(getattr(options, "command", ""), self)
-            if _SECRET_FLAGS.intersection(names):
-                hint = "; secrets have no flag: name a file or a variable"
-            elif "." in names[0]:  # a setting, which has a section
-                hint = instead_of(names[0], [flag_name(setting.name) for setting in SETTINGS if not setting.is_secret])
-            else:
-                hint = suggestion(names[0], re.findall(r"--[\w.-]+", of.format_help()))
-            of.error(f"unrecognized arguments: {' '.join(names)}{hint}")
+            of.error(of.unrecognized(names))
         return options
+
+    def unrecognized(self, names: Sequence[str]) -> str:
+        """Returns the error about unknown options, with the one that was probably meant by the first."""
+        if _SECRET_FLAGS.intersection(names):
+            hint = "; secrets have no flag: name a file or a variable"
+        elif "." in names[0]:  # a setting, which has a section
+            flags = [flag_name(setting.name) for setting in SETTINGS if not setting.is_secret]
+            is_misplaced = bool(self.commands) and names[0] in flags
+            hint = "; write settings after the command" if is_misplaced else instead_of(names[0], flags)
+        else:
+            hint = suggestion(names[0], re.findall(r"--[\w.-]+", self.format_help()) or [*self._option_string_actions])
+        return f"unrecognized arguments: {' '.join(names)}{hint}"
 
     def error(self, message: str) -> NoReturn:
         """Ends with two lines and status 2: the error, and where help is."""
         choice = _INVALID_CHOICE.fullmatch(message)
-        if choice is not None:
+        # The value of an unknown option before the command is taken for the command, and may be a secret.
+        before = itertools.takewhile(lambda word: choice is None or word != choice["given"], self._given)
+        unknown = [name for name in _options_in(before) if name not in self._option_string_actions]
+        if choice is not None and self.commands and unknown:
+            message = self.unrecognized(unknown)
+        elif choice is not None:
             known = re.findall(r"[\w-]+", choice["known"])
             hint = suggestion(choice["given"], known) or f": choose from {', '.join(known)}"
             message = f"{choice['what']}: there is no {choice['given']!r}{hint}"
-        elif "required" in message:
-            named = (each.partition("=")[0] for each in self._given if each.startswith("--"))
-            wrong = next((name for name in named if name not in self._option_string_actions), None)
-            if wrong is not None:
-                message = f"{message}; there is no {wrong}{suggestion(wrong, [*self._option_string_actions])}"
+        elif "required" in message and unknown:
+            message = f"{message}; there is no {unknown[0]}{suggestion(unknown[0], [*self._option_string_actions])}"
         self.exit(2, f"{fit_terminal(f'{self.prog}: {message}', stream=sys.stderr)}\nHelp: {self.prog} --help\n")
+
+
+def _options_in(words: Iterable[str]) -> Iterator[str]:
+    return (word.partition("=")[0] for word in words if word.startswith("--"))
 
 
 class HelpSettings(argparse.Action):
