@@ -13,7 +13,7 @@ from exporter.incidents.incident import NO_INCIDENTS, EventKind, Incident, Incid
 from exporter.incidents.operator_steps import steps_of, with_steps
 from exporter.publication.page.incidents import IncidentPages
 from exporter.publication.page.page import Page
-from exporter.publication.page.post_mortem import in_one_sentence
+from exporter.publication.page.post_mortem import in_one_sentence, post_mortem
 from exporter.publication.paths import below, path_of
 from exporter.snapshot import MarkerFinding
 from tests.evaluation.builders import NOW_MS, proof, transaction
@@ -131,6 +131,20 @@ def test_a_hang_that_ended_before_its_turn_has_no_cause_and_says_so() -> None:
     for name in (path, f"{path}.md"):
         assert "logs were not searched for its cause" in shown(pages[name])
         assert "were not searched" not in shown(explained[name])
+
+
+def test_a_hang_without_a_group_says_since_when_one_would_be_seen() -> None:
+    """An abort seconds after the page ends a hang before the cycle that sees who waits: the plan had named a group."""
+    (incident,) = ended().all
+    (suspect,) = incident.suspects
+    alone = post_mortem(incident, None, None)
+    beside = post_mortem(
+        replace(incident, suspects=(suspect, replace(suspect, topic="payments", groups=("readers",)))), None, None
+    )
+
+    seen = "groups are seen from the second cycle of a transaction on."
+    assert f"## Who waited\n\nNo blocked group was seen: {seen}\n" in alone
+    assert f"## Who waited\n\n- readers\n\nNone on orders-0: {seen}\n" in beside
 
 
 def test_transactional_ids_can_be_kept_from_readers() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 
-from exporter.evaluation.humanize import humanize_count, humanize_duration, in_markdown
+from exporter.evaluation.humanize import humanize_count, humanize_duration, humanize_names, in_markdown
 from exporter.incidents.incident import Incident, Suspect
 from exporter.publication.page.humanize import humanize_id, humanize_instant
 
 NOT_SEARCHED = "the logs were not searched for its cause, one of each cycle is: `explain --incident` does that"
+_NAMES_MAX = 10
 _NO_CAUSE = "The evidence has what is known: logs are searched for the causes of open transactions alone."
 
 
@@ -52,7 +53,8 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, tra
     lines += [
         "## Who waited",
         "",
-        *([f"- {in_markdown(party)}" for party in _waiting(incident)] or ["No blocked group was seen."]),
+        *(f"- {in_markdown(party)}" for party in _waiting(incident)),
+        *_not_seen(incident),
         "",
     ]
     lines += [
@@ -92,6 +94,15 @@ def _waiting(incident: Incident) -> tuple[str, ...]:
         return incident.groups
     ids = dict.fromkeys(one.transactional_id or f"producer {one.key.producer_id}" for one in incident.suspects)
     return tuple(f"the application of {name}" for name in ids)
+
+
+def _not_seen(incident: Incident) -> list[str]:
+    """Says where no group was seen: an abort may come before the cycle that would have seen one."""
+    without = [one.name for one in incident.suspects if not (one.groups or one.is_at_coordinator)]
+    later = "groups are seen from the second cycle of a transaction on"
+    if without and incident.groups:
+        return ["", f"None on {in_markdown(humanize_names(without, shown_max=_NAMES_MAX))}: {later}."]
+    return [f"No blocked group was seen: {later}."] if without else []
 
 
 def _row(suspect: Suspect, *, is_id_shown: bool) -> str:
