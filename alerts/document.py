@@ -64,7 +64,8 @@ def commands_block(*, brokers_line: bool = False) -> str:
 Paste before the commands, in this order:
 
 1. The line `variables` of the alert, if it has one, or that of the status page or of the incident. If it defines the
-   command, as in the Helm chart's rules, or names a settings file, it is enough for commands that only read.
+   command, as in the Helm chart's rules, or names a settings file of this machine, it is enough for commands that only
+   read.
 2. Where that line is not enough, one of these ([which one](README.md#before-the-first-command)). {need} in this folder,
    with `bootstrap.servers`, which is all of it on a cluster without logins.
 
