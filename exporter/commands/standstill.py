@@ -45,8 +45,8 @@ NO_SHARED_OFFSET: Final = (
     "TOPIC says what holds the readers of a topic"
 )
 PENDING_UNSEEN: Final = (
-    "an offset of it is pending in a transaction that this login does not see (needs DESCRIBE on __consumer_offsets); if "
-    "that is so for longer than a moment, none of its consumers can start"
+    "an offset of it is pending in a transaction, in which one this login does not see (needs DESCRIBE on "
+    "__consumer_offsets); if that is so for longer than a moment, none of its consumers can start"
 )
 _FIRST_UNSEEN: Final = (
     "whether its first offset is pending in a transaction is seen with DESCRIBE on __consumer_offsets alone"

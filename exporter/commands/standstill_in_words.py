@@ -142,7 +142,7 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
     lines = [
         f"{who} ({since}verdict {row.verdict.label}). {row.reason}",
         " ".join(filter(None, (_waiting(answer, hold), _on_disk(row), "" if is_stuck else _until(row)))),
-        *(() if is_stuck else (_effect(hold), _next(row, answer.connection))),
+        *(() if is_stuck else (_effect(answer, hold), _next(row, answer.connection))),
         *_then(hold, answer.connection),
     ]
     return "\n".join(filter(None, lines))
@@ -316,7 +316,7 @@ _UNTIL: Final[Mapping[Verdict, str]] = {
 }
 
 
-def _effect(hold: Hold) -> str:
+def _effect(answer: Answer, hold: Hold) -> str:
     """Says what they will read next."""
     row = hold.row
     if hold.position is not None and hold.stand is Stand.BEYOND:
@@ -328,8 +328,7 @@ def _effect(hold: Hold) -> str:
     if row.verdict in {Verdict.STUCK_COMPLETING, Verdict.COMPLETING}:
         return ""
     if row.topic == OFFSETS_TOPIC:
-        may_hang = row.verdict.is_hanging or row.verdict is Verdict.INCONCLUSIVE
-        return f"{_OF_OFFSETS}{_NO_RESTART if may_hang else ''}"
+        return f"{_OF_OFFSETS}{_NO_RESTART if _may_hang(row) else ''}"
     if row.verdict.is_hanging:
         return _HANGS.format(_those_behind(hold))
     if row.verdict is Verdict.INCONCLUSIVE:
@@ -338,9 +337,16 @@ def _effect(hold: Hold) -> str:
     effect = f"After an abort its own records are skipped, after a commit they are read; {behind} are read then."
     if row.verdict is not Verdict.OPEN_WITHIN_TIMEOUT or _may_be_of_another(row):
         return effect
+    same_id = [other.row for other in answer.holds if other.row.transactional_id == row.transactional_id]
+    if hanging := [f"{each.topic}-{each.partition}" for each in same_id if _may_hang(each)]:
+        return f"{effect} {_HANGS_TOO.format(humanize_names(hanging, shown_max=NAMES_MAX))}"
     return (
         f"{effect} A restart of its application with the same id ends it; terminate it only if that does not come back."
     )
+
+
+def _may_hang(row: TransactionRow) -> bool:
+    return row.verdict.is_hanging or row.verdict is Verdict.INCONCLUSIVE
 
 
 def _those_behind(hold: Hold) -> str:
@@ -354,11 +360,14 @@ _OF_OFFSETS: Final = (
 _NO_RESTART: Final = (
     " Do not restart its application to end it: the producer's next commit there would be a commit of these offsets."
 )
+_HANGS_TOO: Final = (
+    "Do not restart its application: it also hangs, or may hang, on {}, and its next commit there would make those records "
+    "visible. force-terminate ends this one alone."
+)
 _HANGS: Final = (
     "After an abort its own records are skipped, and {} are read. Do not restart its application to end it: "
     "the producer's next commit on this partition would make these records visible."
 )
-
 _MAY_HANG: Final = (
     "Do not restart its application before they have answered: if it hangs, the producer's next commit on this partition "
     "makes its records visible. After an abort they are skipped, and {} are read."

@@ -388,6 +388,18 @@ def test_by_its_offset_alone_a_transaction_may_be_of_another_one() -> None:
     assert "A restart of its application with the same id ends it" not in text
 
 
+@pytest.mark.parametrize("verdict", [Verdict.INCONCLUSIVE, Verdict.HANGING_NOT_IN_TRANSACTION])
+def test_an_id_that_may_hang_elsewhere_is_not_to_be_restarted(verdict: Verdict) -> None:
+    """A restart ends its silent transaction, and the next commit there makes the records of the hang visible."""
+    answer = about_topic(live(), "orders", 0)
+    (hold,) = answer.holds
+    elsewhere = replace(hold, row=replace(hold.row, topic="payments", verdict=verdict))
+    text = in_words(replace(answer, holds=(elsewhere, hold)))
+
+    assert "Do not restart its application: it also hangs, or may hang, on payments-0, and its next commit" in text
+    assert "A restart of its application with the same id ends it" not in text
+
+
 def snapshot_without() -> Evaluation:
     return evaluate(snapshot([], partitions=2), Memory(), Policy())
 

@@ -247,6 +247,6 @@ def test_an_owner_learns_of_an_offset_that_is_pending_where_it_does_not_see(
     plan = as_user(guarded, OWNER, tmp_path, "force-terminate", "--transactional-id", ongoing, "--dry-run")
 
     assert why.returncode == 4, why
-    assert "Not known: an offset of it is pending in a transaction that this login does not see" in why.stdout
+    assert "Not known: an offset of it is pending in a transaction, in which one this login does not see" in why.stdout
     assert "Topics without DESCRIBE for this login are hidden: something of it may be open" in of_id.stdout, of_id
     assert "artitions of topics without DESCRIBE for this login are not listed" in plan.stdout, plan
