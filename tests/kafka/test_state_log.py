@@ -173,13 +173,16 @@ def test_a_leader_that_refuses_is_no_silent_one(*, is_hidden: bool, failure: str
         cluster.model.unreadable_topics.add(STATE_TOPIC)
         if is_hidden:
             cluster.model.hidden_topics |= {(node, STATE_TOPIC) for node in cluster.ports}
-        failures = []
-        for _ in range(8):
+        failures: list[str | None] = []
+
+        def is_said() -> bool:
+            nonlocal now
             now += max(AGAIN_SECONDS, HEARD_WITHIN_SECONDS)
-            read.on()
             failures.append(read.log.failure)
-        assert failures[-3:] == [failure] * 3
-        assert read.log.failures
+            return len(failures) >= 8 and failures[-1] == failure and bool(read.log.failures)
+
+        read.until(is_said)  # a response of this broker may be late, too, on a busy machine
+        assert not [each for each in failures if each is not None and each.startswith("no leader")]
 
 
 @pytest.mark.parametrize(
