@@ -8,7 +8,7 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration, huma
 from exporter.incidents.incident import Incident, Suspect
 from exporter.publication.page.humanize import humanize_id, humanize_instant
 
-NOT_SEARCHED = "the logs were not searched for its cause, one of each cycle is: `explain --incident` does that"
+NOT_SEARCHED = "the logs were not searched for its cause before it ended: the command explain --incident does that"
 _NAMES_MAX = 10
 _NO_CAUSE = "The evidence has what is known: logs are searched for the causes of open transactions alone."
 
@@ -84,7 +84,7 @@ def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, tra
 
 def _cause(suspect: Suspect) -> str:
     if suspect.lacks_cause:
-        return f": {NOT_SEARCHED}"
+        return f": {NOT_SEARCHED if suspect.ended_at_ms is not None else 'the logs are not searched for its cause yet'}"
     return f" ({suspect.cause}): {in_markdown(suspect.because)}"
 
 
