@@ -38,7 +38,7 @@ UNLIMITED: Final = 0.0
 
 
 def fill(bootstrap: str) -> None:
-    """Committed transactions of 1 MB each, in batches of 16 kB."""
+    """Writes committed transactions of 1 MB each, in batches of 16 kB."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": "filler", "batch.size": 16_384, "linger.ms": 50}
     )
@@ -79,7 +79,7 @@ def read_again_and_again(bootstrap: str, megabytes_per_s: float) -> None:
 
 @contextmanager
 def reading(bootstrap: str, megabytes_per_s: float | None, rates: list[float]) -> Iterator[None]:
-    """An audit's reader for as long as the `with` lasts; None is none. Its mean rate is added to `rates`."""
+    """Runs an audit's reader while the `with` lasts, none for None, and adds its mean rate to `rates`."""
     if megabytes_per_s is None:
         yield
         return

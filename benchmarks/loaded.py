@@ -79,7 +79,7 @@ def _window(bootstrap: str, interval_ms: int | None, window_s: float) -> dict[st
 
 
 def percentiles_ms(seconds: list[float]) -> tuple[float, float]:
-    """The latency of half of the records, and of 99 in 100."""
+    """Returns the latency that half of the records have at most, and 99 in 100."""
     in_order = sorted(seconds)
     return 1000 * in_order[len(in_order) // 2], 1000 * in_order[int(0.99 * len(in_order))]
 

@@ -198,9 +198,7 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settin
         try:
             client_options(cluster.settings.kafka)
         except CredentialsError as error:
-            # Its sentence begins with the setting.
-            setting = str(error).split(maxsplit=1)[0].rstrip(":")
-            source = (cluster.written or loaded.written).get(setting)
+            source = (cluster.written or loaded.written).get(error.setting)
             problems.append(str(error) if source is None else f"{source.place}: {error}")
     if problems:
         raise ConfigurationError(dict.fromkeys(problems))

@@ -82,7 +82,7 @@ class OptionParser(argparse.ArgumentParser):
             is_misplaced = bool(self.commands) and names[0] in flags
             hint = "; write settings after the command" if is_misplaced else instead_of(names[0], flags)
         else:
-            hint = suggestion(names[0], re.findall(r"--[\w.-]+", self.format_help()) or [*self._option_string_actions])
+            hint = suggestion(names[0], re.findall(r"--[\w.-]+", self.format_help()))
         return f"unrecognized arguments: {' '.join(names)}{hint}"
 
     def error(self, message: str) -> NoReturn:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from exporter.config.kafka_section import ALIASES, SAME_AS_OURS
+from exporter.config.kafka_section import ALIASES, PEM_OF_STORE, SAME_AS_OURS
 from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.sasl import MECHANISMS
 from exporter.config.settings import BY_NAME
@@ -300,12 +300,8 @@ def _is_pem(given: Mapping[str, str], type_key: str) -> bool:
 
 
 def _store(key: str, value: str, *, is_pem: bool) -> dict[str, str]:
-    if not is_pem:
-        return {f"kafka.{key}": value}
-    if key == "ssl.keystore.location":
-        # A PEM key store holds the key and the certificate chain in one file.
-        return {"kafka.ssl.certificate.location": value, "kafka.ssl.key.location": value}
-    return {"kafka.ssl.ca.location": value}
+    setting = f"kafka.{key}"
+    return dict.fromkeys(PEM_OF_STORE[setting.removesuffix(".location")] if is_pem else (setting,), value)
 
 
 def _login(value: str) -> dict[str, str]:

@@ -23,8 +23,13 @@ SAME_AS_OURS: Mapping[str, str] = {
     "kafka.enable.ssl.certificate.verification": "true",
 }
 """Properties of librdkafka with the only value that is supported."""
-_LEAVE_IT_OUT, _INTO_A_FILE = "leave it out: a store is PKCS12, and of PEM files", "write it into a file, which"
 _AUTHORITIES, _CERTIFICATE, _KEY = (f"kafka.ssl.{name}.location" for name in ("ca", "certificate", "key"))
+PEM_OF_STORE: Mapping[str, tuple[str, ...]] = {
+    "kafka.ssl.truststore": (_AUTHORITIES,),
+    "kafka.ssl.keystore": (_CERTIFICATE, _KEY),
+}
+"""Settings for a PEM file in place of a store; in Java's manner one file has both certificate and key."""
+_LEAVE_IT_OUT, _INTO_A_FILE = "leave it out: a store is PKCS12, and of PEM files", "write it into a file, which"
 INSTEAD_OF: Mapping[str, str] = {
     **dict.fromkeys(
         ("kafka.metadata.broker.list", "kafka.brokers", "kafka.server", "kafka.servers"),

@@ -135,7 +135,7 @@ def of_topics_by_offsets(snapshot: Snapshot, pre: Preconditions) -> Iterable[Fin
 
 def of_transaction_log(snapshot: Snapshot) -> Iterable[Finding]:
     """Finds that the transaction log, which the settings have read, cannot be; the finding of its topic has the grant."""
-    if STATE_TOPIC in by_offsets(snapshot) and not _reasons_of(snapshot, [STATE_TOPIC]).isdisjoint(NOT_AUTHORIZED):
+    if not _reasons_of(snapshot, [STATE_TOPIC]).isdisjoint(NOT_AUTHORIZED):
         yield Finding(
             check="transaction log",
             level=FindingLevel.LIMITED,

@@ -157,7 +157,7 @@ def test_doctor_finds_the_exporter_and_its_alerts_in_prometheus(
 
 
 def test_doctor_misses_the_signals_of_alerts(kafka_4_3_1: KafkaCluster, exporter: Exporter, tmp_path: Path) -> None:
-    """A Prometheus with the file of the alerts alone: no alert about a hang can fire there."""
+    """A Prometheus has the file of the alerts alone: no alert about a hang can fire there."""
     alerts = [group for group in hurried_rules() if any("alert" in rule for rule in group["rules"])]
     address = exporter.url.removeprefix("http://")
     with monitoring(address, alerts, tmp_path, scrape_interval="1s", route={}) as pair:

@@ -206,7 +206,7 @@ def test_the_first_command_runs_as_it_is_pasted(
 def test_the_exporter_s_own_commands_come_back_after_a_login(
     where: str, delivered: Delivered, shells: dict[str, Shell]
 ) -> None:
-    """By the alert's line, or the host line; the line for Kafka's own tools leaves them, and sets the brokers."""
+    """The alert's line, or the host line, brings them back; that for Kafka's tools leaves them, and sets the brokers."""
     (alert, *_) = delivered[where]["KafkaTransactionExporterNoTopicVisible.critical"].values()
     assert alert is not None
     first = alert["annotations"].get("variables", "")

@@ -89,7 +89,7 @@ def test_a_prometheus_that_scrapes_and_alerts_is_ok() -> None:
     ],
 )
 def test_what_keeps_an_alert_from_an_operator_is_missing(answers: Mapping[str, Any], result: str) -> None:
-    """No target, an old snapshot, no rules, alerts without their signals, a rule that fails, nowhere to send them."""
+    """It lacks a target, a new snapshot, rules, the signals of its alerts, a rule that works, or an Alertmanager."""
     assert (FindingLevel.MISSING, result) in found(answers)
 
 

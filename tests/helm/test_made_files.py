@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from docs.generators.settings_schema import settings_schema
-from exporter.config.settings import SETTINGS
+from exporter.config.settings import BY_NAME
 from helm.made import CHART, DASHBOARDS, ROOT, inhibitions
 from helm.values import UndocumentedError, documented, read_values
 
@@ -54,10 +54,7 @@ def test_the_chart_takes_the_settings_that_the_program_takes(value: object) -> N
     of_chart = jsonschema.Draft7Validator({**schema, **schema["definitions"]["settings"]})
     of_program = jsonschema.Draft202012Validator(settings_schema())
 
-    takes = [
-        (name, of_chart.is_valid({name: value}), of_program.is_valid({name: value}))
-        for name in [setting.name for setting in SETTINGS]
-    ]
+    takes = [(name, of_chart.is_valid({name: value}), of_program.is_valid({name: value})) for name in BY_NAME]
 
     assert [name for name, by_chart, by_program in takes if by_chart is not by_program] == []
     assert len(takes) > 50

@@ -341,7 +341,7 @@ def test_a_pem_file_as_a_store_has_its_own_setting(tmp_path: Path, name: str, in
 
 
 def test_a_fleet_names_every_file_that_cannot_be_used_with_its_cluster(tmp_path: Path) -> None:
-    """All at once, and where each is written: one for all clusters once."""
+    """All are named at once, each where it is written; a file of all clusters is named once."""
     config, clusters = tmp_path / "config.yaml", tmp_path / "clusters.yaml"
     config.write_text("kafka.security.protocol: SSL\nkafka.ssl.ca.location: /none/common.pem\n")
     clusters.write_text(

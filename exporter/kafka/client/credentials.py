@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from exporter.config.kafka_section import KafkaSettings, SaslSettings, TlsSettings
+from exporter.config.kafka_section import PEM_OF_STORE, KafkaSettings, SaslSettings, TlsSettings
 from exporter.config.sasl import MECHANISMS
 from exporter.files import check_regular, contents
 from exporter.http.tls import client_context
@@ -24,6 +24,11 @@ from exporter.kafka.errors import ClusterUnavailableError
 
 class CredentialsError(ClusterUnavailableError):
     """A file or value in the settings is unusable, so no request can be sent. The sentence is for the operator."""
+
+    def __init__(self, setting: str, sentence: str) -> None:
+        """`setting` is the one that names the file or value."""
+        super().__init__(sentence)
+        self.setting = setting
 
 
 def client_options(kafka: KafkaSettings) -> dict[str, Any]:
@@ -46,8 +51,9 @@ def _sasl_options(sasl: SaslSettings) -> dict[str, Any]:
     package = mechanism.python_package
     if package is not None and importlib.util.find_spec(package) is None:
         raise CredentialsError(
+            "kafka.sasl.mechanism",
             f"kafka.sasl.mechanism {sasl.mechanism} needs the Python package {package}, which is not installed: in a clone "
-            f"of the project pip install '.[{mechanism.extra}]'"
+            f"of the project pip install '.[{mechanism.extra}]'",
         )
     register()
     options = {
@@ -89,9 +95,8 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
     if tls.keystore_location is not None:
         key, certificate, _ = _pkcs12("kafka.ssl.keystore", tls.keystore_location, tls.keystore_password)
         if not key or not certificate:
-            raise CredentialsError(
-                f"kafka.ssl.keystore.location: {tls.keystore_location} contains no certificate with its key"
-            )
+            name = "kafka.ssl.keystore.location"
+            raise CredentialsError(name, f"{name}: {tls.keystore_location} contains no certificate with its key")
         # OpenSSL reads keys from files only; only this user can read this one, and it is deleted at once.
         what = (
             "contains a certificate or key that OpenSSL refuses, such as a short one, or no file can be written for it"
@@ -113,10 +118,6 @@ def _load_certificate(context: ssl.SSLContext, tls: TlsSettings) -> None:
 
 
 _JKS, _PEM = b"\xfe\xed\xfe\xed", b"-----BEGIN "
-_OF_PEM = {
-    "kafka.ssl.truststore": "kafka.ssl.ca.location",
-    "kafka.ssl.keystore": "kafka.ssl.certificate.location and kafka.ssl.key.location",
-}
 
 
 def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, str]:
@@ -125,17 +126,20 @@ def _pkcs12(name: str, location: str, password: str | None) -> tuple[str, str, s
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
 
     pem = serialization.Encoding.PEM
-    with _named(f"{name}.location", location, f"is not a PKCS12 file, or {name}.password is wrong"):
+    setting = f"{name}.location"
+    with _named(setting, location, f"is not a PKCS12 file, or {name}.password is wrong"):
         data = contents(Path(location))
         if data.startswith(_JKS):
             old, new = shlex.quote(location), shlex.quote(str(Path(location).with_suffix(".p12")))
             raise CredentialsError(
-                f"{name}.location: {location} is a JKS store, which only Java reads: keytool -importkeystore "
-                f"-srckeystore {old} -destkeystore {new} -deststoretype PKCS12"
+                setting,
+                f"{setting}: {location} is a JKS store, which only Java reads: keytool -importkeystore "
+                f"-srckeystore {old} -destkeystore {new} -deststoretype PKCS12",
             )
         if data.lstrip().startswith(_PEM):
+            of_pem = " and ".join(PEM_OF_STORE[name])
             of_java = f"in a Java client's file add {name.removeprefix('kafka.')}.type=PEM"
-            raise CredentialsError(f"{name}.location: {location} is a PEM file: name it in {_OF_PEM[name]} ({of_java})")
+            raise CredentialsError(setting, f"{setting}: {location} is a PEM file: name it in {of_pem} ({of_java})")
         store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     others = [other.certificate.public_bytes(pem).decode() for other in store.additional_certs]
     own = [] if store.cert is None else [store.cert.certificate.public_bytes(pem).decode()]
@@ -153,7 +157,7 @@ def _named(setting: str, location: str, what: str) -> Iterator[None]:
         check_regular(location)
         yield
     except (ssl.SSLError, ValueError) as error:
-        raise CredentialsError(f"{setting}: {location} {what}") from error
+        raise CredentialsError(setting, f"{setting}: {location} {what}") from error
     except OSError as error:
         why = error.strerror or os.strerror(error.errno or 0)
-        raise CredentialsError(f"{setting}: {location} cannot be read: {why}") from error
+        raise CredentialsError(setting, f"{setting}: {location} cannot be read: {why}") from error

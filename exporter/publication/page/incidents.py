@@ -228,8 +228,7 @@ def _step(suspect: Suspect, content: _Content) -> str:
 
 
 def _cause(suspect: Suspect) -> str:
-    if suspect.lacks_cause:
-        return f'<p class="cause">{_e(as_sentence(NOT_SEARCHED))}</p>' if suspect.ended_at_ms is not None else ""
-    if not suspect.cause:
-        return ""
-    return f'<p class="cause">Cause <strong>{_e(suspect.cause)}</strong>: {_e(suspect.because)}.</p>'
+    if suspect.cause:
+        return f'<p class="cause">Cause <strong>{_e(suspect.cause)}</strong>: {_e(suspect.because)}.</p>'
+    is_left = suspect.lacks_cause and suspect.ended_at_ms is not None
+    return f'<p class="cause">{_e(as_sentence(NOT_SEARCHED))}</p>' if is_left else ""
