@@ -125,7 +125,7 @@ class AuditJob:
         listing = self.begin_at(self.kafka, listing, unknown_partitions(listing, state), facts.read_from_ms)
         ranges = new_ranges(listing, state)
         copies = copies_of(listing, ranges) if self.replicas else []
-        self.say(plan_of(listing, ranges, copies))
+        self.say(plan_of(listing, ranges, copies, self.bytes_per_second))
         rows = self._read(spark, [*ranges, *copies]).persist(StorageLevel.DISK_ONLY)
         read, copies_read = ranges_read(rows.where(f.col("producer_id").isNull()).collect())
         horizon = Horizon(

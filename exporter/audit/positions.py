@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from exporter.audit.decision_rows import LogFacts, VerdictCounts
-from exporter.audit.reading import RANGE_OFFSETS, LogExtent, LogListing, LogRange, ranges_of
+from exporter.audit.reading import RANGE_OFFSETS, LogExtent, LogListing, LogRange, estimated_bytes, ranges_of
 from exporter.audit.tables import AuditState, PartitionPosition
 from exporter.audit.verdicts import AuditVerdict, NotRead, PartitionRead
-from exporter.evaluation.humanize import humanize_count
+from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration
 from exporter.snapshot import TopicPartition
 
 GAPS_MAX: Final = 8
@@ -45,13 +45,24 @@ def copies_of(listing: LogListing, ranges: Sequence[LogRange]) -> list[LogRange]
     ]
 
 
-def plan_of(listing: LogListing, ranges: Sequence[LogRange], copies: Sequence[LogRange] = ()) -> str:
+def plan_of(
+    listing: LogListing, ranges: Sequence[LogRange], copies: Sequence[LogRange], bytes_per_second: float
+) -> str:
+    """A sentence about what will be read, and for how long at least."""
     partitions = {(each.topic, each.partition) for each in ranges}
     offsets = sum(each.end - each.first for each in ranges)
+    sizes = [
+        estimated_bytes(listing.ends[each.topic, each.partition], each.first, each.end) for each in (*ranges, *copies)
+    ]
+    size = sum(each for each in sizes if each is not None)
+    seconds = size / bytes_per_second
     return (
-        f"audit: {len(partitions):,} of {humanize_count(len(listing.ends), 'partition')} have new records: reads "
+        f"audit: new records on {len(partitions):,} of {humanize_count(len(listing.ends), 'partition')}: reads "
         f"{humanize_count(offsets, 'offset')}, in {humanize_count(len(ranges), 'range')}"
         + (f", and {humanize_count(len(copies), 'range')} of replicas" if copies else "")
+        + (f": about {humanize_bytes(size)}" if size else "")
+        + (", and logs of unknown size" if None in sizes else "")
+        + (f"; --max-rate makes that {humanize_duration(round(seconds * 1000))} at least" if seconds >= 1 else "")
     )
 
 

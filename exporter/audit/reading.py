@@ -27,12 +27,13 @@ from exporter.kafka.errors import (
     error_name,
 )
 from exporter.kafka.messages import fetch
-from exporter.kafka.messages.fetch import MEGABYTE, Fetched, Position, fetched_of_topic
+from exporter.kafka.messages.fetch import MEGABYTE, Fetched, Position, fetched_of_topic, is_throttled
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.kafka.offsets import LATEST, LOG_START, offsets_at
 from exporter.snapshot import STATE_TOPIC, TopicPartition
 
-PIECE_BYTES: Final = 8 * MEGABYTE
+PIECE_BYTES: Final = 2 * MEGABYTE
+"""Larger ones take longer for each byte, here and for other clients of the broker."""
 RANGE_BYTES: Final = 128 * MEGABYTE
 """Estimated size of a range, so that one huge partition is many tasks."""
 RANGE_OFFSETS: Final = 1_000_000
@@ -99,7 +100,7 @@ def connected(kafka: KafkaSettings) -> Iterator[Callable[..., Any]]:
         options = client_options(kafka)
     except ClusterUnavailableError as error:
         raise LogReadError(str(error)) from error
-    connections = Connections(options, client_id=kafka.client_id, logins=logins_of(kafka))
+    connections = Connections(options, client_id=f"{kafka.client_id}-audit", logins=logins_of(kafka))
     tokens = tokens_of(options)
     timeout_s = kafka.request_timeout_ms / 1000
     client = ClusterClient(
@@ -187,7 +188,10 @@ def begin_at(
         offset = found.get(partition, known.log_start)
         # Without such a record there is none to read.
         first = known.high_watermark if offset < 0 else max(offset, known.log_start)
-        ends[partition] = replace(known, log_start=min(first, known.high_watermark))
+        first = min(first, known.high_watermark)
+        ends[partition] = replace(
+            known, log_start=first, size_bytes=estimated_bytes(known, first, known.high_watermark)
+        )
     return replace(listing, ends=ends)
 
 
@@ -197,6 +201,12 @@ async def _offsets_since(
     topology = await client.topology()
     found, _ = await offsets_at(client, {each: topology.leader_of(*each)[0] for each in partitions}, since_ms)
     return found
+
+
+def estimated_bytes(extent: LogExtent, first: int, end: int) -> int | None:
+    """Returns the size of these offsets if all records are of one size; None if that of the log is not known."""
+    of_log = max(extent.high_watermark - extent.log_start, 1)
+    return None if extent.size_bytes is None else round(extent.size_bytes * min((end - first) / of_log, 1.0))
 
 
 def ranges_of(
@@ -212,11 +222,8 @@ def ranges_of(
     offsets = (ends.high_watermark if end is None else end) - first
     if offsets <= 0:
         return []
-    of_log = max(ends.high_watermark - ends.log_start, 1)
-    if ends.size_bytes is None:
-        count = ceil(offsets / RANGE_OFFSETS)
-    else:
-        count = ceil(ends.size_bytes * min(offsets / of_log, 1.0) / range_bytes)
+    size = estimated_bytes(ends, first, first + offsets)
+    count = ceil(offsets / RANGE_OFFSETS) if size is None else ceil(size / range_bytes)
     count = max(min(count, offsets), 1)
     cuts = [first + offsets * number // count for number in range(count + 1)]
     return [
@@ -306,6 +313,10 @@ class _Place:
         topic, number = self.wanted.topic, self.wanted.partition
         position = Position(offset, self.wanted.leader_epoch if offset == self.wanted.first else -1)
         request = fetch.request(topic, {number: position}, bytes_max=PIECE_BYTES)
+
+        def read(body: Any) -> Fetched | None:
+            return None if is_throttled(body) else fetched_of_topic(body, topic, [number]).get(number)
+
         why = BrokerFault(FaultReason.REFUSED, "it has no leader")
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -314,9 +325,8 @@ class _Place:
                 self.broker = None
             try:
                 broker = await self._broker(client)
-                answer: Fetched = await client.request(
-                    broker, "Fetch", request, lambda body: fetched_of_topic(body, topic, [number])[number]
-                )
+                while (answer := await client.request(broker, "Fetch", request, read)) is None:
+                    await client.pause(PAUSE_S)
                 if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
                     starts, _ = await offsets_at(client, {(topic, number): broker}, LOG_START)
                     start = starts.get((topic, number), -1)

@@ -98,8 +98,9 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-rate",
         type=rate,
+        default="20MB",
         metavar="BYTES",
-        help="audit: read at most so much in a second, such as 20MB",
+        help="audit: read at most so much in a second. Default: 20MB",
     )
     parser.add_argument(
         "--since",

@@ -207,7 +207,7 @@ def _audit(context: Context, settings: Settings, tables: Any) -> int:
             topics=TopicFilter(settings.scan.topics_include, settings.scan.topics_exclude),
             tables=tables,
             say=lambda line: print(line, flush=True),
-            bytes_per_second=float("inf") if options.max_rate is None else options.max_rate,
+            bytes_per_second=options.max_rate,
             replicas=options.replicas,
             since_ms=0 if options.since is None else int(time.time() * 1000) - options.since,
         )

@@ -33,8 +33,8 @@ from exporter.config.loading import (
     settings_below,
 )
 from exporter.config.settings import ClusterSettings
+from exporter.config.suggestions import CLUSTERS
 
-ROOT: Final = "clusters"
 SECTIONS: Final = ("kafka", "scan", "verdicts", "blocked", "transaction_log")
 OF_THE_PROCESS: Final = frozenset({"scan.receive_limit", "transaction_log.groups"})
 """Settings in these sections that the whole fleet shares."""
@@ -137,7 +137,7 @@ def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Se
         return {}
     clusters = _clusters(root)
     if clusters is None:
-        problems.append(f"{path}: must be a mapping with the one key `{ROOT}`, a mapping of names to clusters")
+        problems.append(f"{path}: must be a mapping with the one key `{CLUSTERS}`, a mapping of names to clusters")
         return {}
     blocks: dict[str, dict[str, SettingSource]] = {}
     for key, node in clusters.value:
@@ -155,7 +155,7 @@ def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Se
 
 
 def _clusters(root: yaml.Node | None) -> yaml.MappingNode | None:
-    if not isinstance(root, yaml.MappingNode) or [key.value for key, _ in root.value] != [ROOT]:
+    if not isinstance(root, yaml.MappingNode) or [key.value for key, _ in root.value] != [CLUSTERS]:
         return None
     clusters = root.value[0][1]
     return clusters if isinstance(clusters, yaml.MappingNode) and clusters.value else None

@@ -14,7 +14,7 @@ import yaml
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS, in_client_file
 from exporter.config.references import ReadText, ReferenceSources, is_one_reference
 from exporter.config.settings import BY_NAME, SETTINGS, PublishSettings, Settings, complete_values, impossible
-from exporter.config.suggestions import instead_of, nearest
+from exporter.config.suggestions import CLUSTERS, instead_of, nearest
 from exporter.config.table import FILE_SUFFIX, Setting, Values, fill_record
 from exporter.files import read_text
 
@@ -344,7 +344,7 @@ def _flatten(mapping: yaml.MappingNode, prefix: str) -> Iterable[tuple[str, yaml
     """(full name, value) of every leaf; nested mappings are flattened, so `a: {b: 1}` and `a.b: 1` are the same."""
     for key, value in mapping.value:
         name = f"{prefix}{key.value}"
-        if isinstance(value, yaml.MappingNode) and ALIASES.get(name, name) not in BY_NAME:
+        if isinstance(value, yaml.MappingNode) and name != CLUSTERS and ALIASES.get(name, name) not in BY_NAME:
             yield from _flatten(value, f"{name}.")
         else:
             yield name, value

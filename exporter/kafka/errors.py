@@ -45,6 +45,7 @@ class ErrorCode(IntEnum):
     KAFKA_STORAGE_ERROR = 56
     GROUP_ID_NOT_FOUND = 69
     UNSTABLE_OFFSET_COMMIT = 88
+    THROTTLING_QUOTA_EXCEEDED = 89
     TRANSACTIONAL_ID_NOT_FOUND = 105
 
 
@@ -61,6 +62,8 @@ def refusal_of(broker: int, topic: str, code: int) -> str:
     """A phrase about a broker that does not let this login read a topic, or cannot."""
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"not authorized to read {topic} ({error_name(code)}): needs READ on it"
+    if code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+        return f"broker {broker} throttles this client: the quota of its kafka.client.id, or of its user, is used up"
     return f"broker {broker} responded with {error_name(code)}"
 
 

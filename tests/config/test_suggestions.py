@@ -46,6 +46,14 @@ def test_everything_wrong_is_reported_at_once_with_its_line() -> None:
     ]
 
 
+def test_the_file_of_a_fleet_in_the_place_of_the_settings_is_one_error() -> None:
+    text = "clusters:\n  payments:\n    kafka:\n      bootstrap.servers: a:9092\n  orders:\n    kafka: {client.id: x}\n"
+
+    assert problems_of(text, flags={"kafka.bootstrap.servers": "a:9092"}) == [
+        "config.yaml:2: clusters: unknown setting; the file with the clusters of a fleet is given by --clusters"
+    ]
+
+
 @pytest.mark.parametrize(
     ("written", "meant"),
     [

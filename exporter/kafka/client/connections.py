@@ -284,7 +284,7 @@ class Connections:
         while connection.paused and not connection.closed:
             is_throttled = "throttle" in connection.paused
             if self._clock() >= timeout_at:
-                why = "throttles this client (request quota)" if is_throttled else "did not respond to earlier requests"
+                why = "throttles this client (quota)" if is_throttled else "did not respond to earlier requests"
                 raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} {why}")
             await self._net.sleep(THROTTLE_POLL_SECONDS if is_throttled else BUSY_POLL_SECONDS)
 

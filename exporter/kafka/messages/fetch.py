@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from exporter.kafka.errors import MalformedResponseError
+from exporter.kafka.errors import ErrorCode, MalformedResponseError
 
 MEGABYTE = 1_048_576
 PIECE_BYTES = MEGABYTE
@@ -96,8 +96,15 @@ def fetched_of_topic(answer: Any, topic: str, partitions: Collection[int]) -> Ma
     return found
 
 
+def is_throttled(answer: Any) -> bool:
+    """True for a response without partitions: the client is over its quota, and has to wait (KIP-219)."""
+    return not answer.responses and answer.throttle_time_ms > 0
+
+
 def fetched(answer: Any) -> tuple[int, bytes, int]:
     """(error code, records, high watermark) of the one partition. Raises MalformedResponseError."""
+    if is_throttled(answer):
+        return ErrorCode.THROTTLING_QUOTA_EXCEEDED, b"", -1
     partitions = [partition for topic in answer.responses for partition in topic.partitions]
     if len(partitions) != 1:
         raise MalformedResponseError(f"one partition was requested, and it has {len(partitions)}")

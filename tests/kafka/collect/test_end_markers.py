@@ -103,7 +103,7 @@ def test_a_batch_that_is_cut_short_is_fetched_again() -> None:
 def test_a_response_about_more_than_was_requested_is_ignored() -> None:
     """One partition was requested; without records it is at its end."""
     with pytest.raises(MalformedResponseError):
-        fetched(SimpleNamespace(responses=[]))
+        fetched(SimpleNamespace(responses=[], throttle_time_ms=0))
     for records in (b"", None):
         partition = SimpleNamespace(error_code=6, records=records, high_watermark=10)
         answer = SimpleNamespace(responses=[SimpleNamespace(partitions=[partition])])
