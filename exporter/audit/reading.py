@@ -25,6 +25,7 @@ from exporter.kafka.errors import (
     FaultReason,
     MalformedResponseError,
     error_name,
+    refusal_of,
 )
 from exporter.kafka.messages import fetch
 from exporter.kafka.messages.fetch import MEGABYTE, Fetched, Position, fetched_of_topic, is_throttled
@@ -42,6 +43,7 @@ ATTEMPTS: Final = 8
 PAUSE_S: Final = 0.5
 """Attempts to continue after a leader has moved, and the pause before each."""
 HOUR_S: Final = 3600.0
+_LASTING: Final = frozenset({FaultReason.REFUSED, FaultReason.UNSUPPORTED_API})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +260,7 @@ def read_ranges(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[LogTransaction | RangeResult]:
     """Yields the transactions of each range, and then what was read of it. Raises LogReadError without a client."""
-    began, size = clock(), 0
+    began, size, given_up = clock(), 0, set[int]()
 
     def keep_pace(log: RangeOfLog) -> None:
         ahead_s = (size + log.size_bytes) / bytes_per_second - (clock() - began)
@@ -271,17 +273,17 @@ def read_ranges(
                 wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end, replica=wanted.replica
             )
             result = RangeResult(log)
-            yield from _read_range(run, wanted, result, keep_pace)
+            yield from _read_range(run, _Place(wanted, given_up), result, keep_pace)
             size += log.size_bytes
             yield from log.rest()
             yield result
 
 
 def _read_range(
-    run: Callable[..., Any], wanted: LogRange, result: RangeResult, keep_pace: Callable[[RangeOfLog], None]
+    run: Callable[..., Any], place: _Place, result: RangeResult, keep_pace: Callable[[RangeOfLog], None]
 ) -> Iterator[LogTransaction]:
     """Yields the transactions that the range ends; a failure is in the result."""
-    log, place = result.log, _Place(wanted)
+    log = result.log
     while not log.is_read:
         try:
             answer: Fetched | None = run(place.fetch, log.next_offset)
@@ -305,19 +307,15 @@ class _Place:
     """Place of a range: its leader, which may move, or one replica."""
 
     wanted: LogRange
+    given_up: set[int]
+    """Brokers that have responded to no attempt for another range: they get one for each of the next ones."""
     broker: int | None = None
     skips_to: int = 0
 
     async def fetch(self, client: ClusterClient, offset: int) -> Fetched | None:
         """The piece at `offset`; None if the log begins later, at `skips_to`. Raises BrokerFault."""
-        topic, number = self.wanted.topic, self.wanted.partition
-        position = Position(offset, self.wanted.leader_epoch if offset == self.wanted.first else -1)
-        request = fetch.request(topic, {number: position}, bytes_max=PIECE_BYTES)
-
-        def read(body: Any) -> Fetched | None:
-            return None if is_throttled(body) else fetched_of_topic(body, topic, [number]).get(number)
-
-        why = BrokerFault(FaultReason.REFUSED, "it has no leader")
+        partition = (self.wanted.topic, self.wanted.partition)
+        why = BrokerFault(FaultReason.TIMED_OUT, "it has no leader")
         for attempt in range(ATTEMPTS):
             if attempt:
                 await client.pause(PAUSE_S)
@@ -325,21 +323,45 @@ class _Place:
                 self.broker = None
             try:
                 broker = await self._broker(client)
-                while (answer := await client.request(broker, "Fetch", request, read)) is None:
-                    await client.pause(PAUSE_S)
+                answer = await self._requested(client, broker, offset)
+                self.given_up.discard(broker)
                 if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    starts, _ = await offsets_at(client, {(topic, number): broker}, LOG_START)
-                    start = starts.get((topic, number), -1)
+                    starts, _ = await offsets_at(client, {partition: broker}, LOG_START)
+                    start = starts.get(partition, -1)
                     if start > offset:
                         self.skips_to = start
                         return None
                 if answer.error == ErrorCode.NONE and (answer.records or answer.diverges_at is not None):
                     return answer
                 said = "no record" if answer.error == ErrorCode.NONE else error_name(answer.error)
-                why = BrokerFault(FaultReason.REFUSED, f"broker {broker} responded with {said} at offset {offset}")
+                why = BrokerFault(FaultReason.TIMED_OUT, f"broker {broker} responded with {said} at offset {offset}")
             except BrokerFault as fault:
+                if fault.reason in _LASTING or self.broker in self.given_up:
+                    raise
                 why = fault
+        if self.broker is not None:
+            self.given_up.add(self.broker)
         raise why
+
+    async def _requested(self, client: ClusterClient, broker: int, offset: int) -> Fetched:
+        """The response, for which it waits as long as a quota demands. Raises BrokerFault, REFUSED without the right."""
+        topic, number = self.wanted.topic, self.wanted.partition
+        position = Position(offset, self.wanted.leader_epoch if offset == self.wanted.first else -1)
+        request = fetch.request(topic, {number: position}, bytes_max=PIECE_BYTES)
+
+        def read(body: Any) -> Fetched | None:
+            if is_throttled(body):
+                return None
+            found = fetched_of_topic(body, topic, [number])
+            if number not in found:
+                raise MalformedResponseError(f"it does not have {topic}-{number}, which was requested")
+            return found[number]
+
+        while (answer := await client.request(broker, "Fetch", request, read)) is None:
+            await client.pause(PAUSE_S)
+        if answer.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise BrokerFault(FaultReason.REFUSED, refusal_of(broker, topic, answer.error))
+        return answer
 
     async def _broker(self, client: ClusterClient) -> int:
         """The replica, or the leader. Raises BrokerFault if there is none, or if the topic was made again."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from exporter.audit.verdicts import ACCUSATIONS, AuditVerdict
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from exporter.audit.job import AuditResult
 
 _NAMED = 5
-"""Partitions that are named of those that could not be read."""
+"""Reasons why something could not be read that are shown, and names of each."""
 
 
 def sentence_of(result: AuditResult) -> Iterator[str]:
@@ -34,14 +35,23 @@ def sentence_of(result: AuditResult) -> Iterator[str]:
     if result.copies or result.copies_unread:
         yield f"{humanize_count(result.copies, 'replica')} compared with their leaders{_not_compared(result)}."
     if result.unread:
-        names = [f"{topic}-{number} ({why})" for (topic, number), why in sorted(result.unread.items())]
-        yield f"{humanize_count(len(result.unread), 'partition')} not read: {humanize_names(names, shown_max=_NAMED)}."
+        failures = {f"{topic}-{number}": why for (topic, number), why in sorted(result.unread.items())}
+        yield f"{humanize_count(len(failures), 'partition')} not read: {_by_reason(failures)}."
 
 
 def _not_compared(result: AuditResult) -> str:
     unread = sorted(result.copies_unread.items())
-    names = [f"{topic}-{number} on broker {broker} ({why})" for (topic, number, broker), why in unread]
-    return f"; not compared: {humanize_names(names, shown_max=_NAMED)}" if names else ""
+    failures = {f"{topic}-{number} on broker {broker}": why for (topic, number, broker), why in unread}
+    return f"; not compared: {_by_reason(failures)}" if failures else ""
+
+
+def _by_reason(failures: Mapping[str, str]) -> str:
+    """Names what was not read, with each reason once."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, why in failures.items():
+        names[why].append(name)
+    reasons = [f"{humanize_names(some, shown_max=_NAMED)} ({why})" for why, some in names.items()]
+    return humanize_names(reasons, shown_max=_NAMED)
 
 
 def _audited(result: AuditResult) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from exporter.audit.job import AuditJob, AuditResult
+from exporter.config.kafka_section import KafkaSettings
 from exporter.kafka.collect.topic_filter import NO_FILTER, TopicFilter
 from exporter.pipeline.log_job import java_client_options
 from exporter.pipeline.tables import Tables
@@ -18,13 +19,23 @@ from tests.pipeline.log_records import PATIENCE_S, positions, settings_of
 class Auditor:
     """The tables of one cluster, and their audit."""
 
-    def __init__(self, spark: SparkSession, bootstrap: str, folder: Path, *, replicas: bool = False) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        bootstrap: str,
+        folder: Path,
+        *,
+        replicas: bool = False,
+        kafka: KafkaSettings | None = None,
+    ) -> None:
+        """`kafka` has the login of an audit that may not do everything; the transaction log is read without it."""
         self._spark = spark
         self._folder = folder
         self.tables = Tables(folder / "tables")
         self._bootstrap = bootstrap
         self._replicas = replicas
         self._kafka = settings_of(bootstrap)
+        self._auditing = kafka or self._kafka
         self.said: list[str] = []
 
     def read_log(self) -> None:
@@ -40,7 +51,7 @@ class Auditor:
         self.read_log()
         job = AuditJob(
             open_spark=lambda: self._spark,
-            kafka=self._kafka,
+            kafka=self._auditing,
             topics=topics,
             tables=self.tables,
             say=self.said.append,
