@@ -43,7 +43,7 @@ from exporter.audit.positions import (
     unknown_partitions,
     why_another_log,
 )
-from exporter.audit.reading import LogListing, LogRange, begin_at, list_partitions
+from exporter.audit.reading import LogListing, LogRange, begin_at, list_partitions, offsets_since
 from exporter.audit.replicas import disagreements
 from exporter.audit.tables import FINDINGS, AuditState, AuditTables, RunCounts
 from exporter.audit.verdicts import ACCUSATIONS, SETTLED_MS, AuditVerdict, Horizon, NotRead, PartitionRead
@@ -96,6 +96,7 @@ class AuditJob:
     say: Callable[[str], None]
     list_partitions: Callable[[KafkaSettings, TopicFilter], LogListing] = list_partitions
     begin_at: Callable[..., LogListing] = begin_at
+    offsets_since: Callable[..., Mapping[TopicPartition, int]] = offsets_since
     read_rows: Callable[..., Iterator[list[dict[str, Any]]]] = read_rows
     """Reads a range on a worker."""
     settled_ms: int = SETTLED_MS
@@ -122,6 +123,9 @@ class AuditJob:
         records = records.where(f.col("written_at") >= f.timestamp_millis(f.lit(state.records_from_ms)))
         facts = log_facts(records, state, log_ends=listing.log_ends, settled_by_ms=listing.at_ms - self.settled_ms)
         self._check_log(listing, state, facts)
+        behind = self._behind(listing, facts)
+        if set(behind) - set(facts.offsets):
+            facts = replace(facts, read_to_ms=facts.read_from_ms)
         listing = self.begin_at(self.kafka, listing, unknown_partitions(listing, state), facts.read_from_ms)
         ranges = new_ranges(listing, state)
         copies = copies_of(listing, ranges) if self.replicas else []
@@ -164,7 +168,7 @@ class AuditJob:
             findings=counts.accusations,
             examples=examples,
             waiting=counts.waiting,
-            log_behind=sum(max(end - facts.offsets.get(number, -1) - 1, 0) for number, end in listing.log_ends.items()),
+            log_behind=sum(behind.values()),
             read_bytes=sum(each.read_bytes for each in (*read.values(), *copies_read.values())),
             copies=sum(each.failure is None for each in copies_read.values()),
             copies_unread={place: each.failure for place, each in copies_read.items() if each.failure is not None},
@@ -174,6 +178,23 @@ class AuditJob:
         rows.unpersist()
         judged.unpersist()
         return result
+
+    def _behind(self, listing: LogListing, facts: LogFacts) -> dict[int, int]:
+        """The number of records that `transaction_log` lacks, by partition of the log.
+
+        A partition of which it has none was either not read, or has none that is new enough. Raises LogReadError.
+        """
+        unseen = [
+            (STATE_TOPIC, number) for number, end in listing.log_ends.items() if number not in facts.offsets and end
+        ]
+        begins = self.offsets_since(self.kafka, unseen, facts.read_from_ms)
+        first = {number: begins.get((STATE_TOPIC, number), 0) for _, number in unseen}
+        following = {number: newest + 1 for number, newest in facts.offsets.items()}
+        return {
+            number: end - begin
+            for number, end in listing.log_ends.items()
+            if 0 <= (begin := {**first, **following}.get(number, end)) < end
+        }
 
     def _check_log(self, listing: LogListing, state: AuditState, facts: LogFacts) -> None:
         """Raises TableError if `transaction_log` has nothing of these brokers' log, or what is not in it."""

@@ -181,9 +181,7 @@ def begin_at(
 
     Raises LogReadError.
     """
-    if not partitions:
-        return listing
-    found: Mapping[TopicPartition, int] = _asked(kafka, _offsets_since, partitions, since_ms)
+    found = offsets_since(kafka, partitions, since_ms)
     ends = dict(listing.ends)
     for partition in partitions:
         known = ends[partition]
@@ -195,6 +193,17 @@ def begin_at(
             known, log_start=first, size_bytes=estimated_bytes(known, first, known.high_watermark)
         )
     return replace(listing, ends=ends)
+
+
+def offsets_since(
+    kafka: KafkaSettings, partitions: Collection[TopicPartition], since_ms: int
+) -> Mapping[TopicPartition, int]:
+    """The offset of each partition's first record of that time or later, -1 without one; none where no leader responds.
+
+    Raises LogReadError.
+    """
+    found: Mapping[TopicPartition, int] = _asked(kafka, _offsets_since, partitions, since_ms) if partitions else {}
+    return found
 
 
 async def _offsets_since(

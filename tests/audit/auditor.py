@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,18 @@ class Auditor:
         self._auditing = kafka or self._kafka
         self.said: list[str] = []
 
-    def read_log(self) -> None:
-        """Does what `pipeline transaction-log` does."""
+    def read_log(self, *, without: Collection[int] = ()) -> None:
+        """Does what `pipeline transaction-log` does, but for some partitions of the log."""
         cluster_id, offsets = positions(self._bootstrap)
+        offsets = {number: offset for number, offset in offsets.items() if number not in without}
         rows = records_of(kafka_stream(self._spark, java_client_options(self._kafka), offsets), cluster_id)
         table = self.tables.transaction_log
         query = write_records(rows, table, cluster_id, self._folder / "checkpoint", every=None)
         assert query.awaitTermination(PATIENCE_S)
 
-    def audit(self, topics: TopicFilter = NO_FILTER) -> AuditResult:
+    def audit(self, topics: TopicFilter = NO_FILTER, *, without: Collection[int] = ()) -> AuditResult:
         """Reads the log first. All that is decided counts as settled."""
-        self.read_log()
+        self.read_log(without=without)
         job = AuditJob(
             open_spark=lambda: self._spark,
             kafka=self._auditing,

@@ -38,12 +38,17 @@ def settings_of(bootstrap: str) -> KafkaSettings:
 
 
 def positions(bootstrap: str) -> tuple[str, dict[int, int]]:
-    """The cluster's id, and where its log begins."""
-    log = StateLog(settings_of(bootstrap), since_ms=0, positions={})
-    try:
-        return log.cluster_id, dict(log.positions)
-    finally:
-        log.close()
+    """The cluster's id, and where its log begins: of all partitions, as `pipeline transaction-log` needs them."""
+
+    def placed() -> tuple[str, dict[int, int], dict[int, str]]:
+        log = StateLog(settings_of(bootstrap), since_ms=0, positions={})
+        try:
+            return log.cluster_id, dict(log.positions), dict(log.failures)
+        finally:
+            log.close()
+
+    cluster_id, offsets, _ = until(placed, lambda result: not result[2], patience_s=PATIENCE_S)
+    return cluster_id, offsets
 
 
 def worked(cluster: KafkaCluster, topic: str, name: str, rhythm: Rhythm) -> Counter[str]:

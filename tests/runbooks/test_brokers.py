@@ -181,7 +181,7 @@ def test_inconclusive_where_a_replica_does_not_know_the_producer(make_cluster: M
     desk = desk_at(tmp_path, cluster, TOPIC=TOPIC, PARTITION="0", REPLICAS="3,1,2")
 
     with desk.reading("KafkaTransactionInconclusive") as operator:
-        operator.pastes("find-hanging", shows="does not know the producer")
+        operator.pastes("find-hanging", status=4, shows="does not know the producer")
         operator.pastes("find-hanging", "json", shows='"inconclusive_reason": "replica_unaware"')
         operator.pastes("kafka-topics.sh")
         assert desk.run(ABORT).status == 5
