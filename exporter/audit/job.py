@@ -121,11 +121,7 @@ class AuditJob:
         if not state.run:
             state = first_state(state, records, since_ms=self.since_ms)
         records = records.where(f.col("written_at") >= f.timestamp_millis(f.lit(state.records_from_ms)))
-        facts = log_facts(records, state, log_ends=listing.log_ends, settled_by_ms=listing.at_ms - self.settled_ms)
-        self._check_log(listing, state, facts)
-        behind = self._behind(listing, facts)
-        if set(behind) - set(facts.offsets):
-            facts = replace(facts, read_to_ms=facts.read_from_ms)
+        facts, log_behind = self._log_of(listing, state, records)
         listing = self.begin_at(self.kafka, listing, unknown_partitions(listing, state), facts.read_from_ms)
         ranges = new_ranges(listing, state)
         copies = copies_of(listing, ranges) if self.replicas else []
@@ -168,7 +164,7 @@ class AuditJob:
             findings=counts.accusations,
             examples=examples,
             waiting=counts.waiting,
-            log_behind=sum(behind.values()),
+            log_behind=log_behind,
             read_bytes=sum(each.read_bytes for each in (*read.values(), *copies_read.values())),
             copies=sum(each.failure is None for each in copies_read.values()),
             copies_unread={place: each.failure for place, each in copies_read.items() if each.failure is not None},
@@ -179,22 +175,22 @@ class AuditJob:
         judged.unpersist()
         return result
 
-    def _behind(self, listing: LogListing, facts: LogFacts) -> dict[int, int]:
-        """The number of records that `transaction_log` lacks, by partition of the log.
+    def _log_of(self, listing: LogListing, state: AuditState, records: DataFrame) -> tuple[LogFacts, int]:
+        """The facts about the transaction log, and the number of its records that the table lacks.
 
-        A partition of which it has none was either not read, or has none that is new enough. Raises LogReadError.
+        A partition of which the table has none was either not read, or has none that is new enough. Raises TableError and
+        LogReadError.
         """
+        facts = log_facts(records, state, log_ends=listing.log_ends, settled_by_ms=listing.at_ms - self.settled_ms)
+        self._check_log(listing, state, facts)
         unseen = [
             (STATE_TOPIC, number) for number, end in listing.log_ends.items() if number not in facts.offsets and end
         ]
         begins = self.offsets_since(self.kafka, unseen, facts.read_from_ms)
-        first = {number: begins.get((STATE_TOPIC, number), 0) for _, number in unseen}
+        unread = {number: begin for _, number in unseen if (begin := begins.get((STATE_TOPIC, number), 0)) >= 0}
         following = {number: newest + 1 for number, newest in facts.offsets.items()}
-        return {
-            number: end - begin
-            for number, end in listing.log_ends.items()
-            if 0 <= (begin := {**first, **following}.get(number, end)) < end
-        }
+        behind = sum(max(listing.log_ends.get(number, 0) - at, 0) for number, at in {**unread, **following}.items())
+        return (replace(facts, read_to_ms=facts.read_from_ms) if unread else facts), behind
 
     def _check_log(self, listing: LogListing, state: AuditState, facts: LogFacts) -> None:
         """Raises TableError if `transaction_log` has nothing of these brokers' log, or what is not in it."""
