@@ -269,7 +269,7 @@ def read_ranges(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[LogTransaction | RangeResult]:
     """Yields the transactions of each range, and then what was read of it. Raises LogReadError without a client."""
-    began, size, given_up = clock(), 0, set[int]()
+    began, size, unresponsive = clock(), 0, set[int]()
 
     def keep_pace(log: RangeOfLog) -> None:
         ahead_s = (size + log.size_bytes) / bytes_per_second - (clock() - began)
@@ -282,7 +282,7 @@ def read_ranges(
                 wanted.topic, wanted.topic_id, wanted.partition, wanted.first, wanted.end, replica=wanted.replica
             )
             result = RangeResult(log)
-            yield from _read_range(run, _Place(wanted, given_up), result, keep_pace)
+            yield from _read_range(run, _Place(wanted, unresponsive), result, keep_pace)
             size += log.size_bytes
             yield from log.rest()
             yield result
@@ -316,7 +316,7 @@ class _Place:
     """Place of a range: its leader, which may move, or one replica."""
 
     wanted: LogRange
-    given_up: set[int]
+    unresponsive: set[int]
     """Brokers that have responded to no attempt for another range: they get one for each of the next ones."""
     broker: int | None = None
     skips_to: int = 0
@@ -332,8 +332,8 @@ class _Place:
                 self.broker = None
             try:
                 broker = await self._broker(client)
-                answer = await self._requested(client, broker, offset)
-                self.given_up.discard(broker)
+                answer = await self._response(client, broker, offset)
+                self.unresponsive.discard(broker)
                 if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE:
                     starts, _ = await offsets_at(client, {partition: broker}, LOG_START)
                     start = starts.get(partition, -1)
@@ -345,14 +345,14 @@ class _Place:
                 said = "no record" if answer.error == ErrorCode.NONE else error_name(answer.error)
                 why = BrokerFault(FaultReason.TIMED_OUT, f"broker {broker} responded with {said} at offset {offset}")
             except BrokerFault as fault:
-                if fault.reason in _LASTING or self.broker in self.given_up:
+                if fault.reason in _LASTING or self.broker in self.unresponsive:
                     raise
                 why = fault
         if self.broker is not None:
-            self.given_up.add(self.broker)
+            self.unresponsive.add(self.broker)
         raise why
 
-    async def _requested(self, client: ClusterClient, broker: int, offset: int) -> Fetched:
+    async def _response(self, client: ClusterClient, broker: int, offset: int) -> Fetched:
         """The response, for which it waits as long as a quota demands. Raises BrokerFault, REFUSED without the right."""
         topic, number = self.wanted.topic, self.wanted.partition
         position = Position(offset, self.wanted.leader_epoch if offset == self.wanted.first else -1)
@@ -376,8 +376,11 @@ class _Place:
         """The replica, or the leader. Raises BrokerFault if there is none, or if the topic was made again."""
         if self.broker is None:
             topology = await client.topology((self.wanted.topic,))
-            if topology.topic_id_of(self.wanted.topic) != self.wanted.topic_id:
-                raise BrokerFault(FaultReason.REFUSED, "its topic was deleted, or made again")
+            topic_id = topology.topic_id_of(self.wanted.topic)
+            if not topic_id:  # or the broker has just started
+                raise BrokerFault(FaultReason.TIMED_OUT, "its topic was deleted")
+            if topic_id != self.wanted.topic_id:
+                raise BrokerFault(FaultReason.REFUSED, "its topic was made again")
             leader = topology.leader_of(self.wanted.topic, self.wanted.partition)[0]
             self.broker = leader if self.wanted.replica is None else self.wanted.replica
         return self.broker

@@ -68,6 +68,20 @@ def test_a_broker_that_does_not_respond_is_given_up_until_it_does() -> None:
         assert fetches(cluster) == {1: ATTEMPTS, 0: 1, 3: 1, 2: 1, 5: 1, 7: ATTEMPTS}
 
 
+def test_a_broker_that_has_just_started_may_not_know_the_topic_yet() -> None:
+    model = Model(topics={TOPIC: [Partition(1, high_watermark=2, log=LOG)]})
+    looks = count(1)
+
+    def respond(received: Received) -> None:
+        if received.api == "Metadata":
+            model.hidden_topics = {(1, TOPIC)} if next(looks) in {2, 3} else set()
+
+    with FakeCluster(model) as cluster:
+        cluster.on_request = respond
+        assert failures(cluster, 0) == [None]
+        assert next(looks) == 5
+
+
 def test_a_topic_that_may_not_be_read_is_requested_once() -> None:
     """A thousand partitions with eight attempts each would take half an hour, and fill the authorizer's log."""
     model = Model(topics={TOPIC: [Partition(1, high_watermark=2, log=LOG)] * 3}, unreadable_topics={TOPIC})
