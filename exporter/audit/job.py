@@ -38,6 +38,7 @@ from exporter.audit.positions import (
     partition_reads,
     plan_of,
     ranges_read,
+    rate_of_task,
     shares_of,
     state_after,
     unknown_partitions,
@@ -101,7 +102,7 @@ class AuditJob:
     """Reads a range on a worker."""
     settled_ms: int = SETTLED_MS
     bytes_per_second: float = float("inf")
-    """Limit for each broker; it is shared evenly by the tasks that run at the same time."""
+    """Limit for each broker, on average; the tasks that run at the same time share those of all brokers evenly."""
     replicas: bool = False
     """True if the same ranges are read at all in-sync replicas too, and compared."""
     since_ms: int = 0
@@ -126,7 +127,7 @@ class AuditJob:
         ranges = new_ranges(listing, state)
         copies = copies_of(listing, ranges) if self.replicas else []
         self.say(plan_of(listing, ranges, copies, self.bytes_per_second))
-        rows = self._read(spark, [*ranges, *copies]).persist(StorageLevel.DISK_ONLY)
+        rows = self._read(spark, [*ranges, *copies], listing.leaders).persist(StorageLevel.DISK_ONLY)
         read, copies_read = ranges_read(rows.where(f.col("producer_id").isNull()).collect())
         horizon = Horizon(
             settled=facts.settled,
@@ -205,19 +206,19 @@ class AuditJob:
                 "use another --tables"
             )
 
-    def _read(self, spark: SparkSession, ranges: Sequence[LogRange]) -> DataFrame:
+    def _read(self, spark: SparkSession, ranges: Sequence[LogRange], leaders: int) -> DataFrame:
         schema = from_arrow_schema(MARKERS)
         if not ranges:
             return spark.createDataFrame([], schema)
         kafka, read_rows = self.kafka, self.read_rows
         parallel = spark.sparkContext.defaultParallelism
         shared = shares_of(ranges, TASKS_PER_CORE * parallel)
-        share = self.bytes_per_second / min(len(shared), parallel)
+        rate = rate_of_task(self.bytes_per_second, leaders, min(len(shared), parallel))
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for number in batch.column("id").to_pylist():
-                    for rows in read_rows(kafka, shared[number], bytes_per_second=share):
+                    for rows in read_rows(kafka, shared[number], bytes_per_second=rate):
                         yield pa.RecordBatch.from_pylist(rows, schema=MARKERS)
 
         return spark.range(0, len(shared), 1, len(shared)).mapInArrow(read, schema)

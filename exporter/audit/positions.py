@@ -55,7 +55,7 @@ def plan_of(
         estimated_bytes(listing.ends[each.topic, each.partition], each.first, each.end) for each in (*ranges, *copies)
     ]
     size = sum(each for each in sizes if each is not None)
-    seconds = size / bytes_per_second
+    seconds = size / (bytes_per_second * listing.leaders)
     return (
         f"audit: new records on {len(partitions):,} of {humanize_count(len(listing.ends), 'partition')}: reads "
         f"{humanize_count(offsets, 'offset')}, in {humanize_count(len(ranges), 'range')}"
@@ -75,6 +75,14 @@ def why_another_log(listing: LogListing, state: AuditState, offsets: Mapping[int
         number = min(beyond)
         return f"its partition {number} ends at offset {listing.log_ends[number]}, and the table has {offsets[number]}"
     return None
+
+
+def rate_of_task(bytes_per_second: float, leaders: int, at_once: int) -> float:
+    """Returns the bytes a second of each of so many tasks that a broker sends no more on average, if leaders are even.
+
+    One task never gets more from a broker.
+    """
+    return bytes_per_second * min(leaders / at_once, 1.0)
 
 
 def shares_of(ranges: Sequence[LogRange], tasks: int) -> list[list[LogRange]]:

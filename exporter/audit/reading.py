@@ -31,7 +31,7 @@ from exporter.kafka.messages import fetch
 from exporter.kafka.messages.fetch import MEGABYTE, Fetched, Position, fetched_of_topic, is_throttled
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.kafka.offsets import LATEST, LOG_START, offsets_at
-from exporter.snapshot import STATE_TOPIC, TopicPartition
+from exporter.snapshot import NO_LEADER, STATE_TOPIC, TopicPartition
 
 PIECE_BYTES: Final = 2 * MEGABYTE
 """Larger ones take longer for each byte, here and for other clients of the broker."""
@@ -85,6 +85,8 @@ class LogListing:
     ends: Mapping[TopicPartition, LogExtent]
     failures: Mapping[TopicPartition, str]
     excluded: frozenset[TopicPartition]
+    leaders: int = 1
+    """Number of brokers that lead one of them."""
     log_topic_id: str = ""
     """Topic id of `__transaction_state`; empty if it is not known."""
     log_ends: Mapping[int, int] = field(default_factory=dict)
@@ -169,6 +171,7 @@ async def _listed(client: ClusterClient, topics: TopicFilter) -> LogListing:
         },
         failures={partition: str(fault) for partition, fault in {**failed, **failed_too}.items()},
         excluded=excluded,
+        leaders=max(len(set(leaders.values()) - {NO_LEADER}), 1),
         log_topic_id=topology.topic_id_of(STATE_TOPIC),
         log_ends={number: end for (_, number), end in log_ends.items()},
     )

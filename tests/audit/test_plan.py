@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from exporter.audit.positions import plan_of
+from dataclasses import replace
+
+import pytest
+
+from exporter.audit.positions import plan_of, rate_of_task
 from exporter.audit.reading import LogExtent, LogListing, LogRange
 
 
@@ -40,6 +44,20 @@ def test_replicas_are_read_as_well_and_sizes_may_be_unknown() -> None:
         "audit: new records on 2 of 2 partitions: reads 1,010 offsets, in 2 ranges, and 2 ranges of replicas: "
         "about 12 MB, and logs of unknown size"
     )
+
+
+def test_the_rate_is_that_of_each_broker() -> None:
+    two = replace(listing(4_000_000_000), leaders=2)
+
+    assert plan_of(two, [part(0, 0, 1000)], [], 20e6).endswith("; --max-rate makes that 1 min 40 s at least")
+
+
+@pytest.mark.parametrize(
+    ("leaders", "at_once", "expected"), [(1, 1, 20e6), (1, 4, 5e6), (3, 6, 10e6), (30, 4, 20e6), (4, 4, 20e6)]
+)
+def test_tasks_share_what_all_brokers_may_send(leaders: int, at_once: int, expected: float) -> None:
+    """One task is bounded as well: it reads one broker after the other."""
+    assert rate_of_task(20e6, leaders, at_once) == expected
 
 
 def test_nothing_new_is_no_size() -> None:
