@@ -100,7 +100,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
         type=rate,
         default="20MB",
         metavar="BYTES",
-        help="audit: read at most so much of each broker in a second, on average. Default: 20MB",
+        help="audit: most to read of each broker in a second. Default: 20MB",
     )
     parser.add_argument(
         "--since",
