@@ -10,6 +10,7 @@ from exporter.capsules.cycle import RecordedCycle
 from exporter.capsules.file import expected_of
 from exporter.capsules.recording import RecordingReader
 from exporter.config.loading import environment_name, load
+from exporter.config.settings import Settings
 from exporter.cycle import EvaluationInput
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
@@ -22,6 +23,20 @@ from exporter.transaction_log.journal import NO_JOURNAL
 from hangbench.kafka.second_door import PASSWORD
 
 REQUEST_TIMEOUT_MS = 5000
+
+
+def settings_at(bootstrap: str, *, user: str | None = None, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> Settings:
+    """Returns the settings for these brokers; `user` logs in by password."""
+    flags = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": str(request_timeout_ms)}
+    environment: dict[str, str] = {}
+    if user is not None:
+        flags |= {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.username": user,
+        }
+        environment[environment_name("kafka.sasl.password")] = PASSWORD
+    return load(file=None, environment=environment, flags=flags).settings
 
 
 class Watch:
@@ -42,16 +57,7 @@ class Watch:
 
         Without `may_read` every leader refuses DescribeProducers, as it does to a user with DESCRIBE and without READ.
         """
-        flags = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": str(request_timeout_ms)}
-        environment: dict[str, str] = {}
-        if user is not None:
-            flags |= {
-                "kafka.security.protocol": "SASL_PLAINTEXT",
-                "kafka.sasl.mechanism": "PLAIN",
-                "kafka.sasl.username": user,
-            }
-            environment[environment_name("kafka.sasl.password")] = PASSWORD
-        settings = load(file=None, environment=environment, flags=flags).settings
+        settings = settings_at(bootstrap, user=user, request_timeout_ms=request_timeout_ms)
         kind = RecordingReader if is_recorded else Collector
         self.collector: Collector = kind.opened(
             settings.kafka, settings.scan, wall_clock=lambda: time.time() + clock_ahead_s

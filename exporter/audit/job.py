@@ -177,7 +177,7 @@ class AuditJob:
         return result
 
     def _log_of(self, listing: LogListing, state: AuditState, records: DataFrame) -> tuple[LogFacts, int]:
-        """The facts about the transaction log, and the number of its records that the table lacks.
+        """Returns the facts about the transaction log, and the number of its records that the table lacks.
 
         A partition of which the table has none was either not read, or has none that is new enough. Raises TableError and
         LogReadError.

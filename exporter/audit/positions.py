@@ -48,7 +48,7 @@ def copies_of(listing: LogListing, ranges: Sequence[LogRange]) -> list[LogRange]
 def plan_of(
     listing: LogListing, ranges: Sequence[LogRange], copies: Sequence[LogRange], bytes_per_second: float
 ) -> str:
-    """A sentence about what will be read, and for how long at least."""
+    """Returns a sentence about what will be read, and for how long at least."""
     partitions = {(each.topic, each.partition) for each in ranges}
     offsets = sum(each.end - each.first for each in ranges)
     sizes = [

@@ -43,7 +43,6 @@ ATTEMPTS: Final = 8
 PAUSE_S: Final = 0.5
 """Attempts to continue after a leader has moved, and the pause before each."""
 HOUR_S: Final = 3600.0
-_LASTING: Final = frozenset({FaultReason.REFUSED, FaultReason.UNSUPPORTED_API})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +200,7 @@ def begin_at(
 def offsets_since(
     kafka: KafkaSettings, partitions: Collection[TopicPartition], since_ms: int
 ) -> Mapping[TopicPartition, int]:
-    """The offset of each partition's first record of that time or later, -1 without one; none where no leader responds.
+    """Returns the offset of each partition's first record of that time or later, -1 without one, of leaders that respond.
 
     Raises LogReadError.
     """
@@ -212,7 +211,7 @@ def offsets_since(
 async def _offsets_since(
     client: ClusterClient, partitions: Collection[TopicPartition], since_ms: int
 ) -> Mapping[TopicPartition, int]:
-    topology = await client.topology()
+    topology = await client.topology(tuple(sorted({topic for topic, _ in partitions})))
     found, _ = await offsets_at(client, {each: topology.leader_of(*each)[0] for each in partitions}, since_ms)
     return found
 
@@ -348,7 +347,7 @@ class _Place:
                 said = "no record" if answer.error == ErrorCode.NONE else error_name(answer.error)
                 why = BrokerFault(FaultReason.TIMED_OUT, f"broker {broker} responded with {said} at offset {offset}")
             except BrokerFault as fault:
-                if fault.reason in _LASTING or self.broker in self.unresponsive:
+                if fault.is_lasting or self.broker in self.unresponsive:
                     raise
                 why = fault
         if self.broker is not None:
@@ -356,7 +355,7 @@ class _Place:
         raise why
 
     async def _response(self, client: ClusterClient, broker: int, offset: int) -> Fetched:
-        """The response, for which it waits as long as a quota demands. Raises BrokerFault, REFUSED without the right."""
+        """Waits for the response as long as a quota demands. Raises BrokerFault, REFUSED without the right."""
         topic, number = self.wanted.topic, self.wanted.partition
         position = Position(offset, self.wanted.leader_epoch if offset == self.wanted.first else -1)
         request = fetch.request(topic, {number: position}, bytes_max=PIECE_BYTES)

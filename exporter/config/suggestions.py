@@ -11,6 +11,7 @@ from exporter.config.kafka_section import INSTEAD_OF
 
 CLUSTERS: Final = "clusters"
 """The one key of the file with the clusters of a fleet."""
+_CURES: Final = {**INSTEAD_OF, CLUSTERS: "the file with the clusters of a fleet is given by --clusters"}
 _SIMILARITY_MIN: Final = 0.6
 """Below it another setting is a far-fetched guess."""
 _SHORT_FORM_MIN: Final = 3
@@ -22,9 +23,7 @@ _SECRET_WORDS: Final = frozenset({"password", "secret"})
 def instead_of(name: str, known: Iterable[str]) -> str:
     """Returns the end of a sentence about an unknown setting: what to write in its place, or else the nearest name."""
     bare = name.removeprefix("--")
-    if bare == CLUSTERS:
-        return "; the file with the clusters of a fleet is given by --clusters"
-    cure = INSTEAD_OF.get(bare) or INSTEAD_OF.get(f"kafka.{bare}")
+    cure = _CURES.get(bare) or _CURES.get(f"kafka.{bare}")
     return nearest(name, known) if cure is None else f"; {cure}"
 
 

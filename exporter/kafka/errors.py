@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import Final
 
 from kafka.errors import for_code
 
@@ -58,12 +59,16 @@ def error_name(code: int) -> str:
         return f"ERROR_{code}" if name == "UNKNOWN" else name
 
 
+THROTTLES: Final = "throttles this client: the quota of its kafka.client.id, or of its user, is used up"
+"""The end of a phrase about a broker."""
+
+
 def refusal_of(broker: int, topic: str, code: int) -> str:
     """A phrase about a broker that does not let this login read a topic, or cannot."""
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"not authorized to read {topic} ({error_name(code)}): needs READ on it"
     if code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
-        return f"broker {broker} throttles this client: the quota of its kafka.client.id, or of its user, is used up"
+        return f"broker {broker} {THROTTLES}"
     return f"broker {broker} responded with {error_name(code)}"
 
 
@@ -93,6 +98,11 @@ class BrokerFault(Exception):
 
     def __str__(self) -> str:
         return self.sentence
+
+    @property
+    def is_lasting(self) -> bool:
+        """True for a missing right, or an API that this Kafka does not have: a later request gets the same response."""
+        return self.reason in {FaultReason.UNSUPPORTED_API, FaultReason.REFUSED}
 
 
 class ClusterUnavailableError(Exception):

@@ -35,6 +35,12 @@ def acls_until_the_end(bootstrap: str) -> Iterator[Callable[[Iterable[AclBinding
             deleted.result(_WAIT_S)
 
 
+def allow(user: str, resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
+    """Makes the rule that lets a user do this with the resource of this name, `*` for all."""
+    literal, host = ResourcePatternType.LITERAL, "*"
+    return AclBinding(resource, name, literal, f"User:{user}", host, operation, AclPermissionType.ALLOW)
+
+
 def every_acl() -> AclBindingFilter:
     """Matches all of them."""
     any_name: str = None  # type: ignore[assignment]  # None matches every name; the stub does not say so

@@ -36,7 +36,7 @@ class Auditor:
         self._bootstrap = bootstrap
         self._replicas = replicas
         self._kafka = settings_of(bootstrap)
-        self._auditing = kafka or self._kafka
+        self._kafka_of_audit = kafka or self._kafka
         self.said: list[str] = []
 
     def read_log(self, *, without: Collection[int] = ()) -> None:
@@ -53,7 +53,7 @@ class Auditor:
         self.read_log(without=without)
         job = AuditJob(
             open_spark=lambda: self._spark,
-            kafka=self._auditing,
+            kafka=self._kafka_of_audit,
             topics=topics,
             tables=self.tables,
             say=self.said.append,

@@ -1,4 +1,4 @@
-"""What an audit says before it reads: how much, and for how long at least."""
+"""An audit says before it reads how much that is, and for how long at least."""
 
 from __future__ import annotations
 

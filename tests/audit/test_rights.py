@@ -1,4 +1,4 @@
-"""An audit by a login that may not read every topic: what it could not read is unknown, with the right that is missing."""
+"""An audit has a login that may not read every topic: what it could not read is unknown, with the right that is missing."""
 
 from __future__ import annotations
 
@@ -8,29 +8,24 @@ from typing import Final
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import AclOperation, ResourceType
 from pyspark.sql import SparkSession
 
 from exporter.audit.reading import RangeResult, list_partitions, ranges_of, read_ranges
 from exporter.audit.verdicts import AuditVerdict
-from exporter.config.kafka_section import KafkaSettings
-from exporter.config.loading import load
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.topic_filter import NO_FILTER
-from hangbench.kafka.acls import acls_until_the_end
-from hangbench.kafka.second_door import PASSWORD, GuardedCluster
+from hangbench.kafka.acls import acls_until_the_end, allow
+from hangbench.kafka.second_door import GuardedCluster
 from hangbench.waiting import until
 from tests.audit.auditor import Auditor
 from tests.marks import starts
 from tests.pipeline.log_records import PATIENCE_S
+from tests.watching import settings_at
 
 USER: Final = "auditor"
 PARTITIONS: Final = 12
 NEEDS_READ: Final = "not authorized to read seen (TOPIC_AUTHORIZATION_FAILED): needs READ on it"
-
-
-def allowed(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-    return AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])
@@ -43,24 +38,13 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
             cluster.topics.create(topic, partitions=PARTITIONS)
         create(
             [
-                allowed(ResourceType.TOPIC, "read", AclOperation.READ),
-                allowed(ResourceType.TOPIC, "__transaction_state", AclOperation.READ),
-                allowed(ResourceType.TOPIC, "seen", AclOperation.DESCRIBE),
-                allowed(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
+                allow(USER, ResourceType.TOPIC, "read", AclOperation.READ),
+                allow(USER, ResourceType.TOPIC, "__transaction_state", AclOperation.READ),
+                allow(USER, ResourceType.TOPIC, "seen", AclOperation.DESCRIBE),
+                allow(USER, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
             ]
         )
         yield cluster
-
-
-def login(guarded: GuardedCluster) -> KafkaSettings:
-    flags = {
-        "kafka.bootstrap.servers": guarded.door,
-        "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.mechanism": "PLAIN",
-        "kafka.sasl.username": USER,
-        "kafka.sasl.password": PASSWORD,
-    }
-    return load(file=None, environment={}, flags=flags).settings.kafka
 
 
 def test_what_may_not_be_read_is_unknown_and_nobody_is_accused(
@@ -74,7 +58,7 @@ def test_what_may_not_be_read_is_unknown_and_nobody_is_accused(
             for partition in range(PARTITIONS):
                 producer.produce(topic, b"x", partition=partition)
         producer.commit_transaction(PATIENCE_S)
-    auditor = Auditor(spark, guarded.bootstrap, tmp_path, kafka=login(guarded))
+    auditor = Auditor(spark, guarded.bootstrap, tmp_path, kafka=settings_at(guarded.door, user=USER).kafka)
 
     result = auditor.audit()
 
@@ -87,7 +71,7 @@ def test_a_topic_that_may_not_be_read_is_requested_once(
     guarded: GuardedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand partitions with eight attempts each would take an hour, in each run, and fill the authorizer's log."""
-    kafka = login(guarded)
+    kafka = settings_at(guarded.door, user=USER).kafka
     ends = until(lambda: list_partitions(kafka, NO_FILTER).ends, lambda ends: ("seen", 0) in ends)["seen", 0]
     monkeypatch.setattr(ClusterClient, "pause", None)
 

@@ -1,4 +1,4 @@
-"""Audits with a `transaction_log` that lacks a partition of `__transaction_state`: not read, or without new records."""
+"""The audit has a `transaction_log` that lacks a partition of `__transaction_state`: not read, or without new records."""
 
 from __future__ import annotations
 

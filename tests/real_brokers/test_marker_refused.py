@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
     ResourceType,
 )
 
@@ -26,6 +23,7 @@ from exporter.recovery.audit import AuditLog
 from exporter.recovery.carry_out import RecoveryOutcome, RecoveryResult, carry_out
 from exporter.recovery.partition import DecidingCoordinator, PartitionOnBrokers, PartitionState
 from exporter.recovery.plan import Action, plan_for
+from hangbench.kafka.acls import allow
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.kafka.planting import (
     HANGS_CAN_BE_PLANTED,
@@ -68,11 +66,8 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[GuardedCluster]:
 def grant(
     cluster: KafkaCluster, resource: ResourceType, name: str, operation: AclOperation, user: str = OPERATOR
 ) -> None:
-    binding = AclBinding(
-        resource, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW
-    )
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for made in admin.create_acls([binding]).values():
+    for made in admin.create_acls([allow(user, resource, name, operation)]).values():
         made.result(10)
 
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from examples.workload.producers import OpenTransaction
-from hangbench.kafka.acls import acls_until_the_end
+from hangbench.kafka.acls import acls_until_the_end, allow
 from hangbench.kafka.cluster import CLUSTER_ID
 from hangbench.kafka.coordinators import described
 from hangbench.kafka.groups import commit
@@ -40,16 +40,13 @@ NEEDS_A_RIGHT = (
 
 
 def binding(user: str, resource: ResourceType, operation: AclOperation) -> AclBinding:
-    name = "kafka-cluster" if resource is CLUSTER else "*"
-    return AclBinding(
-        resource, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation, AclPermissionType.ALLOW
-    )
+    return allow(user, resource, "kafka-cluster" if resource is CLUSTER else "*", operation)
 
 
 def owned(resource: ResourceType, right: str, prefix: str = "own") -> AclBinding:
     """A right of the owner on what begins with `prefix`."""
-    allow, by_prefix = AclPermissionType.ALLOW, ResourcePatternType.PREFIXED
-    return AclBinding(resource, prefix, by_prefix, f"User:{OWNER}", "*", AclOperation[right], allow)
+    permission, by_prefix = AclPermissionType.ALLOW, ResourcePatternType.PREFIXED
+    return AclBinding(resource, prefix, by_prefix, f"User:{OWNER}", "*", AclOperation[right], permission)
 
 
 @pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.1", marks=pytest.mark.slow)])

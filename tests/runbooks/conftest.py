@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
-    ResourcePatternType,
     ResourceType,
 )
 
+from hangbench.kafka.acls import allow
 from hangbench.kafka.cluster import Properties
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, PlantedTransaction
 from hangbench.kafka.second_door import PASSWORD, GuardedCluster
@@ -58,15 +56,7 @@ def guarded() -> Iterator[GuardedCluster]:
     cluster = GuardedCluster("4.3.1", users=USERS, properties=properties)
     with cluster:
         bindings = [
-            AclBinding(
-                resource,
-                name,
-                ResourcePatternType.LITERAL,
-                f"User:{user}",
-                "*",
-                operation,
-                AclPermissionType.ALLOW,
-            )
+            allow(user, resource, name, operation)
             for user, granted in GRANTS.items()
             for resource, name, operation in granted
         ]

@@ -14,18 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from examples.workload.producers import OpenTransaction
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
+from hangbench.kafka.acls import allow
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, plant_hang_without_id
 from hangbench.kafka.second_door import GuardedCluster
 from hangbench.waiting import until
@@ -71,7 +65,7 @@ def guarded(version: str) -> Iterator[GuardedCluster]:
     with cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         bindings = [
-            _binding(user, *wanted)
+            allow(user, *wanted)
             for row, user in USERS.items()
             for grant, wanted in GRANTS.items()
             if row not in {grant, IMPLIES.get(grant)}
@@ -85,11 +79,6 @@ def guarded(version: str) -> Iterator[GuardedCluster]:
         _commit_offset(cluster)
         with OpenTransaction(cluster.bootstrap, "live-id", [(LIVE, 0)], timeout_ms=LIVE_MS):
             yield cluster
-
-
-def _binding(user: str, resource: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-    literal = ResourcePatternType.LITERAL
-    return AclBinding(resource, name, literal, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
 
 
 def _commit_offset(cluster: GuardedCluster) -> None:

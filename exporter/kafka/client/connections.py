@@ -31,7 +31,7 @@ from exporter.kafka.client.resolver import Resolver
 from exporter.kafka.client.tally import Tally
 from exporter.kafka.client.tasks import gather, wait_for_any
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
-from exporter.kafka.errors import BrokerFault, ClientClosedError, FaultReason, MalformedResponseError
+from exporter.kafka.errors import THROTTLES, BrokerFault, ClientClosedError, FaultReason, MalformedResponseError
 from exporter.kafka.messages.raw_request import RawRequest
 from exporter.status import ApiStatistics
 
@@ -284,7 +284,7 @@ class Connections:
         while connection.paused and not connection.closed:
             is_throttled = "throttle" in connection.paused
             if self._clock() >= timeout_at:
-                why = "throttles this client (quota)" if is_throttled else "did not respond to earlier requests"
+                why = THROTTLES if is_throttled else "did not respond to earlier requests"
                 raise BrokerFault(FaultReason.TIMED_OUT, f"broker at {address} {why}")
             await self._net.sleep(THROTTLE_POLL_SECONDS if is_throttled else BUSY_POLL_SECONDS)
 

@@ -26,8 +26,6 @@ REQUEST_GROUPS_MAX = 500
 GROUPS_REFUSED = "needs DESCRIBE on every group"
 SETTLING_S = 0.1
 """Most transactions that are ending have ended after this time."""
-_LASTING = (FaultReason.UNSUPPORTED_API, FaultReason.REFUSED)
-"""Reasons that are a missing right, or an API that this Kafka does not have."""
 _OMITTED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -66,13 +64,13 @@ async def _of_broker(
         homes = _homes(topology, partitions, groups)
         residents = [(homes[group], group) for group in await pending_groups(client, broker, list(homes))]
     except BrokerFault as fault:
-        (failures if fault.reason in _LASTING else unread).append(str(fault))
+        (failures if fault.is_lasting else unread).append(str(fault))
     try:
         positions, unknown = await share_positions(client, broker, shared, partitions)
         offsets, failures = offsets + positions, failures + unknown
     except BrokerFault as fault:
         sentence = f"share groups are not examined: {fault}"
-        (failures if fault.reason in _LASTING else unread).append(sentence)
+        (failures if fault.is_lasting else unread).append(sentence)
     return Impact(
         offsets=tuple(offsets), residents=tuple(residents), failures=(*failures, *unread), unread=tuple(unread)
     )

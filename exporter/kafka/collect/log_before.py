@@ -13,7 +13,7 @@ import numpy as np
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.collect.log_reader import read_piece
 from exporter.kafka.collect.state import ExaminedEntries, Verification
-from exporter.kafka.errors import BrokerFault, FaultReason
+from exporter.kafka.errors import BrokerFault
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.snapshot import NO_LEADER, SecondRead, TransactionKey
 
@@ -64,7 +64,7 @@ async def _read_before(client: ClusterClient, examined: ExaminedEntries, key: Tr
         try:
             await read_piece(client, leader, (key.topic, key.partition), offset, take, patience_s=PATIENCE_S)
         except BrokerFault as fault:
-            if fault.reason not in {FaultReason.REFUSED, FaultReason.UNSUPPORTED_API}:
+            if not fault.is_lasting:
                 return
     known[key] = not_open_ms
 

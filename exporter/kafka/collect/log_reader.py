@@ -13,7 +13,7 @@ from exporter.kafka.messages.fetch import Position, fetched
 from exporter.kafka.messages.log_batches import Batch, batches_from
 from exporter.snapshot import TopicPartition
 
-_LASTING = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OFFSET_OUT_OF_RANGE})
+_LASTING_ERRORS = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OFFSET_OUT_OF_RANGE})
 TakeBatch = Callable[[Batch, bytes, int], object]
 """Called with a batch, the piece in which it is, and the offset from which the log was read there."""
 
@@ -80,9 +80,9 @@ async def read_piece(
     *,
     patience_s: float | None = None,
 ) -> tuple[int, int]:
-    """(bytes, high watermark) of the piece from `offset` on, whose records `take` gets.
+    """Returns (bytes, high watermark) of the piece from `offset` on, whose records `take` gets.
 
-    Raises BrokerFault, whose reason is REFUSED where a later request gets the same response.
+    Raises BrokerFault, which is lasting where a later request gets the same response.
     """
 
     def read(answer: Any) -> tuple[int, int, int]:
@@ -95,6 +95,6 @@ async def read_piece(
     request = fetch.request(topic, {number: Position(offset)})
     error, size, high_watermark = await client.request(leader, "Fetch", request, read, patience_s=patience_s)
     if error:
-        reason = FaultReason.REFUSED if error in _LASTING else FaultReason.TIMED_OUT
+        reason = FaultReason.REFUSED if error in _LASTING_ERRORS else FaultReason.TIMED_OUT
         raise BrokerFault(reason, refusal_of(leader, topic, error))
     return size, high_watermark
