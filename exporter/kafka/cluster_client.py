@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 from exporter.kafka.client.connections import Address, Connections, PendingRequest, ResponseFrame
 from exporter.kafka.cluster_clock import ClusterClock
-from exporter.kafka.errors import AnotherClusterError, BrokerFault, ClusterUnavailableError, FaultReason, some_names
+from exporter.kafka.errors import (
+    THROTTLES,
+    AnotherClusterError,
+    BrokerFault,
+    ClusterUnavailableError,
+    FaultReason,
+    some_names,
+)
 from exporter.kafka.messages import metadata
 from exporter.kafka.messages.raw_request import RawRequest, RawResponse
 from exporter.kafka.topology import Topology, topology_of
@@ -76,8 +83,8 @@ class ClusterClient:
     """Makes up a transactional id for each partition of `__transaction_state`; None: they are random."""
     acl_probes: Callable[[MakeProbes], tuple[str | None, ...]] | None = None
     """Takes the place of the function that makes an id for each ACL; None: it is called with random ids."""
-    silent: set[Address] = field(default_factory=set)
-    """Brokers that let a request time out in this cycle: they get no further request."""
+    silent: dict[Address, str] = field(default_factory=dict)
+    """Brokers that let a request time out in this cycle, and what each did: they get no further request."""
 
     def remaining_s(self) -> float:
         """Seconds until the deadline, never negative."""
@@ -111,7 +118,7 @@ class ClusterClient:
             return await self._ask_at(address, api, request, min(self.request_timeout_s, patience_s), read, once=once)
         finally:
             if not was_silent:
-                self.silent.discard(address)
+                self.silent.pop(address, None)
 
     async def receive(self, broker: int, api: str, request: RawRequest, sent: PendingRequest | None) -> ResponseFrame:
         """The response of `broker`, for `connections.decode`. Raises BrokerFault. `sent`: see `send_ahead`."""
@@ -177,19 +184,20 @@ class ClusterClient:
         sent: PendingRequest | None = None,
     ) -> ResponseFrame:
         timeout_s = min(timeout_s, self.remaining_s())
+        if address in self.silent:
+            what = self.silent[address]
+            raise BrokerFault(
+                FaultReason.TIMED_OUT, f"broker at {address} gets no further request in this cycle: it {what}"
+            )
         if timeout_s <= 0:
             raise BrokerFault(
                 FaultReason.TIMED_OUT, f"broker at {address} got no request: the cycle's deadline has passed"
-            )
-        if address in self.silent:
-            raise BrokerFault(
-                FaultReason.TIMED_OUT, f"broker at {address} gets no further request in this cycle: it timed out"
             )
         try:
             return await self.connections.receive(address, request, api=api, timeout_s=timeout_s, once=once, sent=sent)
         except BrokerFault as fault:
             if fault.reason is FaultReason.TIMED_OUT:
-                self.silent.add(address)
+                self.silent[address] = THROTTLES if str(fault).endswith(THROTTLES) else "timed out"
             raise
 
     async def topology(self, topics: tuple[str, ...] | None = None, *, broker: int | None = None) -> Topology:

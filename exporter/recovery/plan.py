@@ -94,8 +94,8 @@ _COMMIT_IS_LOST: Final = (
     "owner of the records first."
 )
 _SEARCH_AGAIN: Final = (
-    "Have the rights that are missing granted (on topics, READ), or the broker of a partition without a leader brought "
-    "back, and repeat the command."
+    "Have what is missing mended, and repeat the command: a right is granted (on topics, READ), the broker of a partition "
+    "without a leader is brought back, the quota of a client that is throttled is raised."
 )
 _ADVICE: Final[Mapping[Verdict, str]] = {
     Verdict.REPLICA_DIVERGED: "The runbook KafkaTransactionReplicaDiverged says how to find out which replica is right.",

@@ -97,8 +97,8 @@ def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:
     assert refusal(plan, plan.row.verdict) is None
     assert refusal(plan, None, may_force=False) == (
         "the transaction may have been committed elsewhere, on partitions that could not be searched (orders-2 could not "
-        "be read (timed_out)). Have the rights that are missing granted (on topics, READ), or the broker of a partition "
-        "without a leader brought back, and repeat the command."
+        "be read (timed_out)). Have what is missing mended, and repeat the command: a right is granted (on topics, READ), "
+        "the broker of a partition without a leader is brought back, the quota of a client that is throttled is raised."
     )
 
 
