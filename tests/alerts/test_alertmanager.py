@@ -164,8 +164,9 @@ def test_a_group_s_owner_is_notified_where_it_is_routed() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def rendered(template: str, folder: Path, *, kind: str = "text", **without: None) -> str:
-    """The text of a template for one page with all annotations except those of `without`."""
+def rendered(template: str, folder: Path, *, kind: str = "text", ended_at: str | None = None, **without: None) -> str:
+    """The text of a template for one page with all annotations except those of `without`; resolved if it has ended."""
+    status = "firing" if ended_at is None else "resolved"
     annotations = {
         "summary": "A transaction hangs.",
         "description": HOSTILE,
@@ -175,17 +176,17 @@ def rendered(template: str, folder: Path, *, kind: str = "text", **without: None
     }
     annotations = {name: text for name, text in annotations.items() if name not in without}
     alert = {
-        "status": "firing",
+        "status": status,
         "labels": {"alertname": "KafkaTransactionHanging", "severity": "critical"},
         "annotations": annotations,
         "startsAt": "2026-11-21T03:00:00Z",
-        "endsAt": "0001-01-01T00:00:00Z",
+        "endsAt": ended_at or "0001-01-01T00:00:00Z",
     }
     data = folder / "data.json"
     data.write_text(
         json.dumps(
             {
-                "status": "firing",
+                "status": status,
                 "groupLabels": {"topic": "orders"},
                 "commonLabels": {"cluster": "east"},
                 "commonAnnotations": annotations,
@@ -228,6 +229,21 @@ def test_the_text_holds_everything(tmp_path: Path) -> None:
     assert {HOSTILE, GROUPS, VARIABLES} <= set(page)
     assert {f"Runbook: {LINKS['runbook_url']}", f"Page: {LINKS['page_url']}"} <= set(page)
     assert f"Dashboard: {LINKS['dashboard_url']}" in page
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("template", "kind"), [("text", "text"), ("chat.text", "text"), ("email.html", "html")], ids=lambda name: name
+)
+def test_a_resolved_alert_is_past(template: str, kind: str, tmp_path: Path) -> None:
+    """What it says was true until its end, and there is nothing to be pasted any more."""
+    page = rendered(template, tmp_path, kind=kind, ended_at="2026-11-21T03:07:00Z")
+    heading, _, rest = page.partition("from 2026-11-21 03:00:00 to 2026-11-21 03:07:00 UTC. Until then:")
+
+    assert "resolved" in heading.lower()
+    assert "bold" in rest
+    assert VARIABLES not in page
+    assert "since" not in page
 
 
 @pytest.mark.programs
