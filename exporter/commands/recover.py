@@ -154,6 +154,8 @@ def _judged_and_done(
         return row
     plan = plan_for(asked.action, row)
     changed = what_changed(asked.row, row)
+    if changed is None and plan.marker != asked.marker:  # a coordinator that has lost its log may decide again
+        changed = f"its coordinator had decided {asked.row.coordinator_state}, and has {row.coordinator_state} now"
     if changed is not None:
         return refused(audit, plan, f"the transaction has changed since it was shown, {changed}: run the command again")
     against = refusal(plan, forced)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
@@ -131,19 +131,32 @@ def terminate(
     """
     until = clock() + WAIT_SECONDS
     ended = _fenced(shown, coordinator)
+    last: CoordinatorTransaction | None = None
     failure = ""
     while ended is None and clock() < until:
         sleep(POLL_SECONDS)
         try:
-            now = coordinator.look()
+            before, last = last, coordinator.look()
+            failure = ""
             # Unchanged: another change of its state prevented the fence.
-            ended = _fenced(shown, coordinator) if what_changed(shown, now) is None else _how_it_is(shown, now)
+            is_same = what_changed(shown, last) is None
+            ended = _fenced(shown, coordinator) if is_same else _how_it_is(shown, before, last)
         except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as error:
             failure = f" (the last read failed: {error})"
-    return ended or Termination(
-        Ending.FAILED,
-        f"the coordinator was still completing {shown.transactional_id!r} after {WAIT_SECONDS:.0f} s{failure}: its "
-        "markers are not written; see find-hanging for stuck_completing",
+    return ended or Termination(Ending.FAILED, _not_over(shown, last, failure))
+
+
+def _not_over(shown: CoordinatorTransaction, last: CoordinatorTransaction | None, failure: str) -> str:
+    name, waited = repr(shown.transactional_id), f"after {WAIT_SECONDS:.0f} s{failure}"
+    if last is None:
+        return f"whether the coordinator has aborted the transaction of {name} is not known {waited}: see `describe`"
+    if last.state in COMPLETING_STATES:
+        return (
+            f"the coordinator was still completing {name} {waited}: its markers are not written; see find-hanging for "
+            "stuck_completing"
+        )
+    return (
+        f"the coordinator still had {name} as {last.state.value}, and did not fence its producer, {waited}: try again"
     )
 
 
@@ -173,20 +186,34 @@ def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Terminat
     return Termination(Ending.FAILED, f"the coordinator refused with {answer}")
 
 
-def _how_it_is(shown: CoordinatorTransaction, now: CoordinatorTransaction) -> Termination | None:
-    """The outcome of the fenced transaction; None while it is completing. Fences nothing newer."""
-    name = repr(shown.transactional_id)
+def _how_it_is(
+    shown: CoordinatorTransaction, before: CoordinatorTransaction | None, now: CoordinatorTransaction
+) -> Termination | None:
+    """The outcome of the fenced transaction; None while it is completing. Fences nothing newer.
+
+    The id may have continued since `before`, the read before this one: Complete* keeps the start of its transaction, and
+    what is prepared is decided.
+    """
     if now.state in COMPLETING_STATES and now.start_ms in {shown.start_ms, None}:
         return None
-    is_fenced = now.producer_id != shown.producer_id or now.producer_epoch > shown.producer_epoch
-    if now.state is TransactionState.COMPLETE_ABORT and is_fenced:
-        return Termination(Ending.ABORTED, f"{name} is fenced and its transaction aborted")
-    if now.state is TransactionState.COMPLETE_COMMIT:
-        return Termination(
-            Ending.OVER, f"the transaction of {name} has ended: its producer committed it in the meantime"
-        )
-    newer = f"{now.state.value} at epoch {now.producer_epoch}"
-    return Termination(
-        Ending.OVER,
-        f"the transaction of {name} has ended; its coordinator has continued with {newer}, which was not changed",
+    name = repr(shown.transactional_id)
+    is_own = now.start_ms == shown.start_ms
+    decided = now if is_own else before or shown
+    is_fenced = decided.producer_id != shown.producer_id or decided.producer_epoch > shown.producer_epoch
+    newer = (
+        f"; its coordinator has continued with {now.state.value} at epoch {now.producer_epoch}, which was not changed"
     )
+    continued = "" if is_own else newer
+    if decided.state in _ABORTS and is_fenced:
+        sentence = f"the transaction of {name} is aborted, and its producer fenced, unless it has aborted it itself"
+        return Termination(Ending.ABORTED, f"{sentence}{continued}")
+    if decided.state in _ABORTS:
+        return Termination(Ending.OVER, f"the transaction of {name} has ended: its producer aborted it{continued}")
+    if decided.state in _COMMITS:
+        sentence = f"the transaction of {name} has ended: its producer committed it in the meantime"
+        return Termination(Ending.OVER, f"{sentence}{continued}")
+    return Termination(Ending.OVER, f"the transaction of {name} has ended, and nobody saw how{newer}")
+
+
+_ABORTS: Final = {TransactionState.PREPARE_ABORT, TransactionState.PREPARE_EPOCH_FENCE, TransactionState.COMPLETE_ABORT}
+_COMMITS: Final = {TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT}

@@ -100,9 +100,9 @@ def committed() -> Evaluation:
     return evaluate(snapshot([entry], transactions=(listed,), proof=proof(transactions=(listed,))), Memory(), Policy())
 
 
-def stuck() -> Evaluation:
-    """A commit that was decided, and whose marker is owed for a minute."""
-    listed = transaction("PrepareCommit", producer_epoch=4)
+def stuck(state: str = "PrepareCommit") -> Evaluation:
+    """What was decided, a commit, has owed its marker for a minute."""
+    listed = transaction(state, producer_epoch=4)
     policy = Policy(stuck_after_ms=30_000)
     first = evaluate(snapshot([Entry()], transactions=(listed,)), Memory(), policy)
     return evaluate(snapshot([Entry()], transactions=(listed,), taken_at_ms=NOW_MS + MINUTE_MS), first.memory, policy)

@@ -153,6 +153,21 @@ def test_what_changed_while_the_operator_decided_is_judged_again(
     assert steps(tmp_path)[-1] == ("ended", None)
 
 
+def test_a_decision_that_has_changed_is_asked_about_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A coordinator whose log was cut off decides anew: nobody has confirmed the opposite marker."""
+    terminal = at_terminal(monkeypatch, Terminal("yes\n"))
+    means, opened = World.of(stuck(), stuck("PrepareAbort"))
+    command = ("complete", "--topic", "orders", "--partition", "0", "--start-offset", "100")
+
+    status = recover(context_of(tmp_path, command), means, Action.COMPLETE)
+
+    assert (status, opened) == (5, [])
+    assert "write one COMMIT marker" in capsys.readouterr().out
+    assert "its coordinator had decided PrepareCommit, and has PrepareAbort now: run" in terminal.getvalue()
+
+
 def test_it_is_judged_once_more_in_the_lock_with_yes_as_well(tmp_path: Path) -> None:
     """There is no question, but the command may have waited for another command with the same log."""
     assert abort(tmp_path, hang(), nothing(), more=("--yes",)) == (1, [])

@@ -20,6 +20,9 @@ ABORTED = replace(SHOWN, state=TransactionState.COMPLETE_ABORT, producer_epoch=4
 COMMITTED = replace(SHOWN, state=TransactionState.COMPLETE_COMMIT)
 NEXT = replace(SHOWN, start_ms=NOW_MS)
 NEWER = replace(NEXT, producer_epoch=5)
+COMMITTING = replace(SHOWN, state=TransactionState.PREPARE_COMMIT, producer_epoch=4)
+LATER_COMMITTED = replace(NEWER, state=TransactionState.COMPLETE_COMMIT)
+LATER_ABORTED = replace(NEWER, state=TransactionState.COMPLETE_ABORT)
 CONCURRENT = "CONCURRENT_TRANSACTIONS"
 LOST = BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up")
 Listing = CoordinatorTransaction | BaseException
@@ -72,7 +75,13 @@ def run(coordinator: CoordinatorStandIn) -> Termination:
         ([SHOWN, LOST, ABORTED], [CONCURRENT], Ending.ABORTED, 1),
         ([SHOWN, SHOWN, SHOWN, ABORTED], [CONCURRENT], Ending.ABORTED, 2),
         ([SHOWN, COMMITTED], [CONCURRENT], Ending.OVER, 1),
-        ([SHOWN, ABORTING, NEWER], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, replace(ABORTED, producer_epoch=3)], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, ABORTING, NEWER], [CONCURRENT], Ending.ABORTED, 1),
+        ([SHOWN, ABORTING, LATER_COMMITTED], [CONCURRENT], Ending.ABORTED, 1),
+        ([SHOWN, COMMITTING, LATER_ABORTED], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, LATER_COMMITTED], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, LATER_ABORTED], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, LOST], [CONCURRENT], Ending.FAILED, 1),
         ([SHOWN, NEXT], [CONCURRENT], Ending.OVER, 1),
         ([SHOWN, ABORTING], [CONCURRENT], Ending.FAILED, 1),
         ([SHOWN], [None], Ending.OVER, 1),
@@ -92,6 +101,37 @@ def test_how_a_termination_ends(looks: list[Listing], answers: list[str | None],
 
     assert run(coordinator).ending is ending
     assert len(coordinator.fenced) == fences
+
+
+NOBODY_SAW = "has ended, and nobody saw how; its coordinator has continued with"
+
+
+@pytest.mark.parametrize(
+    ("looks", "said"),
+    [
+        ([SHOWN, LATER_COMMITTED], f"{NOBODY_SAW} CompleteCommit at epoch 5, which was not changed"),
+        ([SHOWN, LATER_ABORTED], f"{NOBODY_SAW} CompleteAbort at epoch 5, which was not changed"),
+        ([SHOWN, replace(LATER_COMMITTED, producer_id=9)], f"{NOBODY_SAW} CompleteCommit"),
+        (
+            [SHOWN, ABORTING, LATER_COMMITTED],
+            "is aborted, and its producer fenced, unless it has aborted it itself; its",
+        ),
+        (
+            [SHOWN, COMMITTING, LATER_ABORTED],
+            "its producer committed it in the meantime; its coordinator has continued",
+        ),
+        ([SHOWN, replace(ABORTED, producer_epoch=3)], "has ended: its producer aborted it"),
+        ([SHOWN, LOST], "is not known after 30 s (the last read failed: broker 1 hung up): see `describe`"),
+        ([SHOWN, LOST, ABORTING], "was still completing 'app-1' after 30 s: its markers are not written"),
+        (
+            [SHOWN],
+            "the coordinator still had 'app-1' as Ongoing, and did not fence its producer, after 30 s: try again",
+        ),
+    ],
+)
+def test_nothing_is_said_that_was_not_seen(looks: list[Listing], said: str) -> None:
+    """Another transaction's end is not this one's, and a read that has succeeded is the last one."""
+    assert said in run(CoordinatorStandIn(looks, [CONCURRENT])).sentence
 
 
 def test_nothing_newer_is_ever_fenced() -> None:

@@ -304,7 +304,7 @@ def test_owner_silent(guarded: GuardedCluster, desk: Desk, make_topic: MakeTopic
         operator.pastes("find-hanging", "json", shows='"ends_at_ms": 1')
         operator.pastes("force-terminate", "--dry-run", shows=": nothing is written")
         assert is_open(guarded, planted)
-        operator.pastes("force-terminate", shows="is fenced and its transaction aborted")
+        operator.pastes("force-terminate", shows="is aborted, and its producer fenced")
         operator.pastes("find-hanging", "--all", hides="open_within_timeout")
 
     assert len(committed_records(guarded, planted.topic, 2)) == 2
@@ -337,7 +337,7 @@ def test_overdue(guarded: GuardedCluster, desk: Desk, overdue: tuple[PlantedTran
         operator.pastes("kafka-configs.sh", shows="cleanup.interval.ms=86400000")
         operator.pastes("force-terminate", "--dry-run", shows=": nothing is written")
         assert is_open(guarded, planted)
-        operator.pastes("force-terminate", shows="is fenced and its transaction aborted")
+        operator.pastes("force-terminate", shows="is aborted, and its producer fenced")
         operator.pastes("find-hanging", hides=planted.topic)
 
     assert not is_open(guarded, planted)
