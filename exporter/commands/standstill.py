@@ -16,7 +16,7 @@ from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.table import transaction_row
 from exporter.evaluation.verdicts import Evaluation, Policy, StartSource, TransactionRow, Verdict
 from exporter.kafka.state_partitions import java_hash_partition
-from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, TopicPartition
+from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, UNKNOWN_OFFSET, TopicPartition
 
 NAMES_MAX: Final = 5
 _UNSEEN: Final = "something open holds it on {}, which was not examined or has begun since: run it again"
@@ -175,7 +175,11 @@ def about_group(
 
     `hides_topics`: this login may not see some topics; `hides_offsets`: `__consumer_offsets` is one of them.
     """
-    rows = holding(evaluation)
+    rows = {
+        name: row
+        for name, row in holding(evaluation).items()
+        if name not in positions or _is_still_held(row, positions[name].last_stable_offset)
+    }
     long_held = lasting(rows, evaluation.policy)
     holds = [
         Hold(row=rows[partition], position=position)
@@ -225,6 +229,11 @@ def about_group(
         or any(positions[name].stand in {Stand.BEFORE, Stand.BEYOND} for name in young & positions.keys()),
         has_moved=bool(unseen),
     )
+
+
+def _is_still_held(row: TransactionRow, last_stable_offset: int) -> bool:
+    """False if the transaction has ended since: positions are read after the cycle. Deleted records end no hang."""
+    return row.verdict.is_hanging or last_stable_offset in {UNKNOWN_OFFSET, row.start_offset}
 
 
 def _may_wait(

@@ -53,10 +53,9 @@ async def leader_of(client: ClusterClient, topic: str, partition: int) -> int:
         return leader
     code = topology.topic_errors.get(topic)
     if code is not None:
-        raise KafkaRequestError(
-            error_name(code),
-            f"topic {topic} does not exist or is not visible: needs READ on it ({error_name(code)})",
-        )
+        is_hidden = code in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        why = "does not exist or is not visible: needs READ on it" if is_hidden else "is not known now: run this again"
+        raise KafkaRequestError(error_name(code), f"topic {topic} {why} ({error_name(code)})")
     if missing := beyond_partitions(topology, topic, partition):
         raise KafkaRequestError("UNKNOWN_TOPIC_OR_PARTITION", missing)
     raise KafkaRequestError("LEADER_NOT_AVAILABLE", f"{topic}-{partition} has no leader")
@@ -160,7 +159,8 @@ async def committed_by(client: ClusterClient, group: str) -> tuple[int, dict[Top
     others = [code for code in codes if code != ErrorCode.NOT_COORDINATOR]
     if others:
         name = error_name(others[0])
-        raise KafkaRequestError(name, f"the offsets of group {group} cannot be read: needs DESCRIBE on it ({name})")
+        cure = "needs DESCRIBE on it" if others[0] == ErrorCode.GROUP_AUTHORIZATION_FAILED else "run this again"
+        raise KafkaRequestError(name, f"the offsets of group {group} cannot be read: {cure} ({name})")
     for answer in answers:
         if isinstance(answer, BrokerFault):
             raise answer

@@ -531,6 +531,16 @@ def test_a_transaction_that_was_not_examined_is_never_taken_for_none() -> None:
     assert not_examined.unknown == ("orders-0 has transactions that were not examined (scan.transactions_limit)",)
 
 
+@pytest.mark.parametrize("committed", [500, 499, 300])
+def test_a_transaction_that_has_ended_since_is_never_named(committed: int) -> None:
+    """Positions are read after the cycle: the last stable offset is beyond a live transaction that was open in it."""
+    later = GroupPosition(committed=committed, last_stable_offset=500, high_watermark=510)
+    answer = about_group(live(), "readers", {ORDERS_0: later})
+
+    assert (answer.holds, answer.is_held) == ((), False)
+    assert answer.has_moved is (committed >= 499)
+
+
 def test_where_nothing_was_open_a_transaction_has_just_begun() -> None:
     """The group's position is read after the partitions: on a busy one it then stands at the next transaction."""
     nothing_open = evaluate(snapshot([], partitions=1), Memory(), Policy())

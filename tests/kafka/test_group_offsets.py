@@ -58,6 +58,11 @@ def test_the_coordinator_is_the_one_that_knows_the_group() -> None:
             KafkaRequestError,
             "needs DESCRIBE on it .GROUP_AUTHORIZATION_FAILED",
         ),
+        (
+            [(ErrorCode.NOT_COORDINATOR, {}), (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, {})],
+            KafkaRequestError,
+            "offsets of group readers cannot be read: run this again .COORDINATOR_LOAD_IN_PROGRESS",
+        ),
         ([(ErrorCode.NOT_COORDINATOR, {})] * 2, KafkaRequestError, "no broker is the coordinator of group readers now"),
         ([(ErrorCode.NOT_COORDINATOR, {}), AWAY], BrokerFault, "broker 2 is away"),
     ],
