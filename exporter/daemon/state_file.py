@@ -9,12 +9,20 @@ from types import MappingProxyType
 from typing import Any
 
 from exporter.daemon import kept_file
-from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
+from exporter.evaluation.memory import (
+    GroupKey,
+    LastReading,
+    Memory,
+    RememberedBlock,
+    RememberedTransaction,
+    RememberedTransactions,
+)
 from exporter.evaluation.verdicts import StartSource
 from exporter.files import MEGABYTE
 from exporter.snapshot import (
     NULL,
     UNKNOWN_CLUSTER,
+    UNKNOWN_OFFSET,
     ClusterIdentity,
     CompletingId,
     RememberedBytes,
@@ -87,7 +95,8 @@ def document_of(state: SavedState) -> dict[str, Any]:
         ],
         "starts": [[_kept(remembered, name) for name in _STARTS] for remembered in examined],
         "last_reading": _reading_in(state),
-        "blocked": [[*key[:3], since_ms, key.topic_id] for key, since_ms in memory.blocked.items()],
+        "blocked": [[*key[:3], block.since_ms, key.topic_id] for key, block in memory.blocked.items()],
+        "blocked_at": [block.last_stable_offset for block in memory.blocked.values()],
         "completing": [
             [*identity, seen.start_ms, seen.since_ms]
             for identity, seen in memory.completing.items()
@@ -144,15 +153,17 @@ def _memory(document: Mapping[str, Any]) -> Memory:
     )
 
 
-def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, int]:
-    """Files of earlier versions have none, or no topic ids."""
+def _blocked(document: Mapping[str, Any]) -> Mapping[GroupKey, RememberedBlock]:
+    """Files of earlier versions have none, or no topic ids, or no offsets: those are in a list that older ones ignore."""
     blocked = {}
-    for group, topic, partition, since_ms, *more in document.get("blocked", []):
+    rows = document.get("blocked", [])
+    offsets = document.get("blocked_at", [UNKNOWN_OFFSET] * len(rows))
+    for (group, topic, partition, since_ms, *more), offset in zip(rows, offsets, strict=True):
         (topic_id,) = more or ("",)
         are_texts = all(isinstance(each, str) for each in (group, topic, topic_id))
-        if not (are_texts and type(partition) is int and type(since_ms) is int):
-            raise ValueError("a blocked group is not a group, a partition and an instant")
-        blocked[GroupKey(group, topic, partition, topic_id)] = since_ms
+        if not (are_texts and all(type(each) is int for each in (partition, since_ms, offset))):
+            raise ValueError("a blocked group is not a group, a partition, an instant and an offset")
+        blocked[GroupKey(group, topic, partition, topic_id)] = RememberedBlock(since_ms, offset)
     return MappingProxyType(blocked)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from exporter.evaluation.memory import GroupKey, Memory
+from exporter.evaluation.memory import GroupKey, Memory, RememberedBlock
 from exporter.evaluation.verdicts import BlockedGroup, TransactionRow, WaitingGroup
 from exporter.snapshot import OFFSETS_TOPIC, UNKNOWN_OFFSET, BoolColumn, Impact, Snapshot, TopicPartition
 
@@ -39,13 +39,15 @@ def blocked_groups(snapshot: Snapshot, rows: Iterable[int], memory: Memory) -> t
         topic_id = "" if row is None else snapshot.partitions.topic_id(row)
         for group in groups:
             key = GroupKey(group, topic, partition, topic_id)
-            since_ms = memory.blocked_since_ms(key) if is_known else None
+            known = memory.block(key) if is_known else None
+            if known is not None and UNKNOWN_OFFSET < known.last_stable_offset < stable:
+                known = None  # it has read on since, and stands at another transaction
             found[key] = BlockedGroup(
                 group=group,
                 topic=topic,
                 partition=partition,
                 records=high_watermark - stable,
-                since_ms=snapshot.cluster_time_ms if since_ms is None else since_ms,
+                since_ms=snapshot.cluster_time_ms if known is None else known.since_ms,
                 topic_id=topic_id,
             )
     return tuple(
@@ -111,26 +113,32 @@ def names_of_blocked(rows: Iterable[TransactionRow]) -> set[str]:
 
 def remembered_groups(
     snapshot: Snapshot, rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
-) -> Mapping[GroupKey, int]:
-    """Returns the start of each group's block; groups whose broker did not respond in this cycle are included.
+) -> Mapping[GroupKey, RememberedBlock]:
+    """Returns each group's block; groups whose broker did not respond in this cycle are included.
 
     So are those of partitions that were not read: a leader that is gone for a while ends no block.
     """
-    kept = {group.key: group.since_ms for group in blocked}
+    ends = _ends(snapshot, rows)
+    kept = {
+        group.key: RememberedBlock(
+            group.since_ms, UNKNOWN_OFFSET if group.topic == OFFSETS_TOPIC else ends[group.key[1:3]][0]
+        )
+        for group in blocked
+    }
     is_partial = bool(snapshot.impact is None or snapshot.impact.failures or snapshot.impact.unseen)
     if memory.blocked and memory.cluster_id == snapshot.cluster_id:
         partitions, unread = snapshot.partitions, snapshot.partitions.is_unread
-        held = _ends(snapshot, rows).keys() if is_partial else set()
+        held = ends.keys() if is_partial else set()
         row_of = {place: partitions.row(*place) for place in {key[1:3] for key in memory.blocked}}
         topic_ids = {
             place: partitions.topic_id(row)
             for place, row in row_of.items()
             if row is not None and (place in held or unread[row])
         }
-        for key, since_ms in memory.blocked.items() if topic_ids else ():
+        for key, known in memory.blocked.items() if topic_ids else ():
             topic_id = topic_ids.get(key[1:3])
             if topic_id is not None and key.topic_id in {"", topic_id}:
-                kept.setdefault(key._replace(topic_id=topic_id), since_ms)
+                kept.setdefault(key._replace(topic_id=topic_id), known)
     return kept
 
 

@@ -227,13 +227,13 @@ def _evidence(
         unaware_replicas=open_.unaware_replicas[row] if open_.unaware_replicas else (),
         unconfirmed=_unconfirmed(proof, key, transaction) or (open_.unconfirmed[row] if open_.unconfirmed else None),
         last_timestamp_ms=int(open_.last_timestamp[row]),
-        end_markers=() if found is None else tuple(m for m in found.markers if m.producer_id == key.producer_id),
+        end_markers=() if found is None else found.of(key.producer_id),
         was_searched=found is not None,
-        unsearched=() if found is None else (*_of(key.producer_id, found.unread), *snapshot.visibility.gaps),
+        unsearched=() if found is None else (*found.unread_of(key.producer_id), *snapshot.visibility.gaps),
         lost=()
         if found is None
         else (
-            *_of(key.producer_id, found.lost),
+            *found.lost_of(key.producer_id),
             *_forgotten(found.producers_kept_ms, int(open_.last_timestamp[row]), now if is_clock_sure else None),
         ),
         remembered=remembered,
@@ -302,10 +302,6 @@ def _unconfirmed(
     if here is not None or transaction is None:
         return here or proof.why_state_unconfirmed
     return proof.why_unconfirmed(STATE_TOPIC, transaction.state_partition)
-
-
-def _of(producer_id: int, sentences: Iterable[tuple[int, str]]) -> Iterator[str]:
-    return (sentence for producer, sentence in sentences if producer == producer_id)
 
 
 def _forgotten(kept_ms: int | None, last_timestamp_ms: int, now_ms: int | None) -> tuple[str, ...]:

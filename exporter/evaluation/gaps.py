@@ -52,9 +52,9 @@ def _unproved(snapshot: Snapshot, of: Collection[TopicPartition] | None) -> list
     if snapshot.unclear_producer_ids:
         unclear = humanize_count(len(snapshot.unclear_producer_ids), "transaction")
         sentences.append(f"listed but not described: {unclear}")
-    if snapshot.completing.left_out:
-        left_out = humanize_count(snapshot.completing.left_out, "transaction")
-        sentences.append(f"completing for long and not described: {left_out}")
+    if snapshot.completing.undescribed:
+        undescribed = humanize_count(len(snapshot.completing.undescribed), "transaction")
+        sentences.append(f"completing for long and not described: {undescribed}")
     for proof in snapshot.proofs:
         if proof.failure is not None:
             sentences.append(

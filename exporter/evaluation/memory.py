@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import compress
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from exporter.snapshot import (
     NO_KEYS,
     NOTHING_REMEMBERED,
     NULL,
+    UNKNOWN_OFFSET,
     BoolColumn,
     Int64Column,
     RememberedBytes,
@@ -37,6 +39,16 @@ class GroupKey(NamedTuple):
     partition: int
     topic_id: str = ""
     """"" from brokers without topic ids, and from files of earlier versions."""
+
+
+class RememberedBlock(NamedTuple):
+    """The block of a consumer group on one partition."""
+
+    since_ms: int
+    """Start of it, by the cluster's clock."""
+    last_stable_offset: int = UNKNOWN_OFFSET
+    """Where the group stands; a later one ends the block. UNKNOWN_OFFSET on `__consumer_offsets`, where it says nothing of
+    one group, and from files of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +204,7 @@ NO_FACTS: Facts = {name: np.empty(0, dtype=np.int64) for name in FACTS}
 NO_TRANSACTIONS = RememberedTransactions.of({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LastReading:
     """The partitions that a cycle has read, with all transactions that were open there in the memory."""
 
@@ -207,10 +219,15 @@ class LastReading:
 
     def has_read(self, key: TransactionKey) -> bool:
         """True if the partition of `key` was read."""
-        if (key.topic, key.partition) in self.unread or key.topic not in self.topics:
+        at = self._row_of_topic.get(key.topic)
+        if at is None or (key.topic, key.partition) in self.unread:
             return False
-        at = self.topics.index(key.topic)
         return self.topic_ids[at] == key.topic_id and key.partition < self.partitions[at]
+
+    @cached_property
+    def _row_of_topic(self) -> Mapping[str, int]:
+        """Each new transaction of a cycle is looked up."""
+        return {topic: row for row, topic in enumerate(self.topics)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +251,7 @@ class Memory:
     cluster_id: str = ""
     """Empty before the first cycle."""
     transactions: RememberedTransactions = field(default_factory=lambda: NO_TRANSACTIONS)
-    blocked: Mapping[GroupKey, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Start of each group's block, by the cluster's clock."""
+    blocked: Mapping[GroupKey, RememberedBlock] = field(default_factory=lambda: MappingProxyType({}))
     completing: RememberedCompletions = field(default_factory=lambda: NOTHING_REMEMBERED)
     """Transactions that a coordinator listed as completing in the last cycle."""
     held: Mapping[TransactionKey, RememberedBytes] = field(default_factory=lambda: MappingProxyType({}))
@@ -247,10 +263,14 @@ class Memory:
     last_reading: LastReading | None = None
     """Latest reading; None before the first complete view of the cluster's topics."""
 
+    def block(self, key: GroupKey) -> RememberedBlock | None:
+        """The group's block on this very topic, not on an earlier one of its name; None if it is not blocked."""
+        known = self.blocked.get(key)
+        return self.blocked.get(key._replace(topic_id="")) if known is None else known
+
     def blocked_since_ms(self, key: GroupKey) -> int | None:
-        """Start of the group's block on this very topic, not on an earlier one of its name; None if it is not blocked."""
-        since_ms = self.blocked.get(key)
-        return self.blocked.get(key._replace(topic_id="")) if since_ms is None else since_ms
+        known = self.block(key)
+        return None if known is None else known.since_ms
 
     def examined_producer_ids(self) -> Collection[int]:
         """The producers of transactions that were examined."""

@@ -143,23 +143,19 @@ def facts_of_others(snapshot: Snapshot, join: MemoryJoin) -> Facts:
     return facts
 
 
-def deleted_topics(snapshot: Snapshot, topics: Iterable[str]) -> frozenset[str]:
-    """Returns the `topics` that are deleted: a complete cycle lacks them, and no broker refuses to show them."""
-    if not snapshot.is_complete:
-        return frozenset()
-    return frozenset(topics) - {*snapshot.partitions.topics, *snapshot.visibility.hidden_topics}
-
-
 def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransactions:
-    """Remembered transactions on unread partitions, which may still be open: the newest, up to a limit."""
+    """Remembered transactions on unread partitions, which may still be open: the newest, up to a limit.
+
+    A partition that a complete cycle lacks is deleted, unless no broker shows its topic to this login any more.
+    """
     before = memory.transactions
     if memory.cluster_id != snapshot.cluster_id:
         return before.those(np.zeros(len(before), dtype=np.bool_))
     row = _partition_rows(snapshot.partitions, before.identity)
     is_shown = row >= 0
     is_shown[is_shown] = shows(snapshot.partitions.answer[row[is_shown]], before.identity.producer_id[is_shown])
-    gone = deleted_topics(snapshot, before.identity.topics)
-    is_gone = np.array([topic in gone for topic in before.identity.topics], dtype=np.bool_)[before.identity.topic]
+    hidden = [topic in snapshot.visibility.hidden_topics for topic in before.identity.topics]
+    is_gone = (row < 0) & ~np.array(hidden, dtype=np.bool_)[before.identity.topic] & snapshot.is_complete
     last_seen_ms = before.last_seen_ms()
     is_possible = ~is_shown & ~is_gone & (last_seen_ms >= snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS)
     is_examined = np.arange(len(before)) < before.examined_count

@@ -102,7 +102,8 @@ def owners_of(evidence: Evidence) -> tuple[CoordinatorTransaction, ...]:
 def _is_owner_overdue(owner: CoordinatorTransaction, evidence: Evidence, policy: Policy) -> bool:
     if owner.start_ms is None or owner.timeout_ms == TIMEOUT_MS_TWO_PHASE_COMMIT:
         return False
-    return evidence.cluster_time_ms - owner.start_ms > owner.timeout_ms + policy.overdue_slack_ms
+    age_ms = evidence.cluster_time_ms - owner.start_ms if evidence.is_clock_sure else evidence.watched_ms
+    return age_ms > owner.timeout_ms + policy.overdue_slack_ms
 
 
 def is_prepared_two_phase_commit(evidence: Evidence) -> bool:

@@ -27,6 +27,8 @@ from exporter.snapshot import (
 
 ELECTIONS_MAX: Final = 20
 """A partition that needs more elections of the coordinator than this is not helped by restarts."""
+REMEMBERED_UNLISTED_MAX: Final = 1_000
+"""Transactions that are not listed, and that the memory keeps until every coordinator has responded."""
 _NAMES_MAX: Final = 5
 
 
@@ -74,14 +76,21 @@ def _are_old(each: CompletingTransaction, before_ms: int) -> bool:
 
 
 def remembered_completing(snapshot: Snapshot, memory: Memory) -> RememberedCompletions:
-    """Returns what the next cycle needs to know about completing transactions."""
-    seen, lasting = _seen(snapshot, memory), {each.identity: each for each in snapshot.completing.lasting}
-    return {
-        identity: RememberedCompletion()
-        if (each := lasting.get(identity)) is None
-        else _remembered(snapshot, each, seen.get(identity))
-        for identity in snapshot.completing.listed
-    }
+    """Returns what the next cycle needs to know about completing transactions.
+
+    A missing response ends nothing: what was described before stays until a cycle that is complete does not list it.
+    """
+    completing, seen = snapshot.completing, _seen(snapshot, memory)
+    described = {each.identity: _remembered(snapshot, each, seen.get(each.identity)) for each in completing.lasting}
+    unanswered = {identity: seen[identity] for identity in completing.undescribed & seen.keys()}
+    listed = dict.fromkeys(completing.listed, RememberedCompletion())
+    return {**({} if snapshot.is_complete else _oldest(seen)), **listed, **unanswered, **described}
+
+
+def _oldest(seen: RememberedCompletions) -> RememberedCompletions:
+    """Bounds what is kept while a coordinator never responds."""
+    lasting = [(identity, each) for identity, each in seen.items() if each.start_ms is not None]
+    return dict(sorted(lasting, key=lambda pair: pair[1].since_ms)[:REMEMBERED_UNLISTED_MAX])
 
 
 def _seen(snapshot: Snapshot, memory: Memory) -> RememberedCompletions:
@@ -105,7 +114,7 @@ def _lasted_ms(snapshot: Snapshot, known: RememberedCompletion) -> int:
 
 def stuck_in_words(stuck: StuckTransaction) -> str:
     """Writes a paragraph: the producer that cannot start, the markers in the logs, and what ends it."""
-    return " ".join((_subject(stuck), *_findings(stuck.markers, stuck.state), _ending(stuck)))
+    return " ".join((_subject(stuck), *_findings(stuck, stuck.markers), _ending(stuck)))
 
 
 def stuck_evidence(stuck: StuckTransaction) -> str:
@@ -116,7 +125,7 @@ def stuck_evidence(stuck: StuckTransaction) -> str:
         f"{where}: a producer with this id gets CONCURRENT_TRANSACTIONS and cannot start."
     )
     known = [marker for marker in stuck.markers if marker.finding is not MarkerFinding.UNKNOWN]
-    return " ".join((subject, *_findings(known, stuck.state), _ending(stuck)))
+    return " ".join((subject, *_findings(stuck, known), _ending(stuck)))
 
 
 def _decision(stuck: StuckTransaction) -> str:
@@ -138,8 +147,13 @@ def _subject(stuck: StuckTransaction) -> str:
     )
 
 
-def _findings(markers: Iterable[PendingMarker], state: TransactionState) -> Iterator[str]:
-    is_commit = state is TransactionState.PREPARE_COMMIT
+def _findings(stuck: StuckTransaction, markers: Iterable[PendingMarker]) -> Iterator[str]:
+    if not stuck.markers:
+        yield (
+            "No partition that it waits for is visible: either all markers are written, or this login lacks DESCRIBE on "
+            "their topics."
+        )
+    is_commit = stuck.state is TransactionState.PREPARE_COMMIT
     by_finding: dict[MarkerFinding, list[PendingMarker]] = {}
     for marker in markers:
         by_finding.setdefault(marker.finding, []).append(marker)
@@ -164,6 +178,8 @@ def _ending(stuck: StuckTransaction) -> str:
     """Says what ends it, as measured on Kafka 4.3.1 and 3.9.1 (tests/real_brokers/test_stuck.py)."""
     home = f"{STATE_TOPIC}-{stuck.state_partition}"
     again = f"The coordinator sends its markers again only after an election of the leader of {home}"
+    if not stuck.markers:
+        return f"{again}; whether they are refused is not known."
     if stuck.refused_epoch < 0:
         return f"{again}, as by a restart of broker {stuck.coordinator}."
     refused = (

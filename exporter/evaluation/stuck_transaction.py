@@ -26,7 +26,7 @@ class StuckTransaction:
     state_partition: int
     coordinator_epoch: int
     markers: tuple[PendingMarker, ...]
-    """One for each partition that the coordinator waits for."""
+    """One for each partition that the coordinator waits for, of topics that the login sees."""
 
     @property
     def identity(self) -> CompletingId:
@@ -34,9 +34,9 @@ class StuckTransaction:
 
     @property
     def markers_state(self) -> MarkerFinding:
-        """The worst finding; AS_DECIDED without one, since only the coordinator does not know then."""
+        """The worst finding; UNKNOWN without one: Kafka leaves out partitions of topics that the login may not see."""
         findings = {marker.finding for marker in self.markers}
-        return next((finding for finding in MarkerFinding if finding in findings), MarkerFinding.AS_DECIDED)
+        return next((finding for finding in MarkerFinding if finding in findings), MarkerFinding.UNKNOWN)
 
     @property
     def refused_epoch(self) -> int:

@@ -20,7 +20,7 @@ from exporter.incidents.incident import (
     with_events,
 )
 from exporter.incidents.stuck_producers import with_stuck_producers
-from exporter.snapshot import TransactionKey
+from exporter.snapshot import NO_PRODUCER_ID, TransactionKey
 
 _BEGAN = {
     StartSource.COORDINATOR: "began, by its coordinator",
@@ -37,10 +37,12 @@ def follow(before: Incidents, evaluation: Evaluation) -> Incidents:
     cluster_id = evaluation.snapshot.cluster_id
     if before.cluster_id != cluster_id:
         before = Incidents(cluster_id=cluster_id)
-    rows = {row.key: row for row in evaluation.suspects}
-    if not rows and not evaluation.stuck and all(incident.is_over for incident in before.all):
+    if not evaluation.suspects and not evaluation.stuck and all(incident.is_over for incident in before.all):
         return before
+    before = _with_producers(before, evaluation)
     known = {suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None}
+    with_producer = {key.place: key for key in known}
+    rows = {with_producer.get(row.key, row.key): row for row in evaluation.suspects}
     others = _others(known - rows.keys(), evaluation)
     followed_ = [
         incident if incident.is_over or incident.is_of_coordinators else _after(incident, rows, others, evaluation)
@@ -49,6 +51,25 @@ def follow(before: Incidents, evaluation: Evaluation) -> Incidents:
     new = [row for key, row in rows.items() if key not in known]
     kept = with_stuck_producers(_with_new(followed_, new, evaluation) if new else tuple(followed_), evaluation)
     return before if kept == before.all else Incidents(cluster_id=cluster_id, all=_newest(kept))
+
+
+def _with_producers(before: Incidents, evaluation: Evaluation) -> Incidents:
+    """Adds producers that were unknown, as since READ is granted: what is open at an offset stays the same transaction."""
+    unknown = {
+        suspect.key
+        for incident in before.all
+        for suspect in incident.suspects
+        if suspect.ended_at_ms is None and suspect.key.producer_id == NO_PRODUCER_ID and not suspect.is_at_coordinator
+    }
+    if not unknown:
+        return before
+    now = {evidence.key.place: evidence.key for evidence in evaluation.evidence if evidence.key.place in unknown}
+
+    def known(suspect: Suspect) -> Suspect:
+        return replace(suspect, key=now[suspect.key]) if suspect.key in unknown & now.keys() else suspect
+
+    incidents = (replace(each, suspects=tuple(map(known, each.suspects))) for each in before.all)
+    return replace(before, all=tuple(incidents))
 
 
 def new_suspects(before: Incidents, after: Incidents) -> list[TransactionKey]:
@@ -110,10 +131,11 @@ def _others(wanted: set[TransactionKey], evaluation: Evaluation) -> Mapping[Tran
     """(verdict, transactional id) of these transactions, as far as they are open."""
     if not wanted:
         return {}
+    with_producer = {key.place: key for key in wanted}
     return {
-        evidence.key: (verdict, evidence.transactional_id)
+        key: (verdict, evidence.transactional_id)
         for evidence, verdict in evaluation.examined_verdicts()
-        if evidence.key in wanted
+        if (key := with_producer.get(evidence.key, evidence.key)) in wanted
     }
 
 
@@ -145,7 +167,7 @@ def _seen(before: Suspect, row: TransactionRow, evaluation: Evaluation) -> tuple
     now_ms = evaluation.snapshot.taken_at_ms
     after = replace(
         before,
-        producer_epoch=row.producer_epoch,
+        producer_epoch=max(row.producer_epoch, before.producer_epoch),
         transactional_id=row.transactional_id or before.transactional_id,
         verdict=row.verdict,
         worst=min(before.worst, row.verdict),
@@ -185,7 +207,7 @@ def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Inc
     """Handles a suspect that is not open: ended if its partition was read; otherwise nothing is known."""
     key, now_ms = before.key, evaluation.snapshot.finished_at_ms  # its marker may have come during the cycle
     partitions = evaluation.snapshot.partitions
-    if key.topic not in partitions.topics:
+    if partitions.row(key.topic, key.partition) is None:  # its topic is gone, or was made again with fewer partitions
         if key.topic in evaluation.snapshot.visibility.hidden_topics or not evaluation.snapshot.is_complete:
             return before, []
         sentence = f"partition {before.name} does not exist any more"

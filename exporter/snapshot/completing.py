@@ -80,8 +80,8 @@ class Completions:
 
     listed: frozenset[CompletingId] = frozenset()
     lasting: tuple[CompletingTransaction, ...] = ()
-    left_out: int = 0
-    """Lasting ones beyond the limit of what a cycle describes."""
+    undescribed: frozenset[CompletingId] = frozenset()
+    """Lasting ones beyond the limit of what a cycle describes, or whose coordinator has not described them."""
 
 
 NOTHING_COMPLETES: Final = Completions()

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from exporter.snapshot.producers import BoolColumn, Int32Column, Int64Column, ProducerEntries
+from exporter.snapshot.producers import NO_PRODUCER_ID, BoolColumn, Int32Column, Int64Column, ProducerEntries
 
 _TOPIC_SHIFT = 32
 _NUMBERS = ("partition", "producer_id", "start_offset")
@@ -26,6 +26,11 @@ class TransactionKey(NamedTuple):
     start_offset: int
     topic_id: str = ""
     """"" from brokers without topic ids."""
+
+    @property
+    def place(self) -> TransactionKey:
+        """Says all but the producer: no two transactions of a partition begin at one offset."""
+        return self._replace(producer_id=NO_PRODUCER_ID)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,25 +92,42 @@ class TransactionKeys:
             yield TransactionKey(self.topics[topic], partition, producer_id, start_offset, self.topic_ids[topic])
 
     def places_in(self, other: TransactionKeys) -> Int64Column:
-        """(N,) the index in `other` of each key; -1 if it is missing. An unknown topic id matches any."""
+        """(N,) the index in `other` of each key; -1 if it is missing.
+
+        An unknown topic id matches any, and so does an unknown producer: READ may be granted or withdrawn in between.
+        """
         if not len(self) or not len(other):
             return np.full(len(self), -1, dtype=np.int64)
-        topic = _topics_of(self, other)[self.topic]
-        columns = (
-            np.concatenate((other.start_offset, self.start_offset)),
-            np.concatenate((other.producer_id, self.producer_id)),
-            np.concatenate((partition_keys(other.topic, other.partition), partition_keys(topic, self.partition))),
-        )
-        order = np.lexsort(columns)  # stable: those of `other` come before the same ones of this object
-        is_first = np.ones(len(order), dtype=np.bool_)
-        is_first[1:] = False
-        for column in columns:
-            is_first[1:] |= np.diff(column[order]) != 0
-        first = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
-        places = np.empty(len(order), dtype=np.int64)
-        places[order] = np.where(first < len(other), first, -1)
-        found: Int64Column = places[len(other) :]
-        return np.where(topic < 0, -1, found)
+        found = _same(self, other)
+        if NO_PRODUCER_ID in self.producer_id or NO_PRODUCER_ID in other.producer_id:
+            at_place = _same(_without_producers(self), _without_producers(other))
+            is_unknown = (self.producer_id == NO_PRODUCER_ID) | (other.producer_id[at_place] == NO_PRODUCER_ID)
+            found = np.where((found < 0) & is_unknown, at_place, found)
+        return found
+
+
+def _without_producers(keys: TransactionKeys) -> TransactionKeys:
+    return replace(keys, producer_id=np.full_like(keys.producer_id, NO_PRODUCER_ID))
+
+
+def _same(keys: TransactionKeys, other: TransactionKeys) -> Int64Column:
+    """(N,) the index in `other`, which has some, of each of `keys`; -1 if it is missing."""
+    topic = _topics_of(keys, other)[keys.topic]
+    columns = (
+        np.concatenate((other.start_offset, keys.start_offset)),
+        np.concatenate((other.producer_id, keys.producer_id)),
+        np.concatenate((partition_keys(other.topic, other.partition), partition_keys(topic, keys.partition))),
+    )
+    order = np.lexsort(columns)  # stable: those of `other` come before the same ones of `keys`
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[1:] = False
+    for column in columns:
+        is_first[1:] |= np.diff(column[order]) != 0
+    first = order[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]]
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.where(first < len(other), first, -1)
+    found: Int64Column = places[len(other) :]
+    return np.where(topic < 0, -1, found)
 
 
 def partition_keys(topic: Int32Column | Int64Column, partition: Int32Column) -> Int64Column:

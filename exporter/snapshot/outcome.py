@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +32,7 @@ class EndMarker:
         return self.ended_epoch == epoch if self.ended_epoch is not None else 0 <= self.producer_epoch - epoch <= 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EndMarkers:
     """The end markers of the producers of unverified transactions, on every partition that remembers them."""
 
@@ -38,3 +44,31 @@ class EndMarkers:
     """(producer id, sentence) of markers that may have existed, and are in no log any more."""
     producers_kept_ms: int | None = None
     """Time that every partition remembers a producer that does not write; None if not every broker returned it."""
+
+    def of(self, producer_id: int) -> tuple[EndMarker, ...]:
+        return tuple(self._markers.get(producer_id, ()))
+
+    def unread_of(self, producer_id: int) -> tuple[str, ...]:
+        return tuple(self._unread.get(producer_id, ()))
+
+    def lost_of(self, producer_id: int) -> tuple[str, ...]:
+        return tuple(self._lost.get(producer_id, ()))
+
+    @cached_property
+    def _markers(self) -> Mapping[int, list[EndMarker]]:
+        return _grouped((marker.producer_id, marker) for marker in self.markers)
+
+    @cached_property
+    def _unread(self) -> Mapping[int, list[str]]:
+        return _grouped(self.unread)
+
+    @cached_property
+    def _lost(self) -> Mapping[int, list[str]]:
+        return _grouped(self.lost)
+
+
+def _grouped(pairs: Iterable[tuple[int, T]]) -> Mapping[int, list[T]]:
+    found: dict[int, list[T]] = defaultdict(list)
+    for producer_id, value in pairs:
+        found[producer_id].append(value)
+    return found

@@ -96,7 +96,7 @@ class Snapshot:
             and all(broker.failure is None for broker in self.brokers)
             and all(coordinator.failure is None for coordinator in self.coordinators)
             and not self.unclear_producer_ids
-            and not self.completing.left_out
+            and not self.completing.undescribed
             and all(proof.is_whole for proof in self.proofs)
             and not np.any(self.open_transactions.second_read == int(SecondRead.UNREAD))
             and not any(self.open_transactions.silent_replicas)

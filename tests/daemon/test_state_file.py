@@ -16,7 +16,14 @@ from exporter.daemon import state_file
 from exporter.daemon.cluster_state import ClusterState
 from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
 from exporter.daemon.state_file import SavedState
-from exporter.evaluation.memory import GroupKey, LastReading, Memory, RememberedTransaction, RememberedTransactions
+from exporter.evaluation.memory import (
+    GroupKey,
+    LastReading,
+    Memory,
+    RememberedBlock,
+    RememberedTransaction,
+    RememberedTransactions,
+)
 from exporter.evaluation.verdicts import StartSource
 from exporter.snapshot import ClusterIdentity, CompletingId, RememberedBytes, RememberedCompletion, TransactionKey
 from exporter.transaction_log.report import LogPosition
@@ -49,7 +56,9 @@ MEMORIES = st.builds(
         ),
         max_size=5,
     ),
-    st.dictionaries(st.builds(GroupKey, *[TEXTS] * 2, INTEGERS, TEXTS), INTEGERS, max_size=5),
+    st.dictionaries(
+        st.builds(GroupKey, *[TEXTS] * 2, INTEGERS, TEXTS), st.builds(RememberedBlock, INTEGERS, INTEGERS), max_size=5
+    ),
     st.dictionaries(
         st.builds(CompletingId, TEXTS, INTEGERS),
         st.builds(RememberedCompletion, start_ms=INTEGERS, since_ms=INTEGERS),
@@ -107,7 +116,7 @@ def test_a_file_of_a_version_that_read_no_log_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     state_file.save(path, SOME)
     document = json.loads(path.read_text())
-    del document["transaction_log"], document["topics"], document["blocked"]
+    del document["transaction_log"], document["topics"], document["blocked"], document["blocked_at"]
     del document["topic_ids"], document["bootstrap"]
     path.write_text(json.dumps(document))
 
@@ -150,6 +159,8 @@ def document(**changed: object) -> bytes:
         document(transactions=[["t", 1]]),
         document(topics="t"),
         document(blocked=[["g", "t", 0, "1"]]),
+        document(blocked=[["g", "t", 0, 1]], blocked_at=["1"]),
+        document(blocked=[["g", "t", 0, 1]], blocked_at=[]),
         document(held=[["t", 0, 7, 9, "", 1, 2, 3, 4, "5"]]),
         document(transactions=[["t", 1, 2, 3, 4, 5, 6, 7, "8"]]),
     ],

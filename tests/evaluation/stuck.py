@@ -39,7 +39,7 @@ def waiting(*markers: PendingMarker, state: str = "PrepareCommit", **fields: Any
 def look(lasting: CompletingTransaction, memory: Memory | None = None, *, later_ms: int = 0, **more: Any) -> Evaluation:
     taken = snapshot([], taken_at_ms=NOW_MS + later_ms, monotonic_ms=more.pop("monotonic_ms", MONOTONIC_MS + later_ms))
     completing = Completions(listed=frozenset({lasting.identity}), lasting=(lasting,))
-    return evaluate(replace(taken, completing=completing, **more), memory or Memory(), Policy())
+    return evaluate(replace(taken, **{"completing": completing, **more}), memory or Memory(), Policy())
 
 
 def stuck(*markers: PendingMarker, **fields: Any) -> StuckTransaction:

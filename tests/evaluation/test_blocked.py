@@ -11,7 +11,7 @@ from exporter.commands.recover import groups_in_words
 from exporter.commands.transactions_table import render_tables
 from exporter.evaluation.document import document
 from exporter.evaluation.evaluate import all_rows, evaluate
-from exporter.evaluation.memory import GroupKey, Memory
+from exporter.evaluation.memory import GroupKey, Memory, RememberedBlock
 from exporter.evaluation.verdicts import BlockedGroup, Evaluation, Policy
 from exporter.publication.page.humanize import humanize_groups
 from exporter.snapshot import NO_PRODUCER_ID, OFFSETS_TOPIC, UNKNOWN_OFFSET, GroupOffset, Impact, SecondRead, Snapshot
@@ -164,7 +164,7 @@ def test_a_cycle_that_could_not_read_groups_keeps_the_first(impact: Impact | Non
     second = evaluate(hang(at(100), later_ms=2 * MINUTE_MS), unread.memory, Policy())
 
     assert unread.blocked_groups == ()
-    assert unread.memory.blocked == {GroupKey("readers", "orders", 0): NOW_MS}
+    assert unread.memory.blocked == {GroupKey("readers", "orders", 0): RememberedBlock(NOW_MS, 100)}
     assert second.blocked_groups[0].since_ms == NOW_MS
 
 
@@ -187,7 +187,31 @@ def test_a_block_is_of_one_topic_and_not_of_the_next_one_with_its_name(
     unread = seen(MINUTE_MS, after, first.memory, at(failures=("broker 2 does not respond",)))
 
     assert second.blocked_groups[0].since_ms == (NOW_MS if is_same else NOW_MS + MINUTE_MS)
-    assert list(unread.memory.blocked.values()) == ([NOW_MS] if is_same else [])
+    assert list(unread.memory.blocked.values()) == ([RememberedBlock(NOW_MS, 100)] if is_same else [])
+
+
+def test_a_group_that_reads_on_is_blocked_since_its_newest_stand() -> None:
+    """Transactions of a minute, one after the other, each met when it is half over: it passes every one of them."""
+    memory, since_ms = Memory(), []
+    for number in range(4):
+        start = 100 + 1_000 * number
+        entry = replace(HANG, start_offset=start, last_stable_offset=start, high_watermark=start + 50)
+        result = evaluate(hang(at(start), later_ms=number * MINUTE_MS, entry=entry), memory, Policy())
+        memory = result.memory
+        since_ms += [block.since_ms - NOW_MS for block in memory.blocked.values()]
+
+    assert since_ms == [0, MINUTE_MS, 2 * MINUTE_MS, 3 * MINUTE_MS]
+
+
+def test_a_block_of_an_earlier_version_s_file_has_no_offset() -> None:
+    """The group may have read on since; that it has not is the better guess."""
+    known = Memory(
+        cluster_id=hang(None).cluster_id, blocked={GroupKey("readers", "orders", 0): RememberedBlock(NOW_MS)}
+    )
+    result = evaluate(hang(at(100), later_ms=MINUTE_MS), known, Policy())
+
+    assert [group.since_ms for group in result.blocked_groups] == [NOW_MS]
+    assert list(result.memory.blocked.values()) == [RememberedBlock(NOW_MS, 100)]
 
 
 def test_a_leader_that_is_gone_for_a_while_ends_no_block() -> None:
@@ -210,8 +234,14 @@ def test_a_group_that_cannot_read_its_own_offsets_is_blocked_like_any_other() ->
     def seen(later_ms: int, memory: Memory) -> Evaluation:
         return evaluate(replace(hang(pending, later_ms=later_ms), partitions=columns), memory, Policy())
 
-    second = seen(MINUTE_MS, seen(0, Memory()).memory)
+    entry = replace(HANG, last_stable_offset=120, start_offset=120)
+    first = seen(0, Memory())
+    others_end = evaluate(
+        replace(hang(pending, later_ms=MINUTE_MS, entry=entry), partitions=columns), first.memory, Policy()
+    )
+    second = seen(MINUTE_MS, first.memory)
 
+    assert [one.since_ms for one in others_end.blocked_groups] == [NOW_MS], "commits of other groups end no block"
     assert [(one.group, one.topic, one.since_ms) for one in second.blocked_groups] == [
         ("readers", OFFSETS_TOPIC, NOW_MS)
     ]

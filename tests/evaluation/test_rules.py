@@ -536,6 +536,20 @@ BY_OFFSETS = [
         Verdict.INCONCLUSIVE,
     ),
     Row(
+        "it seems past its time-out by the exporter's own clock, which may be ahead",
+        by_offsets(transaction(start_ms=began(2 * MINUTE_MS)), is_clock_sure=False),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "this process has watched it for longer than that time-out",
+        by_offsets(transaction(start_ms=began(2 * MINUTE_MS)), is_clock_sure=False, watched_ms=MINUTE_MS + 30_001),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.INCONCLUSIVE,
+    ),
+    Row(
         "a coordinator may leave this topic out of its descriptions",
         by_offsets(is_topic_hidden=True),
         {"no_id"},

@@ -7,12 +7,9 @@ from dataclasses import replace
 import pytest
 
 from exporter.evaluation.evaluate import evaluate
-from exporter.evaluation.stuck import stuck_in_words
+from exporter.evaluation.stuck import stuck_evidence, stuck_in_words
 from exporter.evaluation.verdicts import Policy
-from exporter.snapshot import (
-    Completions,
-    MarkerFinding,
-)
+from exporter.snapshot import CompletingId, Completions, CoordinatorCoverage, MarkerFinding, RememberedCompletion
 from tests.evaluation.builders import MINUTE_MS, MONOTONIC_MS, NOW_MS
 from tests.evaluation.stuck import BEGAN_MS, look, marker, stuck, waiting
 
@@ -81,7 +78,7 @@ def test_the_memory_of_another_cluster_is_not_used() -> None:
 @pytest.mark.parametrize(
     ("findings", "worst"),
     [
-        ([], MarkerFinding.AS_DECIDED),
+        ([], MarkerFinding.UNKNOWN),
         ([MarkerFinding.AS_DECIDED], MarkerFinding.AS_DECIDED),
         ([MarkerFinding.AS_DECIDED, MarkerFinding.UNKNOWN], MarkerFinding.UNKNOWN),
         ([MarkerFinding.MISSING, MarkerFinding.UNKNOWN], MarkerFinding.MISSING),
@@ -131,6 +128,52 @@ def test_what_is_contradicted_is_said(state: str, commit: str, effect: str) -> N
 )
 def test_what_ends_it_depends_on_the_epochs(epoch: int, ending: str) -> None:
     assert ending in stuck_in_words(stuck(marker(epoch=epoch)))
+
+
+def test_partitions_that_are_not_visible_are_no_evidence() -> None:
+    """Kafka leaves topics without DESCRIBE out of a description: a marker may be missing, or refused, in any of them."""
+    hidden = stuck()
+
+    for text in (stuck_in_words(hidden), stuck_evidence(hidden)):
+        assert "No partition that it waits for is visible: either all markers are written, or this login lacks" in text
+        assert text.endswith("election of the leader of __transaction_state-3; whether they are refused is not known.")
+    assert "is visible" not in stuck_evidence(stuck(marker(MarkerFinding.UNKNOWN)))
+
+
+MISSING_RESPONSES = {
+    "not described": Completions(listed=frozenset({waiting().identity}), undescribed=frozenset({waiting().identity})),
+    "not listed": Completions(),
+}
+
+
+@pytest.mark.parametrize("completing", MISSING_RESPONSES.values(), ids=MISSING_RESPONSES)
+def test_a_missing_response_ends_nothing(completing: Completions) -> None:
+    """One cycle without it is incomplete, and the next one knows what was known before."""
+    failed = CoordinatorCoverage(broker=1, failure="broker 1 did not respond")
+    first = look(waiting())
+    gap = look(waiting(), first.memory, later_ms=2 * MINUTE_MS, completing=completing, coordinators=(failed,))
+    after = look(waiting(), gap.memory, later_ms=3 * MINUTE_MS)
+
+    assert not gap.snapshot.is_complete
+    assert [each.stuck_ms for each in after.stuck] == [3 * MINUTE_MS]
+
+
+def test_a_complete_list_ends_what_is_not_in_it() -> None:
+    first = look(waiting())
+    ended = look(waiting(), first.memory, later_ms=2 * MINUTE_MS, completing=Completions())
+
+    assert ended.snapshot.is_complete
+    assert not ended.memory.completing
+
+
+def test_what_a_dead_coordinator_leaves_is_bounded() -> None:
+    """And what was listed once is not kept."""
+    seen = {CompletingId(f"app-{n}", n): RememberedCompletion(start_ms=1, since_ms=n) for n in range(1_002)}
+    memory = replace(look(waiting()).memory, completing={**seen, CompletingId("short", 1): RememberedCompletion()})
+    failed = CoordinatorCoverage(broker=1, failure="broker 1 did not respond")
+    after = look(waiting(), memory, completing=Completions(), coordinators=(failed,)).memory
+
+    assert after.completing.keys() == set(list(seen)[:1_000])
 
 
 def test_an_unread_marker_says_why() -> None:

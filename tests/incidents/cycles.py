@@ -20,6 +20,7 @@ from exporter.snapshot import (
     Partitions,
     PendingMarker,
     SecondRead,
+    Snapshot,
 )
 from tests.evaluation.builders import MINUTE_MS, MONOTONIC_MS, NOW_MS, Entry, proof, snapshot
 from tests.evaluation.stuck import BEGAN_MS, marker, waiting
@@ -51,8 +52,9 @@ class Cycles:
     ) -> Incidents:
         """The incidents after a cycle at `NOW_MS` plus so many seconds; `columns` are other partitions than orders'."""
         taken = snapshot(entries, taken_at_ms=NOW_MS + at_s * SECOND_MS, **{"proof": proof(), **fields})
-        if columns is not None:
-            taken = replace(taken, partitions=columns)
+        return self.take(taken if columns is None else replace(taken, partitions=columns))
+
+    def take(self, taken: Snapshot) -> Incidents:
         evaluation = evaluate(taken, self.memory, Policy())
         self.memory = evaluation.memory
         self.incidents = follow(self.incidents, evaluation)

@@ -10,10 +10,19 @@ import pytest
 from exporter.evaluation.verdicts import Verdict
 from exporter.incidents.follow import causes_of, unexplained, with_causes
 from exporter.incidents.incident import JOINED_SECONDS, EventKind, Incident
-from exporter.snapshot import StatePartitionProof, Visibility
-from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
+from exporter.snapshot import (
+    NO_PRODUCER_ID,
+    CoordinatorCoverage,
+    HeldOffset,
+    PartitionResult,
+    Snapshot,
+    StatePartitionProof,
+    Visibility,
+)
+from tests.evaluation.builders import NOW_MS, Entry, partitions_of, proof, snapshot, transaction
 from tests.incidents.cycles import SECOND_MS, Cycles, blocked, hang
 
+FAILED = (CoordinatorCoverage(broker=1, failure="broker 1 did not respond"),)
 UNPROVED = proof(state_partitions=(StatePartitionProof(partition=0, leader=1, failure="loading"),))
 
 
@@ -122,6 +131,54 @@ def test_a_topic_that_is_deleted_ends_it_and_one_that_is_hidden_does_not(
     others = replace(snapshot(partitions=3).partitions, topics=("payments",))
     (incident,) = cycles.cycle(30, columns=others, visibility=Visibility(hidden_topics=hidden)).all
     assert incident.is_over is is_over
+
+
+def test_a_topic_that_is_made_again_with_fewer_partitions_ends_it() -> None:
+    """Its name is there, and the partition is not."""
+    cycles = Cycles()
+    cycles.cycle(0, [hang(partition=2)])
+    (open_,) = cycles.cycle(15, columns=partitions_of([("orders", 0)]), coordinators=FAILED).all
+    assert len(cycles.memory.transactions) == 1
+    (over,) = cycles.cycle(30, columns=partitions_of([("orders", 0)])).all
+
+    assert (open_.is_over, over.is_over) == (False, True)
+    assert over.events[-1].sentence == "partition orders-2 does not exist any more"
+    assert len(cycles.memory.transactions) == 0
+
+
+def by_offset(at_s: int) -> Snapshot:
+    """The transaction of `hang`, on a partition that this login may not read."""
+    entry = hang(producer_id=NO_PRODUCER_ID, producer_epoch=-1, last_sequence=-1, last_timestamp_ms=-1)
+    taken = snapshot([entry], proof=proof(), offset_proof=proof(), taken_at_ms=NOW_MS + at_s * SECOND_MS)
+    answer = taken.partitions.answer.copy()
+    answer[0] = PartitionResult.BY_OFFSETS
+    held = HeldOffset(leader_epoch=5, described=((), ()), later=())
+    return replace(
+        taken,
+        partitions=replace(taken.partitions, answer=answer),
+        open_transactions=replace(taken.open_transactions, held_offsets=(held,)),
+    )
+
+
+def test_a_hang_whose_producer_becomes_visible_is_the_same_one() -> None:
+    """READ is granted, as the reason advises, and withdrawn again: neither its age nor its incident begins anew."""
+    cycles = Cycles()
+    cycles.take(by_offset(0))
+    cycles.take(by_offset(15))
+    cycles.cycle(7_200, [hang(last_timestamp_ms=-1)])
+    (remembered,) = cycles.memory.transactions.examined
+    (incident,) = cycles.take(by_offset(7_215)).all
+    (last,) = cycles.cycle(7_230, [hang(last_timestamp_ms=-1)]).all
+    (over,) = cycles.cycle(7_245).all
+
+    assert remembered.first_seen_ms == NOW_MS
+    assert [suspect.key.producer_id for suspect in (*incident.suspects, *last.suspects)] == [7, 7]
+    assert [suspect.verdict for suspect in (*incident.suspects, *last.suspects)] == [
+        Verdict.HANGING_BY_OFFSETS,
+        Verdict.HANGING_NO_TRANSACTIONAL_ID,
+    ]
+    assert over.is_over
+    assert [kind for _, kind in kinds(over)].count(EventKind.ENDED) == 1
 
 
 def test_a_restart_goes_on_with_the_same_incident() -> None:

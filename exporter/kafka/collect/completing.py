@@ -86,7 +86,12 @@ async def completing(
         if transaction.is_described and transaction.state in COMPLETING_STATES
     ]
     compared = await _compared(client, topology, found, seen) if found else ()
-    return Completions(listed=frozenset(listed), lasting=tuple(compared), left_out=len(lasting) - len(chosen))
+    unanswered = (CompletingId.of(each) for each in described if not each.is_described)
+    return Completions(
+        listed=frozenset(listed),
+        lasting=tuple(compared),
+        undescribed=frozenset((*lasting[DESCRIBED_MAX:], *unanswered)),
+    )
 
 
 def _with_home(topology: Topology, transaction: CoordinatorTransaction) -> CompletingTransaction:
@@ -134,6 +139,11 @@ class _CycleLimits:
     """Instant by the clock of `client`; the proof of hangs comes after it."""
     budget: LogBudget = field(default_factory=lambda: LogBudget(LOG_BYTES_MAX))
     partitions_left: int = PARTITIONS_MAX
+
+    def spent(self) -> str:
+        """Returns why no log is read any more; empty before."""
+        is_spent = self.budget.bytes_left <= 0 or self.client.clock() >= self.deadline
+        return "the limit of this cycle was reached" if is_spent or self.partitions_left < 0 else ""
 
 
 _Entries = dict[tuple[TopicPartition, int], OneEntry | None]
@@ -194,8 +204,8 @@ async def _marker_after(
     if known is not None and known.offset is not None and known.finding is not MarkerFinding.MISSING:
         return known
     limits.partitions_left -= 1
-    if limits.partitions_left < 0 or limits.client.clock() >= limits.deadline:
-        return _unknown(partition, "the limit of this cycle was reached")
+    if spent := limits.spent():
+        return _unknown(partition, spent)
     if not _is_of(entry, transaction):
         return _unknown(partition, "its newest marker there may be of an earlier transaction")
     try:
@@ -214,12 +224,13 @@ def _is_of(entry: OneEntry, transaction: CoordinatorTransaction) -> bool:
     return start_ms is not None and entry.last_timestamp > start_ms + CLOCKS_APART_MS
 
 
-async def _newest_marker(limits: _CycleLimits, partition: TopicPartition, entry: OneEntry) -> EndMarker | None:
-    """The producer's newest marker, whose timestamp its entry has; None if it is not near. Raises BrokerFault."""
+async def _newest_marker(limits: _CycleLimits, partition: TopicPartition, entry: OneEntry) -> EndMarker | str:
+    """The producer's newest marker, whose timestamp its entry has, or why it was not found. Raises BrokerFault."""
+    not_there = "its newest marker was not found in the log"
     leader, _ = limits.topology.leader_of(*partition)
     offset = await offset_at_time(limits.client, leader, partition, entry.last_timestamp)
     if offset is None:
-        return None
+        return not_there
     stretch = Stretch(*partition, entry.producer_id, (entry.producer_epoch, entry.last_timestamp))
     reader = LogReader(limits.client, leader, partition, offset, stretch.take, limits.budget)
 
@@ -227,17 +238,14 @@ async def _newest_marker(limits: _CycleLimits, partition: TopicPartition, entry:
         markers = [each for each in stretch.markers.values() if each.timestamp_ms == entry.last_timestamp]
         return markers[-1] if markers else None
 
-    await reader.read_to_end(
-        lambda: "the limit" if limits.budget.bytes_left <= 0 or limits.client.clock() >= limits.deadline else "",
-        lambda: newest() is not None,
-    )
-    return newest()
+    cut = await reader.read_to_end(limits.spent, lambda: newest() is not None)
+    return newest() or cut or not_there
 
 
-def _finding(transaction: CoordinatorTransaction, partition: TopicPartition, marker: EndMarker | None) -> PendingMarker:
+def _finding(transaction: CoordinatorTransaction, partition: TopicPartition, marker: EndMarker | str) -> PendingMarker:
     """Compares the producer's newest marker, after which it has written nothing, with the decision. Pure."""
-    if marker is None:
-        return _unknown(partition, "its newest marker was not found in the log")
+    if isinstance(marker, str):
+        return _unknown(partition, marker)
     is_as_decided = marker.commit == (transaction.state is TransactionState.PREPARE_COMMIT)
     return PendingMarker(
         topic=partition[0],

@@ -199,6 +199,9 @@ async def _look_at_all(search: _Search, places: list[MarkerPlace]) -> None:
     for place in places:
         if place.producer_id in search.committed:
             continue
+        if spent := _spent(search):
+            search.unread.append((place.producer_id, f"{place} was not searched: {spent}"))
+            continue
         found: dict[int, EndMarker] = {}
         try:
             await _look_near(search, place, found)
@@ -233,6 +236,8 @@ async def _look_near(search: _Search, place: MarkerPlace, found: dict[int, EndMa
             stretch = place.stretch()
             reader = search.reader(place, offset, stretch)
         for _ in range(FETCHES_NEAR_MAX):
+            if _spent(search):
+                return
             before = reader.next_offset
             await reader.read_piece()
             found.update(stretch.markers)
@@ -263,6 +268,11 @@ def _limit(search: _Search, reader: LogReader) -> str:
     """Returns why the search stops here; empty while it may continue."""
     if reader.size >= PLACE_BYTES_MAX:
         return f"only its first {PLACE_BYTES_MAX // MEGABYTE} MB were read"
+    return _spent(search)
+
+
+def _spent(search: _Search) -> str:
+    """Returns why the whole search stops; empty while it may continue."""
     if search.budget.bytes_left <= 0:
         return f"{BYTES_MAX // MEGABYTE} MB of logs were read in total"
     if search.client.clock() >= search.deadline:

@@ -57,18 +57,17 @@ class LogReader:
     async def read_to_end(self, limit: Callable[[], str], is_enough: Callable[[], bool] = lambda: False) -> str:
         """Reads to the high watermark, or until it is enough; returns why the reading ended before, empty if it did not.
 
-        `is_enough` is called after each piece. `limit` returns the reason once a budget is spent, and is empty before.
-        Raises BrokerFault.
+        `is_enough` is called after each piece, and `limit` before it: it returns the reason once a budget is spent, and is
+        empty before. Raises BrokerFault.
         """
-        while True:
+        while not (reason := limit()):
             before = self.next_offset
             await self.read_piece()
             if is_enough() or self.next_offset >= self.high_watermark:
                 return ""
             if self.next_offset == before:
                 return f"broker {self.leader} returns nothing at offset {before}"
-            if reason := limit():
-                return reason
+        return reason
 
 
 async def read_piece(

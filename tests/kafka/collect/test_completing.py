@@ -149,9 +149,30 @@ def test_a_broker_that_is_gone_may_leave_thousands() -> None:
         cycles.run()
         snapshot, _ = cycles.run()
 
-    assert (len(snapshot.completing.lasting), snapshot.completing.left_out) == (DESCRIBED_MAX, 5)
+    assert (len(snapshot.completing.lasting), len(snapshot.completing.undescribed)) == (DESCRIBED_MAX, 5)
     assert gaps(snapshot) == ("completing for long and not described: 5 transactions",)
     assert not snapshot.is_complete
+
+
+def test_a_coordinator_that_describes_nothing_leaves_a_gap() -> None:
+    """While its log is loaded; what was known of the transaction stays."""
+
+    def loading(_: Received, response: Any) -> None:
+        for each in getattr(response, "transaction_states", ()):
+            if hasattr(each, "error_code"):
+                each.error_code = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    with FakeCluster(stuck_model(Producer(7, -1)), nodes=1) as cluster, collector_of(cluster) as collector:
+        cycles = Cycles(collector, cluster)
+        *_, (before, _) = [cycles.run() for _ in range(3)]
+        cluster.on_response = loading
+        failed, _ = cycles.run()
+        cluster.on_response = lambda _received, _response: None
+        after, _ = cycles.run()
+
+    assert (failed.completing.lasting, gaps(failed)) == ((), ("completing for long and not described: 1 transaction",))
+    assert not failed.is_complete
+    assert [each.markers != () for each in (*before.completing.lasting, *after.completing.lasting)] == [True, True]
 
 
 def test_one_partition_alone_costs_no_request_to_the_coordinators() -> None:

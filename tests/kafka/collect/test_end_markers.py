@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
-from exporter.kafka.collect import end_markers
+from exporter.kafka.collect import end_markers, log_reader
 from exporter.kafka.errors import MalformedResponseError
-from exporter.kafka.messages.fetch import fetched
+from exporter.kafka.messages.fetch import MEGABYTE, fetched
 from exporter.kafka.messages.log_batches import Stretch
 from exporter.snapshot import EndMarker
 from tests.kafka.fake_broker import FakeCluster, Received
@@ -191,3 +193,55 @@ def test_topics_that_are_created_during_the_search_are_searched_too(created: int
     assert unsearched == (
         [f"topic {made[searched]} became visible during the search, and was not searched"] if created > searched else []
     )
+
+
+class _EndlessLogs:
+    """The client of a broker with logs that never end: 1 MB and 5 ms for each piece."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.pieces = 0.0, 0
+        monkeypatch.setattr(end_markers, "offset_at_time", self._offset_at_time)
+        monkeypatch.setattr(log_reader, "read_piece", self._read_piece)
+
+    def clock(self) -> float:
+        return self.now
+
+    async def _offset_at_time(self, *_: Any) -> int:
+        return 0
+
+    async def _read_piece(
+        self, _client: Any, _leader: int, _partition: Any, _offset: int, take: Any
+    ) -> tuple[int, int]:
+        self.now += 0.005
+        self.pieces += 1
+        take.__self__.next_offset += 1_000
+        return MEGABYTE, 10**12
+
+
+@pytest.mark.parametrize(
+    ("time_limit_s", "pieces", "why"),
+    [(1_000.0, 256, "256 MB of logs were read in total"), (0.5, 100, "the time limit was reached")],
+)
+def test_a_search_keeps_to_its_limits_however_many_places_there_are(
+    time_limit_s: float, pieces: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes and time, to the piece; each place that was not searched says why."""
+    logs: Any = _EndlessLogs(monkeypatch)
+    search = end_markers._Search(logs, deadline=time_limit_s)
+    places = [
+        end_markers.MarkerPlace(
+            topic="t",
+            partition=number,
+            leader=1,
+            producer_id=number,
+            epochs=frozenset({3}),
+            newest=(3, 10**6),
+            times_ms=(1_000, 900_000),
+        )
+        for number in range(200)
+    ]
+    asyncio.run(end_markers._look_at_all(search, places))
+
+    assert logs.pieces == pytest.approx(pieces, abs=1)
+    assert [producer_id for producer_id, _ in search.unread] == list(range(200))
+    assert search.unread[-1] == (199, f"t-199 was not searched: {why}")
