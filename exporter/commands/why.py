@@ -175,7 +175,8 @@ def _at_coordinator(transaction: CoordinatorTransaction) -> str:
     at = f"Its coordinator, broker {transaction.coordinator}, has it {transaction.state.value}"
     if transaction.state in COMPLETING_STATES:
         return f"{at}: a producer with this id gets CONCURRENT_TRANSACTIONS until that ends."
-    return f"{at} at epoch {transaction.producer_epoch}."
+    epoch = transaction.producer_epoch
+    return f"{at} at epoch {epoch} of producer {transaction.producer_id}: nothing of an earlier producer id was looked for."
 
 
 def _with_state(answer: Answer, transaction: CoordinatorTransaction) -> Answer:

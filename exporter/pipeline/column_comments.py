@@ -29,7 +29,8 @@ TRANSACTIONS: Final = {
     "log_read_to": "newest record of the log when the outcome was joined; null if never",
     "partitions": "its partition transactions, with the fields below",
     "was_suspect": "one of the verdicts is a suspect's, or of a newer exporter",
-    "closed_in": "hour (`2026-11-01T05`) or day of `closed_at`, or `open`",
+    "date": "day of `closed_at`; null unless closed",
+    "closed_hour": "its hour, 0 to 23; null also once compaction has joined the day",
 }
 PARTITIONS: Final = {
     "topic": "the topic",

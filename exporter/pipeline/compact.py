@@ -20,10 +20,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
+from exporter.pipeline.buckets import buckets_of, in_buckets
 from exporter.pipeline.delta import Table, sql_text
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.identities import identities_of_table, write_identities
-from exporter.pipeline.ingest import OPEN, in_buckets, last_ms_of
+from exporter.pipeline.ingest import last_ms_of
 from exporter.pipeline.tables import Tables
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
 
@@ -33,7 +34,6 @@ FORGOTTEN_AFTER: Final = 0.1
 """Share of the retention after which producers and partitions without a row are forgotten: it reads the whole table."""
 ROW_GROUP_ROWS: Final = 1_000_000
 WRITER: Final = "compacted"
-DAY_LENGTH: Final = len("2026-11-01")
 
 
 def compact_history(spark: SparkSession, history: Place, tables: Tables, *, now_ms: int) -> int:
@@ -91,19 +91,21 @@ def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) ->
     The state forgets the clusters that are gone, and now and then producers and partitions of which no row is left.
     """
     newest_ms = tables.current().state.newest_ms
-    too_old = obsolete(newest_ms, retention_ms, "closed_at", f"closed_in = '{OPEN}' AND last_seen")
+    too_old = obsolete(newest_ms, retention_ms, "closed_at", "date IS NULL AND last_seen")
     _delete(spark, tables.transactions, too_old)
     current = tables.current()
     if not newest_ms:
         return 0
     current = tables.begin(spark, current)
-    rows, day = tables.transactions.read(spark, current.snapshot), f.substring("closed_in", 1, DAY_LENGTH)
-    is_settled = day < day_of(max(newest_ms.values()) - SETTLED_MS)  # an open one is not: letters come after digits
-    hours = rows.where(is_settled & (f.length("closed_in") > DAY_LENGTH)).select(day, "closed_in").distinct().collect()
+    rows, settled_on = tables.transactions.read(spark, current.snapshot), day_of(max(newest_ms.values()) - SETTLED_MS)
+    hours = buckets_of(rows.where(f"date < DATE'{settled_on}' AND closed_hour IS NOT NULL"))
     if not hours:
         return 0
-    joined = {name for pair in hours for name in pair}
-    whole = rows.where(in_buckets(joined)).withColumn("closed_in", day).repartition("closed_in", "was_suspect")
+    joined = hours | {(day, None) for day, _ in hours}
+    whole = rows.where(in_buckets(joined)).withColumn("closed_hour", f.lit(None).cast("int"))
+    places = tables.transactions.parts
+    # One file of each place, in the order in which people ask: readers skip what is of other clusters and times.
+    whole = whole.repartition(*places).sortWithinPartitions(*places, "cluster_id", "first_seen")
     gone = _gone(newest_ms, retention_ms)
     state = replace(current.state, newest_ms={name: at for name, at in newest_ms.items() if name not in gone})
     if (now_ms := max(newest_ms.values())) - state.identities_from_ms >= FORGOTTEN_AFTER * retention_ms:

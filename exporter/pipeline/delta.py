@@ -146,10 +146,19 @@ class Table:
         return rows.withColumns(nulls).select(*self.columns.names)
 
     def begin(self, spark: SparkSession, basis: TableVersion) -> TableVersion:
-        """Makes the table, or adds columns of a newer program; returns the version to read. Raises ConflictError."""
+        """Makes the table, or adds columns of a newer program; returns the version to read.
+
+        Raises ConflictError, and TableError if the table has other partitions.
+        """
         with faults(self.folder, "cannot be made"), _conflicts(self.folder):
             if not self.exists:
                 spark.sql(self._statement())
+            elif (parts := tuple(self._log().metadata().partition_columns)) != self.parts:
+                by, not_by = (", ".join(each) or "nothing" for each in (parts, self.parts))
+                raise TableError(
+                    f"{self.folder}: is partitioned by {by}, and not by {not_by}: use another --tables, for which the "
+                    "history is taken again"
+                )
             elif self._lacks_columns():
                 self._save(spark.createDataFrame([], self.columns), {"mergeSchema": "true"})
         newest = self.snapshot(basis.application)

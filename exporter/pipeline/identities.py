@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
+from exporter.pipeline.buckets import BUCKET, Bucket, buckets_of
 from exporter.pipeline.connectors import spark_path
 from exporter.pipeline.partition_transactions import KEY, PARTITION, exact_start
 from exporter.pipeline.transactions import with_topic_id
@@ -123,11 +124,11 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, obs
     return {BY_OFFSET: partition_transactions, BY_START: transactions, BY_NAME: names}
 
 
-def buckets_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
-    """The buckets (`closed_in`) of `TRANSACTIONS_TABLE` that hold a wanted transaction."""
+def buckets_with(transactions: DataFrame, wanted: Wanted) -> frozenset[Bucket]:
+    """The buckets of `TRANSACTIONS_TABLE` that hold a wanted transaction."""
     split = with_topic_id(
-        transactions.select("closed_in", *_PRODUCER, f.explode("partitions").alias("one")).select(
-            "closed_in", *_PRODUCER, *(f"one.{name}" for name in (*KEY, "exact_started_at") if name not in _PRODUCER)
+        transactions.select(*BUCKET, *_PRODUCER, f.explode("partitions").alias("one")).select(
+            *BUCKET, *_PRODUCER, *(f"one.{name}" for name in (*KEY, "exact_started_at") if name not in _PRODUCER)
         )
     )
 
@@ -141,5 +142,4 @@ def buckets_with(transactions: DataFrame, wanted: Wanted) -> frozenset[str]:
     present = [row["kind"] for row in kinds.distinct().collect()]
     if not present:
         return frozenset()
-    buckets = reduce(DataFrame.unionByName, (found(kind).select("closed_in") for kind in present)).distinct()
-    return frozenset(row["closed_in"] for row in buckets.collect())
+    return buckets_of(reduce(DataFrame.unionByName, (found(kind).select(*BUCKET) for kind in present)))

@@ -1,7 +1,7 @@
 """Ingests one batch of new history files into the tables; only rows that the batch can change are read again.
 
-Open transactions are carried from batch to batch. Closed ones are in buckets by the hour of their closing (`closed_in`). A
-batch reads the buckets of its own time again, and those with older transactions that its rows belong to, and replaces them.
+Open transactions are carried from batch to batch. A batch reads the buckets of its own time again, and those with older
+transactions that its rows belong to, and replaces them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS
+from exporter.pipeline.buckets import OPEN, Bucket, buckets_of, in_buckets, placed, without_places
 from exporter.pipeline.closings import with_closings
 from exporter.pipeline.files import (
     HistoryFile,
@@ -42,17 +43,14 @@ from exporter.pipeline.identities import (
     write_identities,
 )
 from exporter.pipeline.partition_transactions import KEY, shared_offsets, updated_partition_transactions
-from exporter.pipeline.suspects import has_suspect
 from exporter.pipeline.tables import Current, DamagedFile, Tables, by_cluster
-from exporter.pipeline.transactions import CLOSED, partition_transactions_of, transactions_of
+from exporter.pipeline.transactions import partition_transactions_of, transactions_of
 from exporter.storage.places import Place, remove_folder
 
 BATCH_ROWS: Final = 5_000_000
 """Observations: a batch and its result fit into the memory of `session.MEMORY`, with any backlog."""
 REOPENED_MS: Final = 300_000
 """Cycles of two exporters overlap: one often sees a transaction that the other's cycle has just closed."""
-OPEN: Final = "open"
-"""The bucket of transactions that are not closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ class _Work:
     read: set[HistoryFile] = field(default_factory=set)
     """Files that were opened: one of them may be damaged."""
 
-    def result(self, identities: Place) -> tuple[DataFrame, frozenset[str]]:
+    def result(self, identities: Place) -> tuple[DataFrame, frozenset[Bucket]]:
         """Writes the identities; returns the transactions, and the buckets that they replace."""
         observations = self._observations(self.batch)
         buckets, known = self._reach(observations)
@@ -154,7 +152,7 @@ class _Work:
         cycles = self._cycles(_first_ms(self.batch))
         return _transactions(observations, carried, cycles, known.producers), buckets
 
-    def _reach(self, observations: DataFrame) -> tuple[frozenset[str], Identities]:
+    def _reach(self, observations: DataFrame) -> tuple[frozenset[Bucket], Identities]:
         """The buckets of the table that the batch can change, and all known producers and partitions."""
         buckets = self._in_time()
         observed = identities_of(observations)
@@ -164,7 +162,7 @@ class _Work:
         wanted = wanted_of(observations, self._carried(buckets), before, observed)
         return buckets | self._holding(buckets, wanted), merge(before, observed)
 
-    def _in_time(self) -> frozenset[str]:
+    def _in_time(self) -> frozenset[Bucket]:
         """Buckets with transactions that are open, or were closed in the time of the batch's files."""
         first_ms, last_ms = _first_ms(self.batch), last_ms_of(self.batch)
         spans = [(name, first_ms[name] - REOPENED_MS, last_ms[name]) for name in first_ms]
@@ -177,7 +175,7 @@ class _Work:
         closed = rows.join(f.broadcast(of_cluster), on="cluster_id").where(
             (f.col("closed_at") >= f.timestamp_millis("from_ms")) & (f.col("first_seen") <= f.timestamp_millis("to_ms"))
         )
-        return frozenset({OPEN, *(row[0] for row in closed.select("closed_in").distinct().collect())})
+        return buckets_of(closed) | {OPEN}
 
     def _identities(self) -> Identities:
         """The producers and partitions of the runs before; made from the table if they are missing."""
@@ -187,13 +185,13 @@ class _Work:
             return read_identities(self.spark, folder)
         return identities_of_table(self._rows_of_table())
 
-    def _holding(self, buckets: Collection[str], wanted: Wanted) -> frozenset[str]:
+    def _holding(self, buckets: Collection[Bucket], wanted: Wanted) -> frozenset[Bucket]:
         """Other buckets that hold a wanted transaction."""
-        return buckets_with(self._rows_of_table().where(~f.col("closed_in").isin(*buckets)), wanted)
+        return buckets_with(self._rows_of_table().where(~f.expr(in_buckets(buckets))), wanted)
 
     def _apart(
-        self, observations: DataFrame, buckets: frozenset[str], producers: DataFrame
-    ) -> tuple[DataFrame, frozenset[str]]:
+        self, observations: DataFrame, buckets: frozenset[Bucket], producers: DataFrame
+    ) -> tuple[DataFrame, frozenset[Bucket]]:
         """Makes transactions that began at one offset, with all their observations: most have no start of their own."""
         shared = shared_offsets(observations, self._carried(buckets))
         buckets |= self._holding(buckets, {BY_OFFSET: shared.select(*KEY)})
@@ -231,7 +229,7 @@ class _Work:
     def _rows_of_table(self) -> DataFrame:
         return self.tables.transactions.read(self.spark, self.current.snapshot)
 
-    def _carried(self, buckets: Collection[str]) -> DataFrame:
+    def _carried(self, buckets: Collection[Bucket]) -> DataFrame:
         return partition_transactions_of(without_places(self._rows_of_table().where(in_buckets(buckets))))
 
 
@@ -252,24 +250,3 @@ def _transactions(
 
 def _keys(damaged: Iterable[DamagedFile]) -> frozenset[str]:
     return frozenset(file.key for file in damaged)
-
-
-def in_buckets(buckets: Collection[str]) -> str:
-    """SQL that chooses the rows of these buckets."""
-    return f"closed_in IN ({', '.join(repr(bucket) for bucket in sorted(buckets))})"
-
-
-def placed(transactions: DataFrame) -> DataFrame:
-    """`TRANSACTIONS` with their places: suspects apart, open ones apart, closed ones by the hour of their closing."""
-    hour = f.date_format("closed_at", "yyyy-MM-dd'T'HH")
-    return transactions.withColumns(
-        {
-            "was_suspect": has_suspect(),
-            "closed_in": f.when(f.col("end") == CLOSED, hour).otherwise(OPEN),
-        }
-    )
-
-
-def without_places(rows: DataFrame) -> DataFrame:
-    """Rows of the table -> `TRANSACTIONS`."""
-    return rows.drop("was_suspect", "closed_in")

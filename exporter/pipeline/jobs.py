@@ -18,13 +18,14 @@ from exporter import __version__
 from exporter.evaluation.humanize import humanize_count
 from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
+from exporter.pipeline.buckets import without_places
 from exporter.pipeline.clocks import with_sure_durations
 from exporter.pipeline.compact import compact, compact_history, compact_tables, obsolete
 from exporter.pipeline.delta import TableError
 from exporter.pipeline.files import SoundFiles, history_files, left_out
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
-from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch, without_places
+from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch
 from exporter.pipeline.operator_steps import steps_in
 from exporter.pipeline.outcomes import join_outcomes
 from exporter.pipeline.report import OBJECTIVE_PERCENT, collect

@@ -18,7 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
-from exporter.pipeline.ingest import BATCH_ROWS, in_buckets, placed, without_places
+from exporter.pipeline.buckets import BUCKET, Bucket, buckets_of, in_buckets, placed, without_places
+from exporter.pipeline.ingest import BATCH_ROWS
 from exporter.pipeline.partition_transactions import EXACT_SOURCES
 from exporter.pipeline.tables import Current, Tables
 from exporter.pipeline.transaction_log import logs_read_to_ms, outcomes_of, read_records
@@ -76,18 +77,18 @@ def join_outcomes(open_spark: Callable[[], SparkSession], tables: Tables, *, row
 
 def _due_buckets(
     spark: SparkSession, tables: Tables, current: Current, logs_to_ms: Mapping[str, int], rows_max: int
-) -> list[str]:
+) -> list[Bucket]:
     """Buckets to be joined in one go."""
     if current.snapshot.number < 0:
         return []
     rows = tables.transactions.read(spark)
-    chosen = due(rows, logs_to_ms).select("closed_in").distinct()
-    sizes = rows.join(f.broadcast(chosen), on="closed_in").groupBy("closed_in").count().orderBy("closed_in").collect()
-    buckets: list[str] = []
+    chosen = in_buckets(buckets_of(due(rows, logs_to_ms)))
+    oldest_first = [f.asc_nulls_last(name) for name in BUCKET]
+    buckets: list[Bucket] = []
     left = rows_max
-    for name, size in sizes:
+    for date, closed_hour, size in rows.where(chosen).groupBy(*BUCKET).count().orderBy(*oldest_first).collect():
         if left > 0:
-            buckets.append(name)
+            buckets.append((date, closed_hour))
             left -= size
     return buckets
 

@@ -91,8 +91,10 @@ TRANSACTIONS: Final = _columns(
     partitions=t.ArrayType(_columns(**_PARTITION_TRANSACTION)),
 )
 """One row each; `partitions` holds its partition transactions whole, so that a late file can be merged into it."""
-TRANSACTIONS_TABLE: Final = t.StructType([*TRANSACTIONS, *_columns(was_suspect=_FLAG, closed_in=_TEXT)])
-"""The table is partitioned by the last two: the hour or day of `closed_at`, or `open`."""
+TRANSACTIONS_TABLE: Final = t.StructType(
+    [*TRANSACTIONS, *_columns(was_suspect=_FLAG, date=t.DateType(), closed_hour=_INTEGER)]
+)
+"""The table is partitioned by the last three."""
 
 PRODUCERS: Final = _columns(cluster_id=_TEXT, producer_id=_LONG, transactional_id=_TEXT, newest_start=_INSTANT)
 """Each producer in the table; its id is null while it is unknown, its newest exact start where none was exact."""

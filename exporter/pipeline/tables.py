@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from exporter import __version__
 from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
 from exporter.pipeline import column_comments, schemas
+from exporter.pipeline.buckets import BUCKET
 from exporter.pipeline.column_comments import described
 from exporter.pipeline.delta import Table, TableError, TableVersion
 from exporter.storage import places
@@ -90,7 +91,7 @@ class Tables:
             self.root / "transactions",
             described(schemas.TRANSACTIONS_TABLE, column_comments.TRANSACTIONS),
             "One row for each transaction",
-            ("was_suspect", "closed_in"),
+            ("was_suspect", *BUCKET),
         )
         incidents = described(schemas.INCIDENTS, column_comments.INCIDENTS)
         self.incidents = Table(self.root / "incidents", incidents, "Suspects that began together")

@@ -44,8 +44,8 @@ def transactions(made: Tables) -> Rows:
     """Returns the transactions of each cluster, as the oracle has them."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows_of(made.transactions):
-        placed = {"was_suspect": row.pop("was_suspect"), "closed_in": row.pop("closed_in")}
-        assert placed["was_suspect"] == any(map(oracle.is_suspect, row["verdicts"]))
+        was_suspect, _, _ = (row.pop(name) for name in made.transactions.parts)
+        assert was_suspect == any(map(oracle.is_suspect, row["verdicts"]))
         assert [row.pop(name) for name in OUTCOME] == [None] * len(OUTCOME)
         found.setdefault(row["cluster_id"], []).append(row)
     for rows in found.values():

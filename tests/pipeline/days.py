@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from exporter.pipeline.ingest import ingest_batch, without_places
+from exporter.pipeline.buckets import without_places
+from exporter.pipeline.ingest import ingest_batch
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from exporter.pipeline.baselines import baselines_document
-from exporter.pipeline.ingest import without_places
+from exporter.pipeline.buckets import without_places
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases, sample
 from tests.pipeline.days import transactions

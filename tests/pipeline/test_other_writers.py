@@ -138,7 +138,7 @@ def test_the_history_says_what_each_version_is_made_of(spark: SparkSession, tmp_
 
     assert (newest["operation"], newest["operationParameters"]["predicate"]) == (
         "WRITE",
-        "closed_in IN ('open')",
+        "date IS NULL",
     )
     assert newest["operationMetrics"]["numOutputRows"] == "1"
     assert {name: note[name] for name in ("run", "version", "files", "rows")} == {

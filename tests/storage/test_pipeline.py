@@ -72,7 +72,7 @@ def test_the_tables_in_a_store_are_those_on_a_disk(spark_on_s3: SparkSession, bu
     names = {str(path).removeprefix(f"{in_store.root}/") for path in bucket.place("tables").rglob("*")}
     assert sum(name.startswith("state/") and name.endswith(".json") for name in names) == 1
     kept = {file["path"] for file in in_store.transactions.files()}
-    assert {name.removeprefix("transactions/") for name in names if "/closed_in=" in name} == kept
+    assert {name.removeprefix("transactions/") for name in names if "/date=" in name} == kept
 
 
 @pytest.mark.slow
