@@ -47,7 +47,7 @@ class RememberedBlock(NamedTuple):
     since_ms: int
     """Start of it, by the cluster's clock."""
     last_stable_offset: int = UNKNOWN_OFFSET
-    """Where the group stands; a later one ends the block. UNKNOWN_OFFSET on `__consumer_offsets`, where it says nothing of
+    """Offset at which it stands; a later one ends the block. UNKNOWN_OFFSET on `__consumer_offsets`, where it says nothing of
     one group, and from files of earlier versions."""
 
 

@@ -212,7 +212,7 @@ def _how_it_is(
     if decided.state in _COMMITS:
         sentence = f"the transaction of {name} has ended: its producer committed it in the meantime"
         return Termination(Ending.OVER, f"{sentence}{continued}")
-    return Termination(Ending.OVER, f"the transaction of {name} has ended, and nobody saw how{newer}")
+    return Termination(Ending.OVER, f"the transaction of {name} has ended, how was not seen{newer}")
 
 
 _ABORTS: Final = {TransactionState.PREPARE_ABORT, TransactionState.PREPARE_EPOCH_FENCE, TransactionState.COMPLETE_ABORT}

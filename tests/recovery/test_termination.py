@@ -103,7 +103,7 @@ def test_how_a_termination_ends(looks: list[Listing], answers: list[str | None],
     assert len(coordinator.fenced) == fences
 
 
-NOBODY_SAW = "has ended, and nobody saw how; its coordinator has continued with"
+NOBODY_SAW = "has ended, how was not seen; its coordinator has continued with"
 
 
 @pytest.mark.parametrize(
