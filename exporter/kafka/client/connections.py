@@ -9,7 +9,6 @@ Everything but `run` and `close` belongs to the client's own thread: coroutines 
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -18,7 +17,6 @@ from typing import Any, TypeVar
 
 import kafka.errors as foreign
 from kafka.future import Future
-from kafka.net.inet import KafkaNetSocket
 from kafka.net.selector import NetworkSelector
 
 from exporter.config.values import host_and_port
@@ -28,6 +26,7 @@ from exporter.kafka.client.negotiation import negotiate
 from exporter.kafka.client.oauth import NoTokenError
 from exporter.kafka.client.receiving import FRAME_BYTES_MAX, PROCESS, Share
 from exporter.kafka.client.resolver import Resolver
+from exporter.kafka.client.sockets import close_all, connect
 from exporter.kafka.client.tally import Tally
 from exporter.kafka.client.tasks import gather, wait_for_any
 from exporter.kafka.client.transport import Connection, PlainTransport, Selector, TlsTransport
@@ -153,7 +152,7 @@ class Connections:
             connection.close()
         self._connections.clear()
         for sockets in self._opening_sockets.values():
-            _close_all(sockets)
+            close_all(sockets)
 
     def statistics(self) -> tuple[ApiStatistics, ...]:
         """Requests so far, by API. May be called from any thread."""
@@ -338,7 +337,7 @@ class Connections:
             try:
                 made.success(await self._handshake(address, timeout_at, sockets))
             except Exception as error:  # noqa: BLE001 - handed to the one who waits
-                _close_all(sockets)
+                close_all(sockets)
                 made.failure(error)
 
         task = self._net.call_soon(attempt)
@@ -346,7 +345,7 @@ class Connections:
         def expire() -> None:
             if not made.is_done:
                 self._net.cancel(task)
-                _close_all(sockets)
+                close_all(sockets)
                 made.failure(foreign.KafkaTimeoutError("the handshake timed out"))
 
         timer = self._net.call_at(timeout_at, expire)
@@ -355,27 +354,10 @@ class Connections:
         finally:
             self._net.cancel(timer)
 
-    async def _connect(self, address: Address, timeout_at: float, sockets: list[Any]) -> Any:
-        """A TCP connection to the first address of the host that accepts one.
-
-        kafka-python's own loop over the addresses leaves the sockets of failed attempts to the garbage collector.
-        """
-        factory = KafkaNetSocket()
-        failure: Exception | None = None
-        for family, kind, protocol, _, where in await self._names.addresses(address.host, address.port):
-            sock = factory.socket(family, kind, protocol)
-            sockets.append(sock)
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            try:
-                return await factory.sock_connect(self._net, sock, where, timeout_at=timeout_at)
-            except (OSError, foreign.KafkaError) as error:
-                sock.close()
-                failure = error
-        raise failure or foreign.KafkaConnectionError(f"{address.host} has no address")
-
     async def _handshake(self, address: Address, timeout_at: float, sockets: list[Any]) -> Any:
-        sock = await self._connect(address, timeout_at, sockets)
+        found = await self._names.addresses(address.host, address.port)
+        sock, where = await connect(self._net, found, sockets, clock=self._clock, timeout_at=timeout_at)
+        self._names.prefer(address.host, address.port, where)
         if self._options.get("security_protocol") in ("SSL", "SASL_SSL"):
             tls = {name: value for name, value in self._options.items() if name.startswith("ssl_")}
             transport = TlsTransport(self._net, sock, host=address.host, **tls)
@@ -388,11 +370,6 @@ class Connections:
 
 def _all_options(options: Mapping[str, Any], client_id: str) -> dict[str, Any]:
     return {**options, "client_id": client_id, "receive_message_max_bytes": FRAME_BYTES_MAX}
-
-
-def _close_all(sockets: list[Any]) -> None:
-    for sock in sockets:
-        sock.close()
 
 
 async def _answer_to(sent: PendingRequest, address: Address) -> Any:

@@ -35,9 +35,13 @@ class Resolver:
         self._pending: dict[tuple[str, int], Any] = {}
         self._waiting: deque[tuple[str, int]] = deque()
         self._running = 0
+        self._preferred: dict[tuple[str, int], Any] = {}
 
     async def addresses(self, host: str, port: int) -> list[AddressInfo]:
-        """The addresses of a host. Raises kafka-python's KafkaConnectionError; the caller sets the time-out."""
+        """The addresses of a host, the preferred one first. Raises kafka-python's KafkaConnectionError.
+
+        The caller sets the time-out.
+        """
         if _is_address(host):
             return _look_up(host, port, flags=socket.AI_NUMERICHOST)  # never asks a name server
         key = (host, port)
@@ -50,7 +54,13 @@ class Resolver:
             self._waiting.append(key)
             self._begin()
         found: list[AddressInfo] = await self._pending[key]
-        return found
+        return sorted(found, key=lambda each: each[4] != self._preferred.get(key))
+
+    def prefer(self, host: str, port: int, address: Any) -> None:
+        """Notes the socket address that has accepted a connection, of several that the host may have."""
+        if len(self._preferred) >= WAITING_MAX:
+            self._preferred.clear()
+        self._preferred[host, port] = address
 
     def _begin(self) -> None:
         """Starts as many waiting lookups as the limit allows."""

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -74,6 +75,29 @@ def test_others_are_answered_while_a_name_is_not(names: NameServer) -> None:
     assert all(answer.endswith(b"answered") for answer in answers)
     assert was_waiting
     assert waiting[0].reason is FaultReason.TIMED_OUT
+
+
+def test_an_address_that_does_not_respond_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead route, or one host of a name that is down: the others have their share of the time, and come first later."""
+    with ExitStack() as stack, broker(echo) as listener, client() as connections:
+        hole = stack.enter_context(socket.socket())
+        hole.bind(("127.0.0.2", listener.port))
+        hole.listen(0)
+        for _ in range(3):  # its queue is full: further attempts are not responded to
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.2", listener.port))
+        real = socket.getaddrinfo
+
+        def both(_host: str, port: int, *more: Any) -> Any:
+            return [info for address in ("127.0.0.2", HOST) for info in real(address, port, *more)]
+
+        monkeypatch.setattr(socket, "getaddrinfo", both)
+        answer = ask(connections, "broker.example", listener, timeout_s=2)
+        later = connections.run(connections._names.addresses, "broker.example", listener.port)
+
+    assert bytes(answer.body).endswith(b"answered")
+    assert [where for *_, where in later] == [(HOST, listener.port), ("127.0.0.2", listener.port)]
 
 
 def test_a_name_is_looked_up_once_at_a_time_and_works_when_it_is_known(names: NameServer) -> None:
