@@ -105,8 +105,11 @@ def _open_at(
 def _of_suspect(settings: Settings, collector: Collector, suspect: Suspect) -> TransactionToExplain:
     verdict = None
     if suspect.ended_at_ms is None:
-        rows = worst_first(_judged(settings, collector, suspect.topic, suspect.partition))
+        evaluation = _judged(settings, collector, suspect.topic, suspect.partition)
+        rows = worst_first(evaluation)
         verdict = next((row.verdict for row in rows if row.start_offset == suspect.start_offset), None)
+        if verdict is None and (unknown := why_unknown(evaluation, suspect.topic, suspect.partition)):
+            raise KafkaRequestError("UNREAD", unknown)
     return TransactionToExplain.of(suspect, verdict)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from exporter.evaluation.evidence import CLOCKS_AGREE_WITHIN_MS
 from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.clocks import stamps_of
@@ -209,7 +210,7 @@ def _ended_in_time(facts: Facts, first: LoggedBatch, transaction: PastTransactio
 def _has_every_marker(facts: Facts, markers: Sequence[LoggedMarker]) -> bool:
     """True if the partition has as many markers as the coordinator decided transactions with it, and no operator's."""
     decided = sum(one.prepared_ms >= 0 for one in facts.with_partition)
-    are_its_own = all(marker.commit or _is_accounted_for(facts, marker) for marker in markers)
+    are_its_own = all(marker.commit or _is_accounted_for(facts, marker, CLOCKS_APART_MS) for marker in markers)
     return _is_everything_read(facts) and len(markers) == decided and are_its_own
 
 
@@ -255,9 +256,15 @@ def _lost_marker(facts: Facts, first: LoggedBatch, transaction: PastTransaction)
     if transaction.completed_ms < 0:
         return _unknown((), "the coordinator's log has the decision, and does not show whether its marker was written")
     before = [marker for marker in own.markers if marker.offset < facts.opened.start_offset]
-    later = [] if _lacks_last_marker(facts, before, transaction) else list(own.markers)
-    later = [marker for marker in later if marker.timestamp_ms + CLOCKS_APART_MS >= transaction.prepared_ms]
-    reaches_back = 0 <= own.oldest_timestamp_ms <= transaction.start_ms or own.read_from == 0
+    # The marker would have been written by the leader's clock, and was decided by the coordinator's.
+    later = [
+        marker
+        for marker in ([] if _lacks_last_marker(facts, before, transaction) else own.markers)
+        if 0 <= marker.producer_epoch - transaction.producer_epoch <= 1
+        and marker.timestamp_ms + CLOCKS_AGREE_WITHIN_MS >= transaction.prepared_ms
+    ]
+    oldest_start_ms = transaction.start_ms - CLOCKS_AGREE_WITHIN_MS
+    reaches_back = 0 <= own.oldest_by_broker_ms <= oldest_start_ms or own.read_from == 0
     is_open = facts.logs.entry is not None and facts.logs.entry.start_offset == facts.opened.start_offset
     if later or not reaches_back or not own.is_whole(own.read_from, first.next_offset) or not is_open:
         return _unknown(
@@ -326,7 +333,7 @@ def _lost_log(facts: Facts) -> Conclusion | None:
             )
         return _lost_after_others(facts)
     for marker in facts.markers:
-        if _is_by_a_coordinator(marker) and not _is_accounted_for(facts, marker):
+        if _is_by_a_coordinator(marker) and not _is_accounted_for(facts, marker, CLOCKS_AGREE_WITHIN_MS):
             return _named(
                 Cause.COORDINATOR_LOG_LOST,
                 f"{marker.topic}-{marker.partition} has the COMMIT marker of a transaction at offset {marker.offset}, and "
@@ -355,13 +362,13 @@ def _is_by_a_coordinator(marker: LoggedMarker) -> bool:
     return marker.commit and marker.coordinator_epoch >= 0
 
 
-def _is_accounted_for(facts: Facts, marker: LoggedMarker) -> bool:
+def _is_accounted_for(facts: Facts, marker: LoggedMarker, clocks_apart_ms: int) -> bool:
     """True if it was written while the coordinator was completing a transaction; a new coordinator writes it once more."""
     written_ms = marker.timestamp_ms
     return any(
         0 <= marker.producer_epoch - one.producer_epoch <= 1
-        and 0 <= one.prepared_ms <= written_ms + CLOCKS_APART_MS
-        and (one.completed_ms < 0 or written_ms <= one.completed_ms + CLOCKS_APART_MS)
+        and 0 <= one.prepared_ms <= written_ms + clocks_apart_ms
+        and (one.completed_ms < 0 or written_ms <= one.completed_ms + clocks_apart_ms)
         for one in facts.of_producer
     )
 

@@ -57,8 +57,8 @@ class PartitionLog:
     """The offset after the last one that was read."""
     gaps: tuple[int, ...] = ()
     """Offsets before which batches are missing (compaction)."""
-    oldest_timestamp_ms: int = -1
-    """The smallest of any batch that was read; -1 if none was."""
+    oldest_by_broker_ms: int = -1
+    """The smallest timestamp of a broker that was read, of any end marker or LogAppendTime; -1 if none was."""
     batches: tuple[LoggedBatch, ...] = ()
     """Batches of the producer."""
     markers: tuple[LoggedMarker, ...] = ()

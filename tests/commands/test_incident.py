@@ -89,6 +89,15 @@ def test_a_partition_that_is_not_read_has_no_known_transactions(monkeypatch: pyt
         explain._open_at(SETTINGS, cast("Collector", None), "orders", 0, 100)
 
 
+def test_a_suspect_whose_partition_is_not_read_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`explain --incident` said that it is not open any more."""
+    unread = evaluate(snapshot([], partitions=1, unread=[0]), Memory(), Policy())
+    monkeypatch.setattr(explain, "_judged", lambda *_: unread)
+
+    with pytest.raises(KafkaRequestError, match="is open on orders-0 is not known: 1 partition is unread"):
+        explain._of_suspect(SETTINGS, cast("Collector", None), hanging_on(1)[0])
+
+
 def hanging_on(partitions: int) -> tuple[Suspect, ...]:
     entries = [hang(number, producer_id=7 + number) for number in range(partitions)]
     return Cycles().cycle(0, entries).all[0].suspects

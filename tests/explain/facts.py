@@ -122,7 +122,7 @@ class History:
             leader_epoch=self.leader_epoch,
             read_from=0,
             read_to=self.offset,
-            oldest_timestamp_ms=BEGAN_MS,
+            oldest_by_broker_ms=BEGAN_MS,
             batches=tuple(self.batches),
             markers=tuple(self.markers),
             marker_before_ms=max((one.timestamp_ms for one in self.markers if one.offset < start_offset), default=-1),

@@ -55,9 +55,9 @@ class ProducerTrace:
         """Raises MalformedResponseError."""
         if batch.base_offset > offset and len(self.gaps) < NOTED_MAX:
             self.gaps.append(batch.base_offset)
-        if batch.first_timestamp_ms >= 0:
-            seen = self.oldest_ms if self.oldest_ms >= 0 else batch.first_timestamp_ms
-            self.oldest_ms = min(seen, batch.first_timestamp_ms)
+        if batch.is_control or batch.has_log_append_time:
+            seen = self.oldest_ms if self.oldest_ms >= 0 else batch.max_timestamp_ms
+            self.oldest_ms = min(seen, batch.max_timestamp_ms)
         if batch.is_control and batch.next_offset <= self.opened.start_offset:
             self.marker_before_ms = max(self.marker_before_ms, batch.max_timestamp_ms)
         if batch.producer_id != self.opened.producer_id:
@@ -109,7 +109,7 @@ class ProducerTrace:
             read_from=read_from,
             read_to=read_to,
             gaps=tuple(self.gaps),
-            oldest_timestamp_ms=self.oldest_ms,
+            oldest_by_broker_ms=self.oldest_ms,
             batches=(*self.before, *self.after),
             markers=tuple(self.markers),
             ended_before=dict(self.others),

@@ -35,7 +35,7 @@ def test_batches_markers_and_others_are_kept_apart() -> None:
     assert [(one.offset, one.producer_epoch) for one in log.batches] == [(0, 3), (4, 3), (6, 4)]
     assert [(one.offset, one.commit) for one in log.markers] == [(1, True)]
     assert dict(log.ended_before) == {8: 3}
-    assert (log.gaps, log.oldest_timestamp_ms, log.marker_before_ms) == ((6,), 1000, 1003)
+    assert (log.gaps, log.oldest_by_broker_ms, log.marker_before_ms) == ((6,), 1001, 1003)
     assert (log.is_whole(0, 4), log.is_whole(0, 7), log.is_whole(1, 8)) == (True, False, False)
 
 
