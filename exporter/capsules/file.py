@@ -22,6 +22,7 @@ from exporter.capsules.cycle import CapsuleError, RecordedCycle
 from exporter.capsules.replaying import DAMAGED
 from exporter.evaluation.document import document
 from exporter.evaluation.evaluate import worst_first
+from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation
 from exporter.files import MEGABYTE, contents
 
@@ -56,15 +57,34 @@ def expected_of(evaluation: Evaluation) -> bytes:
     return json.dumps(document(evaluation, worst_first(evaluation)), indent=2).encode()
 
 
+class CapsuleTooLargeError(CapsuleError):
+    """Nobody could read the file."""
+
+
+def text_size(cycle: RecordedCycle, expected: bytes) -> int:
+    """Returns the bytes that a cycle adds to the text of a capsule."""
+    return len(_text_of(cycle, BytePool())) + len(expected)
+
+
+def _text_of(cycle: RecordedCycle, pool: BytePool) -> bytes:
+    return json.dumps(encoded(cycle, RecordedCycle, pool), separators=(",", ":")).encode()
+
+
 def pack(capsule: Capsule, *, level: int = 9) -> bytes:
-    """Returns the bytes of the file; `level` is that of the compression, from 1 (fast) to 9."""
+    """Returns the bytes of the file; `level` is the compression's, from 1 (fast) to 9. Raises CapsuleTooLargeError."""
     texts = {name: getattr(capsule, name) for name in ("exporter", "python", "incident", "names")}
     index = {"format": FORMAT, "version": VERSION, "cycles": len(capsule.cycles), **texts}
     pool, members = BytePool(), {_INDEX: json.dumps(index, indent=2).encode(), _SUMMARY: capsule.summary.encode()}
     for number, (cycle, expected) in enumerate(zip(capsule.cycles, capsule.expected, strict=True), 1):
-        data = encoded(cycle, RecordedCycle, pool)
-        members[f"cycle-{number}.json"] = json.dumps(data, separators=(",", ":")).encode()
+        members[f"cycle-{number}.json"] = _text_of(cycle, pool)
         members[f"expected-{number}.json"] = expected
+    size = sum(map(len, members.values()))
+    if size > TEXT_BYTES_MAX:
+        cycles = humanize_count(len(capsule.cycles), "cycle")
+        raise CapsuleTooLargeError(
+            f"the text of {cycles} with so many transactions is of {size / MEGABYTE:.0f} MB; a capsule may have "
+            f"{TEXT_BYTES_MAX // MEGABYTE}"
+        )
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in {**members, _POOL: bytes(pool.content)}.items():

@@ -87,7 +87,8 @@ class Names:
         for number, name in enumerate(in_order, 1):
             prefix, word = prefix_of(name), self._kinds[name].replace("prefix", "app")
             if word == "id" and prefix != name:
-                word = f"{self._map.get(prefix, prefix)}-"
+                known = self._map.get(prefix, prefix)
+                word = f"{known if known.isascii() else 'app'}-"
             base = f"{word}{number:06}"
             self._map[name] = base + _suffix(name, base, partitions) if name in self._hashed else base
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from exporter.capsules.cycle import CapsuleError
-from exporter.capsules.file import CYCLES_MAX, Capsule, expected_of
+from exporter.capsules.file import CYCLES_MAX, TEXT_BYTES_MAX, Capsule, expected_of, text_size
 from exporter.capsules.names import Names, transformed
 from exporter.capsules.replaying import DAMAGED, replay
 from exporter.evaluation.humanize import humanize_count
@@ -20,6 +20,8 @@ from exporter.kafka.errors import MalformedResponseError
 from exporter.snapshot import STATE_TOPIC
 from exporter.snapshot.partitions import OFFSETS_TOPIC
 
+JOINED_BYTES_MAX: Final = TEXT_BYTES_MAX * 3 // 4
+"""Limit of its text, with the names of the cluster: others may be longer."""
 _FACTS: Final = ("partition", "producer_id", "start_offset", "verdict", "duration_ms", "start_source")
 _NEVER: Final = """\
 It has no record's key, value or header value, no password, no token and no certificate. Of partitions' logs it has
@@ -27,11 +29,12 @@ headers of batches and end markers. Look at it before you send it: all members b
 
 
 def joined(capsules: Sequence[Capsule]) -> Capsule:
-    """All cycles of one incident in one capsule, by time; of too many the first and the last."""
+    """All cycles of one incident in one capsule, by time; of too many, or too large ones, the first and the last."""
     pairs = [pair for capsule in capsules for pair in zip(capsule.cycles, capsule.expected, strict=True)]
     pairs.sort(key=lambda pair: pair[0].taken_at_ms)
-    if len(pairs) > CYCLES_MAX:
-        pairs = [*pairs[: CYCLES_MAX // 2], *pairs[-CYCLES_MAX // 2 :]]
+    sizes = [text_size(*pair) for pair in pairs]
+    while len(pairs) > 1 and (len(pairs) > CYCLES_MAX or sum(sizes) > JOINED_BYTES_MAX):
+        del pairs[len(pairs) // 2], sizes[len(sizes) // 2]
     cycles, expected = zip(*pairs, strict=True)
     return replace(capsules[-1], cycles=cycles, expected=expected)
 

@@ -29,6 +29,7 @@ def run(context: Context, settings: Settings) -> int:
             for number, (cycle, expected) in enumerate(zip(raw.cycles, raw.expected, strict=True), 1)
             if expected_of(replay(cycle).evaluation) != expected
         ]
+        content = pack(capsule)
     except (KeptFileError, CapsuleError) as error:
         return complain(str(error))
     if different:
@@ -36,7 +37,7 @@ def run(context: Context, settings: Settings) -> int:
     path = Path(options.output or f"capsule-{options.id}.zip")
     try:
         with create_file(path) as file:
-            file.write(pack(capsule))
+            file.write(content)
     except OSError as error:
         return complain(f"{path} cannot be written: {error.strerror or error}")
     print(capsule.summary)

@@ -60,20 +60,22 @@ class CapsuleFolder:
         """Writes the cycles that changed an incident, and removes the oldest files beyond the limit."""
         reasons = reasons_to_keep(before, after)
         try:
+            # Once for all incidents: the next cycle waits for it.
+            places = {place for _, place in reasons if len(self._ring) >= -place}
+            expected = {place: expected_of(self._ring[place].evaluation) for place in places}
             for (incident_id, place), why in reasons.items():
-                if len(self._ring) >= -place:
-                    self._write(incident_id, self._ring[place], tuple(why))
+                if place in expected:
+                    self._write(incident_id, self._ring[place], expected[place], tuple(why))
             if reasons:
                 self._remove_oldest()
         except Exception as error:  # noqa: BLE001 - a record that cannot be made never ends a cycle
             if self._said.is_new(str(error)):
                 log.warning("cycles around incidents are not recorded in %s: %s", self._folder, error)
 
-    def _write(self, incident_id: str, cycle: RingCycle, reasons: tuple[str, ...]) -> None:
+    def _write(self, incident_id: str, cycle: RingCycle, expected: bytes, reasons: tuple[str, ...]) -> None:
         path = self._folder / f"{incident_id}-{cycle.evaluation.snapshot.taken_at_ms:015}.zip"
         reasons = tuple(dict.fromkeys((*self._kept_for.get(path, ()), *reasons)))
         self._kept_for = {**dict([*self._kept_for.items()][-RING_CYCLES_MAX:]), path: reasons}
-        expected = expected_of(cycle.evaluation)
         capsule = Capsule(cycles=(cycle.recorded(reasons),), expected=(expected,), incident=incident_id)
         content = pack(capsule, level=1)  # the next cycle of the cluster waits for it
         if len(content) <= self._limit_bytes:

@@ -121,6 +121,7 @@ class Scheduler:
                 self.settings = reloaded.settings
                 logging.getLogger().setLevel(reloaded.settings.log_level.upper())
                 self._work.use(reloaded)
+                self._last_beat = self._clock()  # the next cycle comes a new interval after now
                 self.timetable.use(self._work.jobs)
         except Exception:  # the loop lives: a file may have gone since it was read
             log.exception("the settings could not be applied completely", extra={"subject": "settings"})

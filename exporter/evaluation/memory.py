@@ -47,8 +47,8 @@ class RememberedBlock(NamedTuple):
     since_ms: int
     """Start of it, by the cluster's clock."""
     last_stable_offset: int = UNKNOWN_OFFSET
-    """Offset at which it stands; a later one ends the block. UNKNOWN_OFFSET on `__consumer_offsets`, where it says nothing of
-    one group, and from files of earlier versions."""
+    """Offset at which it stands; a later one ends the block. UNKNOWN_OFFSET on `__consumer_offsets`, where it says nothing
+    of one group, and from files of earlier versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 
 from exporter.snapshot import TopicPartition, TransactionState
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord, UnknownVersion
 
 TRANSACTION_VERSION_2 = 2
+_OF_A_COORDINATOR: Final = 2
+"""Epochs of a coordinator's own abort in Kafka 4.0.0 with TransactionVersion 2 (KAFKA-19367); a client's takes one."""
 
 
 class Happening(Enum):
@@ -217,13 +220,14 @@ def outcome_of(prepared: TransactionRecord, ongoing: TransactionRecord | None) -
         return Outcome.COMMITTED
     if ongoing is None or prepared.producer_id != ongoing.producer_id:
         return Outcome.ABORTED
-    if prepared.producer_epoch != ongoing.producer_epoch + 1:
+    epochs = prepared.producer_epoch - ongoing.producer_epoch
+    if epochs not in {1, _OF_A_COORDINATOR}:
         return Outcome.ABORTED
     if _between(prepared.start_ms, prepared.last_update_ms) >= prepared.timeout_ms:
         return Outcome.TIMED_OUT
     # The client's version is in its own record: the coordinator writes its aborts in the newest version.
     is_version_2 = ongoing.client_transaction_version >= TRANSACTION_VERSION_2
-    return Outcome.ABORTED if is_version_2 else Outcome.FENCED
+    return Outcome.ABORTED if is_version_2 and epochs != _OF_A_COORDINATOR else Outcome.FENCED
 
 
 def _is_same_transaction(before: TransactionRecord, after: TransactionRecord) -> bool:

@@ -96,9 +96,12 @@ class Ledger:
     def _forget_use(self, name: str) -> None:
         prefix = prefix_of(name)
         self._first_ms.pop(name, None)
-        self._last_ms[prefix].pop(name, None)
-        if not self._last_ms[prefix]:
-            del self._last_ms[prefix]
+        of_prefix = self._last_ms.get(
+            prefix, {}
+        )  # none for an id that was in two partitions of the log, and is in none now
+        of_prefix.pop(name, None)
+        if not of_prefix:
+            self._last_ms.pop(prefix, None)
 
     def _takes_new_ids(self, name: str, read_to_end: Collection[int]) -> bool:
         """True if enough ids with the prefix of this one were used last before this one appeared."""

@@ -117,10 +117,11 @@ def test_a_name_that_is_split_is_found() -> None:
     assert found_in(b'["geheim-to", "pic-003"]\n', PLANTED) == {"geheim-topic-003"}
 
 
-def test_an_id_may_begin_with_one_letter_and_a_hyphen() -> None:
+@pytest.mark.parametrize("name", ["a-1", "é-1", "支-1"])
+def test_an_id_may_begin_with_one_letter_and_a_hyphen(name: str) -> None:
     """One letter says nothing and has no replacement, with which its id could begin."""
     names = Names()
-    names._note("a-1", "id")
+    names._note(name, "id")
     names.choose(5, 5)
 
     replacement = names.rename("a-1", "id")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from exporter.capsules.file import load
+from exporter.capsules import file as capsule_file
+from exporter.capsules import sharing
+from exporter.capsules.file import CapsuleTooLargeError, load, pack, text_size
 from exporter.capsules.recording import RecordingConnections, RecordingReader
 from exporter.commands.capsule import run
 from exporter.commands.status import ExitStatus
@@ -99,11 +102,11 @@ def test_the_folder_stays_within_its_limit(tmp_path: Path) -> None:
         watched = Watched(cluster, state)
         incident = watched.cycle()
         (first,) = recorded_files(state, incident)
-        size = first.stat().st_size
+        size, (expected,) = first.stat().st_size, load(first).expected
         for limit, left in ((int(size * 2.9), 2), (int(size * 1.5), 1), (10, 0)):
             folder = CapsuleFolder(watched.reader.ring, state, limit)
             for number in range(4):
-                folder._write(f"{incident}-{number}", watched.reader.ring[-1], ("first sight",))
+                folder._write(f"{incident}-{number}", watched.reader.ring[-1], expected, ("first sight",))
                 folder._remove_oldest()
             assert len(list(first.parent.glob("*.zip"))) == left
         watched.reader.close()
@@ -150,6 +153,28 @@ def test_the_command_makes_one_file(names: bool, tmp_path: Path, capsys: pytest.
     assert (b"hung" in b"".join(load(output).expected)) is names
     assert run(context_of(tmp_path, words), SETTINGS) == ExitStatus.COULD_NOT_RUN
     assert "cannot be written: File exists" in capsys.readouterr().err
+
+
+def test_what_nobody_could_read_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of too much text the command keeps the first and the last cycles; one cycle that is too large is not recorded."""
+    model, state = scene(), tmp_path / "state-a.json"
+    with FakeCluster(model, nodes=2) as cluster, caplog.at_level(logging.WARNING):
+        watched = Watched(cluster, state)
+        incident = watched.cycle()
+        (recorded,) = map(load, recorded_files(state, incident))
+        size = text_size(recorded.cycles[0], recorded.expected[0])
+        monkeypatch.setattr(capsule_file, "TEXT_BYTES_MAX", size - 1)
+        watched.folder.keep(NO_INCIDENTS, watched.incidents.incidents)
+        watched.reader.close()
+    several = [replace(recorded, cycles=(replace(recorded.cycles[0], reasons=(str(number),)),)) for number in range(5)]
+    monkeypatch.setattr(sharing, "JOINED_BYTES_MAX", 2 * size + size // 2)
+
+    with pytest.raises(CapsuleTooLargeError, match="the text of 1 cycle with so many transactions is of 0 MB"):
+        pack(recorded)
+    assert [cycle.reasons for cycle in sharing.joined(several).cycles] == [("0",), ("4",)]
+    assert "are not recorded" in caplog.text
 
 
 def test_without_recorded_cycles_it_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -297,6 +297,25 @@ def test_only_a_dead_loop_fails_liveness() -> None:
     assert get(daemon, "/-/healthy")[0] == 503
 
 
+def test_a_shorter_interval_is_counted_from_its_reload_on() -> None:
+    """The next cycle comes a new interval later: until then the old one is what the loop was to keep."""
+    clock = Clock()
+    reloads = Reloads(Reloaded(settings_with(scan__interval="15s", scan__deadline="9s"), frozenset()))
+    daemon = Daemon(
+        settings_with(scan__interval="600s"),
+        lambda _: Script(),
+        reloader=cast("Reloader", reloads),
+        wall_clock=clock,
+        clock=clock,
+    )
+    clock.now += 550
+    daemon.scheduler.reload(only_if_changed=False)
+    assert daemon.scheduler.liveness() is None
+    clock.now += 3 * (15 + 9) + 1
+
+    assert daemon.scheduler.liveness() == "no cycle has ended for 73 s: the loop does not run"
+
+
 def test_what_was_open_before_is_handed_to_the_next_reading() -> None:
     """Transactions seen in one cycle are those that the next one describes."""
     script = Script(healthy(), healthy(10))

@@ -124,6 +124,17 @@ def test_a_truncated_partition_has_no_current_transaction_until_it_is_written_ag
     assert logged(kept).latest == COMMITTING
 
 
+def test_an_id_in_two_partitions_of_the_log_may_expire_in_both() -> None:
+    """The number of partitions was changed: that is no reason to read the batch again, and count it twice."""
+    kept = Ledger()
+    for log_partition in (3, 7):
+        kept.take(log_partition, ONGOING, START_MS)
+    for log_partition in (3, 7):
+        kept.take(log_partition, Tombstone(ONGOING.transactional_id), START_MS)
+
+    assert kept.journal([ONGOING.producer_id], [3, 7]).producers[ONGOING.producer_id].latest is None
+
+
 def test_memory_is_bounded() -> None:
     """Ids that come and go leave a stated number of former producers; partitions, of endings."""
     kept = Ledger()
