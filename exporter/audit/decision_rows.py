@@ -18,12 +18,24 @@ from exporter.audit.data_source import TRANSACTION, transaction_row, transaction
 from exporter.audit.decisions import Decision, decisions_of
 from exporter.audit.judge import judge
 from exporter.audit.tables import FINDING, AuditState
-from exporter.audit.verdicts import ACCUSATIONS, AuditFinding, AuditVerdict, Horizon, NotRead, PartitionRead, read_to_ms
+from exporter.audit.verdicts import (
+    ACCUSATIONS,
+    AuditFinding,
+    AuditVerdict,
+    Horizon,
+    NotRead,
+    PartitionRead,
+    is_reached,
+    read_to_ms,
+)
 from exporter.pipeline.transaction_log import dicts_of, partition_names, partitions_named, state_log_records
 from exporter.snapshot import TopicPartition
+from exporter.storage.last_audit import DAY_MS
 
 LOOKBACK_MS: Final = 3_600_000
 """Decisions are read again from so long before the oldest one that is not settled."""
+UNREAD_KEPT_MS: Final = 7 * DAY_MS
+"""Those that a partition waits for which cannot be read, for so long."""
 EXAMPLES_MAX: Final = 20
 DECISION: Final = pa.schema(
     [
@@ -43,7 +55,8 @@ DECISION: Final = pa.schema(
     ]
 )
 _KIND, _COUNT = pa.field("kind", pa.string()), pa.field("count", pa.int64())
-FINDING_KIND, PENDING, _UNSETTLED, _ON_PARTITION, _IN_ALL = "finding", "pending", "unsettled", "partition", "all"
+FINDING_KIND, PENDING, _UNSETTLED, _UNREAD = "finding", "pending", "unsettled", "unread"
+_ON_PARTITION, _IN_ALL = "partition", "all"
 JUDGED: Final = pa.schema([_KIND, _COUNT, *FINDING, *TRANSACTION])
 
 
@@ -142,7 +155,14 @@ def judged_rows(
     parts: DataFrame,
     partitions: Mapping[TopicPartition, PartitionRead | NotRead],
     horizon: Horizon,
+    judged_before: Mapping[TopicPartition, Mapping[int, int]],
 ) -> DataFrame:
+    """`judged_before` has the partitions that could not be read: a later run compares newer decisions with them."""
+
+    def waits(decision: Decision) -> bool:
+        on = judged_before.keys() & (decision.partitions or ())
+        return any(not is_reached(judged_before[partition], decision) for partition in on)
+
     def judge_one(left: pa.Table, right: pa.Table) -> pa.Table:
         order = [("log_partition", "ascending"), ("completed_offset", "ascending")]
         with _without_collector():
@@ -162,6 +182,7 @@ def judged_rows(
         rows += [{"kind": PENDING, **transaction_row(each)} for each in judgement.pending]
         begun = [each.start_ms for each in known if each.start_ms is not None and not horizon.is_settled(each)]
         rows += [{"kind": _UNSETTLED, "start_ms": start_ms} for start_ms in begun]
+        rows += [{"kind": _UNREAD, "start_ms": each.start_ms} for each in known if judged_before and waits(each)]
         return pa.Table.from_pylist(rows, schema=JUDGED)
 
     grouped = decisions.groupBy("producer_id").cogroup(parts.groupBy("producer_id"))
@@ -261,7 +282,10 @@ def _example(row: Any) -> str:
 
 
 def needed_from(judged: DataFrame, facts: LogFacts) -> int:
-    """Decisions that are not settled yet, and those about what is pending, begin later."""
+    """Decisions that are not settled yet, those about what is pending, and those for unread partitions begin later."""
     instant = f.coalesce("marker_timestamp_ms", "first_timestamp_ms", "start_ms")
-    oldest = judged.where(f.col("kind").isin(PENDING, _UNSETTLED)).agg(f.min(instant).alias("ms")).collect()[0].ms
-    return int(max(min(facts.read_to_ms, facts.read_to_ms if oldest is None else oldest) - LOOKBACK_MS, 0))
+    waiting = judged.where(f.col("kind").isin(PENDING, _UNSETTLED, _UNREAD)).groupBy("kind")
+    oldest = {row.kind: row.ms for row in waiting.agg(f.min(instant).alias("ms")).collect() if row.ms is not None}
+    if _UNREAD in oldest:
+        oldest[_UNREAD] = max(oldest[_UNREAD], facts.read_to_ms - UNREAD_KEPT_MS)
+    return int(max(min([facts.read_to_ms, *oldest.values()]) - LOOKBACK_MS, 0))

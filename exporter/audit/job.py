@@ -34,6 +34,7 @@ from exporter.audit.decision_rows import (
 )
 from exporter.audit.positions import (
     copies_of,
+    judged_before,
     new_ranges,
     partition_reads,
     plan_of,
@@ -140,7 +141,7 @@ class AuditJob:
         of_leaders = rows.where(f.col("producer_id").isNotNull() & f.col("replica").isNull())
         parts = without(of_leaders, failed).select(*TRANSACTION.names)
         parts = parts.unionByName(tables.pending(spark, pending_folder))
-        judged = judged_rows(decisions_in(records), parts, partitions, horizon)
+        judged = judged_rows(decisions_in(records), parts, partitions, horizon, judged_before(state, partitions))
         if copies:
             judged = judged.unionByName(disagreeing_rows(disagreements(rows)), allowMissingColumns=True)
         judged = judged.persist(StorageLevel.DISK_ONLY)

@@ -165,6 +165,22 @@ def partition_reads(
     return found
 
 
+def judged_before(
+    state: AuditState, partitions: Mapping[TopicPartition, PartitionRead | NotRead]
+) -> dict[TopicPartition, Mapping[int, int]]:
+    """Partitions that this run could not read, with the decisions that earlier runs have compared with each.
+
+    Those are offsets by partition of the transaction log, as in `PartitionRead.judged`. A partition that was never read has
+    none: it is read from now on.
+    """
+    failed = [partition for partition, known in partitions.items() if known is NotRead.FAILED]
+    return {
+        partition: state.settled.get(known.judged_in, {})
+        for partition in failed
+        if (known := state.positions.get(partition)) is not None
+    }
+
+
 def _joined_gaps(gaps: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Returns at most `GAPS_MAX` stretches, with all of these in them."""
     joined = sorted(gaps)

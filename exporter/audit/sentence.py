@@ -69,7 +69,7 @@ def _verdict(result: AuditResult) -> str:
     unknown = result.transactions[AuditVerdict.UNKNOWN]
     if others:
         nothing_new = "no new decision is a minute old"
-        each = "each decision was carried out" if result.transactions else nothing_new
+        each = "each new decision was carried out" if result.transactions else nothing_new
         return f"{each}{' or is unknown' if unknown else ''}, but {humanize_count(others, 'finding')} beside them"
     if not result.transactions:
         return "no new decision is a minute old, so nothing was compared"

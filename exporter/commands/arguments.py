@@ -387,7 +387,7 @@ _COMMANDS: Final = {
             "pipeline audit --tables tables --bootstrap-server localhost:9092",
         ),
         statuses="0 done, 1 failed, 2 wrong usage; of audit 3 a log contradicts a decision, 4 partitions are "
-        "unread, or transaction_log is behind.",
+        "unread, or nothing was compared: transaction_log is behind.",
     ),
 }
 COMMANDS: Final = {name: command for main, command in _COMMANDS.items() for name in (main, *command.aliases)}

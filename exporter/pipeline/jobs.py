@@ -38,13 +38,15 @@ from exporter.pipeline.tables import Tables, read_whole, write_whole
 from exporter.pipeline.thresholds import DAY_MS, RARE_WINDOW_MS, WINDOW_MS
 from exporter.pipeline.transaction_log import logs_read_to_ms
 from exporter.storage.faults import StoreError
-from exporter.storage.last_run import JobFailure
+from exporter.storage.last_run import FILE_NAME, JobFailure, parse
 from exporter.storage.places import Place
 
 FAULTS: Final = (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError)
 """Exceptions of a job that a later run may not have."""
 BASELINES_EVERY_MS: Final = DAY_MS
 """`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
+DAILY: Final = ("baselines", "report", "compact")
+"""Jobs of `run` once a day."""
 
 
 class RunFailedError(TableError):
@@ -206,6 +208,8 @@ class Jobs:
         since = f"timestamp_millis({self.now_ms() - retention_ms})"
         compact(spark, tables.runs, f"ended_at < {since}")
         compact(spark, tables.operator_steps, f"written_at < {since}")
+        for table in tables.of_audit:
+            compact(spark, table, f"audited_at < {since}")
         tables.clean(spark)
         of_history, of_log = humanize_count(files, "file"), humanize_count(small, "file")
         of_tables = humanize_count(hours, "hour")
@@ -214,15 +218,18 @@ class Jobs:
     def run(self) -> None:
         """Runs all jobs; baselines and compaction once a day, and the report then and when an incident has changed.
 
-        The run is recorded, also one with failures. Raises RunFailedError after the last job.
+        What is done once a day and has failed is done again in the next run. The run is recorded, also one with failures.
+        Raises RunFailedError after the last job.
         """
         started_ms, results, failures = self.now_ms(), dict[str, int | None](), list[JobFailure]()
         self._try(("transactions", "stalls", "operators", "incidents", "outcomes"), results, failures)
         age_ms = self.now_ms() - self._baselines_made_at_ms()
-        if not 0 <= age_ms < BASELINES_EVERY_MS:  # those of the future were made by a clock that was wrong
-            self._try(("baselines", "report", "compact"), results, failures)
-        elif results.get("incidents"):
-            self._try(("report",), results, failures)
+        is_due = not 0 <= age_ms < BASELINES_EVERY_MS  # those of the future were made by a clock that was wrong
+        last = read_whole(self.tables.root / FILE_NAME, parse)
+        wanted = {failure.job for failure in (() if last is None else last.failures)}
+        if results.get("incidents"):
+            wanted.add("report")
+        self._try((job for job in DAILY if is_due or job in wanted), results, failures)
         try:
             record(self.tables, (started_ms, self.now_ms()), failures, files=results.get("transactions") or 0)
         except FAULTS as failure:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as t
 
 from exporter import __version__
 from exporter.history.schema import TEMPORARY, VERSION, folder_of_cluster
@@ -122,6 +123,11 @@ class Tables:
         self._damaged = self.root / "left_out.json"
 
     @property
+    def of_audit(self) -> tuple[Table, ...]:
+        """Tables that `exporter.audit` makes; here they have an end only."""
+        return tuple(Table(self.root / name, t.StructType(), "") for name in ("audit_transactions", "audit_coverage"))
+
+    @property
     def every(self) -> tuple[Table, ...]:
         return (
             self.transactions,
@@ -225,7 +231,7 @@ class Tables:
     def clean(self, spark: SparkSession, *, kept_s: int = KEPT_S) -> None:
         """Removes what no version within the tables' own retention has, older states, and what killed runs have left."""
         current = self.current()
-        for table in self.every:
+        for table in (*self.every, *self.of_audit):
             if table.exists:
                 table.vacuum(spark)
         path, counted = self._path_of_state(current.snapshot), self.counted().name

@@ -167,7 +167,10 @@ def _outcomes_of_id(records: pa.Table) -> pa.Table:
 
 
 def _add_outcome(found: list[dict[str, Any]], cluster_id: str, event: Event) -> None:
-    """A decision adds a row; the completion of the same transaction completes this row, or adds one."""
+    """A decision adds a row; the completion of the same transaction completes this row, or adds one.
+
+    A time-out may write a decision once more, with the opposite outcome: nothing of the first one was sent.
+    """
     if event.outcome is None:
         return
     start_ms = _known(event.start_ms)
@@ -179,12 +182,15 @@ def _add_outcome(found: list[dict[str, Any]], cluster_id: str, event: Event) -> 
         "outcome": event.outcome.value,
         "start_ms": start_ms,
     }
+    is_same = bool(found) and start_ms is not None and found[-1]["start_ms"] == start_ms
     if event.happening is Happening.PREPARED:
+        if is_same and "completed_ms" not in found[-1]:
+            found.pop()
         partitions = partition_names(event.partitions)
         found.append(
             {**row, "decided_ms": event.at_ms, "duration_ms": _known(event.duration_ms), "partitions": partitions}
         )
-    elif found and start_ms is not None and found[-1]["start_ms"] == start_ms:
+    elif is_same:
         found[-1] |= {
             "outcome": row["outcome"],
             "completed_ms": event.at_ms,

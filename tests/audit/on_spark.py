@@ -20,6 +20,7 @@ from exporter.kafka.collect.topic_filter import NO_FILTER
 from exporter.kafka.messages.log_batches import batches_from
 from exporter.pipeline.tables import Tables
 from exporter.pipeline.transaction_log import records_of
+from exporter.snapshot import TopicPartition
 from tests.audit.runs import SETTLED_MS
 from tests.audit.world import TOPIC_ID, World
 from tests.pipeline.log_records import KAFKA_COLUMNS
@@ -45,8 +46,11 @@ def add_records(spark: SparkSession, tables: Tables, world: World, after_ms: int
 class WorldsLogs:
     """The logs of a world at an instant; each broker in `copies` has other batches at some offsets of a partition."""
 
-    def __init__(self, world: World, now_ms: int, copies: Copies | None = None) -> None:
+    def __init__(
+        self, world: World, now_ms: int, copies: Copies | None = None, unread: Iterable[TopicPartition] = ()
+    ) -> None:
         self._now_ms = now_ms
+        self.unread = frozenset(unread)
         self._copies = copies or {}
         there = {name: [each for each in log if each.at_ms <= now_ms] for name, log in world.logs.items()}
         self._ends = {name: self._end(log[-1].data) if log else 0 for name, log in there.items()}
@@ -70,7 +74,9 @@ class WorldsLogs:
             )
             for partition, end in self._ends.items()
         }
-        return LogListing(cluster_id=CLUSTER, at_ms=self._now_ms, ends=ends, failures={}, excluded=frozenset())
+        failures = dict.fromkeys(self.unread, "it has no leader")
+        ends = {partition: extent for partition, extent in ends.items() if partition not in failures}
+        return LogListing(cluster_id=CLUSTER, at_ms=self._now_ms, ends=ends, failures=failures, excluded=frozenset())
 
     def reader(self) -> Callable[..., Iterator[list[dict[str, Any]]]]:
         """Stands in for `read_rows` on the workers."""
@@ -99,8 +105,8 @@ class JobOfWorld:
         self._copies = copies
         self._read_to_ms = 0
 
-    def job(self, now_ms: int, **options: Any) -> AuditJob:
-        logs = WorldsLogs(self._world, now_ms, self._copies)
+    def job(self, now_ms: int, *, unread: Iterable[TopicPartition] = (), **options: Any) -> AuditJob:
+        logs = WorldsLogs(self._world, now_ms, self._copies, unread)
         return AuditJob(
             open_spark=lambda: self._spark,
             kafka=KAFKA,

@@ -25,6 +25,7 @@ from exporter.pipeline.report_audits import audits_of_week
 from exporter.storage.last_audit import DAY_MS, LastAudit, file_name, parse
 from tests.audit.on_spark import CLUSTER, JobOfWorld, Row, instants, of_table
 from tests.audit.runs import Audit, audit
+from tests.audit.world import World
 from tests.audit.worlds import played
 
 
@@ -47,6 +48,50 @@ def of_findings(result: Audit) -> Counter[Row]:
             None if in_log is None else in_log.marker_offset,
         ] += 1
     return rows
+
+
+def test_a_partition_that_cannot_be_read_for_hours_is_compared_later(spark: SparkSession, tmp_path: Path) -> None:
+    """Decisions about it wait: a run every two hours is longer than what is read again anyway."""
+    world = World(1, partitions=2, producers=2, faults=0.0, skew_ms=0, is_steady=True)
+    producer, (lost, other) = world.producers[1], world.partitions
+
+    def commit(*, by_hand: bool = False) -> None:
+        def aborted_by_hand(_start: int, _written: Any) -> None:
+            world.write(producer, lost)
+            world.pass_time(3_000)
+            world.mark(producer, lost, producer.epoch, commit=False)
+            world.pass_time(3_000)
+
+        before: dict[str, Any] = {"before_decision": aborted_by_hand} if by_hand else {}
+        world.pass_time(1_000)
+        for _ in world._transaction(producer, added=[lost, other], commit=True, **before):
+            pass
+
+    def settled_ms() -> int:
+        """A minute after the decisions, with a newer record in the log."""
+        world.pass_time(120_000)
+        world.initialize(world.producers[0])
+        return world.now_ms
+
+    for each in world.producers:
+        world.initialize(each)
+    commit()
+    work = JobOfWorld(spark, world, tmp_path)
+    work.run(settled_ms())
+    commit(by_hand=True)
+    for _ in range(2):
+        commit()
+        result = work.run(settled_ms(), unread=[lost])
+        assert result.unread == {lost: "it has no leader"}
+        assert not result.findings
+        world.pass_time(2 * 3_600_000)
+    commit()
+    result = work.run(settled_ms())
+
+    assert result.findings == {AuditVerdict.CONTRADICTED: 1}
+    assert [(row.verdict, row.topic, row.partition) for row in work.rows("audit_transactions")] == [
+        ("contradicted", *lost)
+    ]
 
 
 @pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 25))])

@@ -67,7 +67,7 @@ def test_a_marker_without_a_decision_is_not_all_as_decided() -> None:
     lines = list(sentence_of(replace(CLEAN, findings=found, examples=("marker_without_decision on a-0: x",))))
 
     assert lines == [
-        f"10,412 transactions {AUDITED}: each decision was carried out, but 1 finding beside them.",
+        f"10,412 transactions {AUDITED}: each new decision was carried out, but 1 finding beside them.",
         "  marker_without_decision on a-0: x",
         "A marker without a decision is what each `abort` leaves; nothing else should.",
     ]
@@ -80,7 +80,7 @@ def test_beside_a_finding_an_unknown_decision_is_not_carried_out() -> None:
     said = [next(sentence_of(replace(found, transactions=each))) for each in (unknown, Counter[AuditVerdict]())]
 
     assert said == [
-        f"3 transactions {AUDITED}: each decision was carried out or is unknown, but 2 findings beside them.",
+        f"3 transactions {AUDITED}: each new decision was carried out or is unknown, but 2 findings beside them.",
         f"0 transactions {AUDITED}: no new decision is a minute old, but 2 findings beside them.",
     ]
 

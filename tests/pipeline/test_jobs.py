@@ -290,6 +290,49 @@ def test_a_state_that_is_damaged_is_an_error_with_its_path(copy: Path) -> None:
         tables.current()
 
 
+def test_what_is_done_once_a_day_is_done_again_after_a_failure(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that is full for an hour costs no day without compaction, and the failure stays until it is over."""
+    write_days(tmp_path / "history", 1)
+    now_ms, lines = [cases.NOW_MS], list[str]()
+    tables = Tables(tmp_path / "tables")
+    jobs = Jobs(lambda: spark, tmp_path / "history", tables, (), 90 * DAY_MS, lambda: now_ms[0], lines.append)
+
+    def full(_: Jobs) -> None:
+        raise OSError("no space is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Jobs, "compact", full)
+        for _ in range(2):
+            with pytest.raises(RunFailedError, match=r"^compact: no space is left$"):
+                jobs.run()
+            now_ms[0] += DAY_MS // 24
+    jobs.run()
+    jobs.run()
+
+    assert [line.split(":")[0] for line in lines] == [
+        *("transactions", "stalls", "incidents", "baselines", "report"),
+        "incidents",
+        *("incidents", "compact"),
+        "incidents",
+    ]
+
+
+def test_the_audit_s_tables_have_the_retention_too(spark: SparkSession, tmp_path: Path) -> None:
+    """They grow by a row for each partition and run."""
+    tables = Tables(tmp_path / "tables")
+    for table in tables.of_audit:
+        rows = [(cases.instant(at_s),) for at_s in (0, 10 * DAY_S)]
+        spark.createDataFrame(rows, "audited_at timestamp").write.format("delta").save(str(table.folder))
+    now_ms = cases.milliseconds(10 * DAY_S)
+    Jobs(lambda: spark, tmp_path / "history", tables, (), 6 * DAY_MS, lambda: now_ms, lambda _: None).compact()
+
+    for table in tables.of_audit:
+        kept = spark.read.format("delta").load(str(table.folder)).collect()
+        assert [row.audited_at for row in kept] == [cases.instant(10 * DAY_S)]
+
+
 def test_a_run_makes_everything_and_learns_once_a_day(spark: SparkSession, tmp_path: Path) -> None:
     """Transactions, incidents, baselines, in the folder that was asked for; baselines again after a day."""
     write_days(tmp_path / "history", 1)

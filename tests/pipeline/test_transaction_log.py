@@ -92,6 +92,11 @@ def test_outcomes_are_those_of_the_daemon(spark: SparkSession) -> None:
         (1, 6, key_of("middle"), None),
         (1, 7, key_of("middle"), value(ONGOING, 3000)),
         (1, 8, key_of("middle"), value(PREPARE_ABORT, 3000, updated_ms=3005)),
+        # A commit of which nothing was sent: its record was taken for a failed one, and the time-out has decided again.
+        (2, 9, key_of("superseded"), value(ONGOING, 1000)),
+        (2, 10, key_of("superseded"), value(PREPARE_COMMIT, 1000, updated_ms=1500)),
+        (2, 11, key_of("superseded"), value(PREPARE_ABORT, 1000, epoch=1, updated_ms=2500)),
+        (2, 12, key_of("superseded"), value(ABORTED, 1000, epoch=1, updated_ms=2501)),
     ]
 
     rows = outcome_rows(spark, written)
@@ -101,6 +106,7 @@ def test_outcomes_are_those_of_the_daemon(spark: SparkSession) -> None:
         ("middle", "commit", None),
         ("middle", "abort", 5),
         ("shut out", "fenced", 999),
+        ("superseded", "abort", 1500),
     ]
 
 
