@@ -330,6 +330,7 @@ def test_a_password_does_not_get_into_a_config_map(where: str, major: int) -> No
             for name, value in (
                 ("minimal", "config.history\\.directory=s3:"),
                 ("minimal", "config.baseline.file=s3:"),
+                ("minimal", "config.publish.report=abfs:"),
                 ("fleet", "clusters.orders.kafka.sasl.oauthbearer.token.endpoint.url=https:"),
             )
         ),

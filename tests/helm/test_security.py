@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from exporter.config import values
+from exporter.config.settings import SETTINGS
 from exporter.web.routes import _PATHS
 from tests.helm.chart import EXAMPLES, render, render_text
 from tests.helm.manifests import Manifest, containers, of_kind, only, pods
@@ -18,6 +20,9 @@ pytestmark = pytest.mark.programs
 
 VOLUMES: Final = {"configMap", "secret", "emptyDir", "persistentVolumeClaim"}
 """A part of what `restricted` allows: the chart needs no more."""
+
+PLACES: Final = [setting.name for setting in SETTINGS if setting.kind is values.PLACE]
+"""Settings that may name an object store."""
 
 EXPLAINED: Final = {
     "container-resources": "what is needed grows with the cluster: a value, and the README says where to begin",
@@ -181,6 +186,17 @@ def test_the_network_policy_lets_out_to_the_token_endpoint(url: str, port: int) 
         ("minimal", "config.kafka.sasl.mechanism=AWS_MSK_IAM,config.kafka.security.protocol=SASL_SSL", [443, 80]),
         ("fleet", "clusters.orders.kafka.sasl.oauthbearer.token.endpoint.url=https://login/token", [443]),
         ("minimal", "config.history.directory=/history", None),
+        ("minimal", "config.history.directory=/gs://history", None),
+        *[("minimal", f"config.{name}=S3://kafka/{name}", [443, 80]) for name in PLACES],
+        *[
+            ("minimal", f"config.publish.report={scheme}://kafka/report.html", [443, 80])
+            for scheme in ("s3", "s3a", "gs")
+        ],
+        *[
+            ("minimal", f"config.history.directory={scheme}://kafka@account.dfs.core.windows.net/history", [443, 80])
+            for scheme in ("abfs", "abfss")
+        ],
+        ("fleet", "config.publish.report=s3://kafka/report.html", [443, 80]),
     ],
 )
 def test_the_network_policy_lets_out_to_what_the_settings_name(

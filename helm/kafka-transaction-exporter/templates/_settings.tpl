@@ -17,9 +17,10 @@
 {{- end }}
 {{- end }}
 
-{{/* The program refuses such an address, too, but then it is in the ConfigMap. */}}
+{{/* The program refuses such an address, too, but then it is in the ConfigMap. Azure's has its container there: CONTAINER@ACCOUNT. */}}
 {{- define "kafka-transaction-exporter.checkNoCredentials" -}}
-{{- if regexMatch "://[^/?#]*@" (toString .value) }}
+{{- $isAzure := regexMatch "^(?i:abfss?)://[a-z0-9-]+@[a-z0-9]+[.]dfs[.]core[.]windows[.]net(/|$)" (toString .value) }}
+{{- if and (regexMatch "://[^/?#]*@" (toString .value)) (not $isAzure) }}
 {{- fail (printf "%s has a user or a password in its address, and would be in a ConfigMap, where anybody reads it: an object store's are environment variables (extraEnv)" .of) }}
 {{- end }}
 {{- end }}
