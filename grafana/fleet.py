@@ -71,8 +71,8 @@ def _trends() -> Iterator[Line]:
 def known() -> Json:
     return stat(
         "Exporters known",
-        "Exporters with a successful scrape in the chosen time range. Choose a longer range to count those that "
-        "stopped before it.",
+        "Exporters with a successful scrape in the chosen time range, without those that a new process has replaced. "
+        "Choose a longer range to count those that stopped before it.",
         f"count({known_exporters()})",
         unit="locale",
         no_value=NO_EXPORTER,

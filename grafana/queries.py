@@ -26,6 +26,8 @@ NOT_PROVED: Final = (
 """Suspects that are not proved to hang."""
 FRESH_CYCLES: Final = 5
 """A snapshot older than so many cycles is not fresh; as in alerts/recording.yaml."""
+OVERLAP_S: Final = 600
+"""For at most so long a process and the one that replaces it run side by side."""
 
 
 def series(name: str, matchers: str = "", *, narrowed_by: str = CHOSEN) -> str:
@@ -51,9 +53,30 @@ def either(expressions: Iterable[str]) -> str:
 
 
 def known_exporters() -> str:
-    """1 for each exporter with a scrape in the chosen time range, even if it does not respond now."""
+    """1 for each exporter with a scrape in the chosen time range, even if it does not respond now; no replaced ones."""
     present = series("kafka_transaction_exporter_build_info")
-    return f"max by ({EXPORTER}) (present_over_time({present}[$__range]))"
+    return f"(max by ({EXPORTER}) (present_over_time({present}[$__range])) unless on ({EXPORTER}) {_replaced()})"
+
+
+def _replaced() -> str:
+    """The exporters that do not respond, and whose cluster is read by a process that has started since or shortly before.
+
+    A pod that was replaced is one; of two exporters that ran side by side, the one that is gone is not.
+    """
+    cluster = series("kafka_transaction_exporter_cluster_info")
+    taken = series("kafka_transaction_exporter_snapshot_timestamp_seconds")
+    started = series("process_start_time_seconds", narrowed_by=OF_PROCESS)
+    gone = (
+        f"(max by ({EXPORTER}, cluster_id) (present_over_time({cluster}[$__range]))"
+        f" unless on ({EXPORTER}) {series('kafka_transaction_exporter_build_info')})"
+    )
+    last = f"max by ({EXPORTER}) (max_over_time({taken}[$__range]))"
+    began = (
+        f"max by (cluster, job, cluster_id) (({now(cluster)})"
+        f" * on (job, instance) group_left () max by (job, instance) ({started}))"
+    )
+    overlap = f"{gone} * on ({EXPORTER}) group_left () {last} - {OVERLAP_S}"
+    return f"({overlap} < on (cluster, job, cluster_id) group_left () {began})"
 
 
 def snapshot_age() -> str:

@@ -153,9 +153,10 @@ def _gaps() -> Iterator[str]:
     taken = series("kafka_transaction_exporter_snapshot_timestamp_seconds")
     answering = series("kafka_transaction_exporter_build_info")
     age = f"(time() - max by ({EXPORTER}) (max_over_time({taken}[$__range])) or 0 * {known_exporters()})"
+    silent = f"and on ({EXPORTER}) {known_exporters()} unless on ({EXPORTER}) {answering}"
     partly = f"0 * {age} - 1"  # no age of a suspect, and a cell with a dash
     for verdict, value, condition, runbook, command in (
-        (NOT_READ, age, f"unless on ({EXPORTER}) {answering}", "Down", "find-hanging"),
+        (NOT_READ, age, silent, "Down", "find-hanging"),
         (NOT_READ, age, f"and on ({EXPORTER}) {answering} unless on ({EXPORTER}) {fresh()}", "SnapshotStale", "once"),
         (PARTLY_READ, partly, f"and on ({EXPORTER}) ({fresh()} == 0)", "CoverageIncomplete", "once"),
     ):

@@ -19,14 +19,14 @@ NO_LOG: Final = set(SCENARIOS) - TROUBLED - IDLE
 NOTHING_IN_LOG: Final = NO_LOG | IDLE
 NOT_IDLE: Final = set(SCENARIOS) - IDLE
 NO_HISTORY: Final = set(SCENARIOS) - TROUBLED - {"one_process"}
-QUIET: Final = {"healthy", "failed_once", *TROUBLED, *IDLE}
+QUIET: Final = {"healthy", "failed_once", "replaced", *TROUBLED, *IDLE}
 """All is read, and no transaction holds anybody up."""
 ALL_READ: Final = {"owner_silent", *QUIET}
-NOT_SUSPECT: Final = {"partly_read", *ALL_READ}
+NOT_SUSPECT: Final = {"partly_read", "one_of_two", *ALL_READ}
 """Nothing is suspect in what was read."""
 NO_SUSPECT_NOW: Final = NOT_SUSPECT | UNREAD
 NO_SUSPECT_EVER: Final = NOT_SUSPECT | NEVER
-NO_BLOCK_NOW: Final = QUIET | {"partly_read"} | UNREAD
+NO_BLOCK_NOW: Final = QUIET | {"partly_read", "one_of_two"} | UNREAD
 FILLING: Final = {"owner_silent"}
 """An open transaction fills a disk."""
 NOT_FILLING: Final = set(SCENARIOS) - FILLING
@@ -42,7 +42,7 @@ EMPTY: Final[Mapping[str, set[str]]] = {
     "overview: Blocked consumer groups: B": NO_BLOCK_NOW,
     "overview: Blocked consumer groups: C": set(SCENARIOS) - {"owner_silent"},
     "overview: Producers that cannot start: A": ALL_READ,
-    "overview: Firing alerts: A": QUIET - TROUBLED,
+    "overview: Firing alerts: A": (QUIET - TROUBLED) | {"one_of_two"},
     "overview: Open transactions by verdict: A": NEVER | IDLE,
     "overview: Open transactions by verdict: B": NOT_IDLE,
     "overview: Offsets held back, worst ten partitions with a suspect: A": NO_SUSPECT_EVER,

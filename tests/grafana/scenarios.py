@@ -5,12 +5,14 @@ Simplified: a cycle every 30 seconds and a scrape a second after it; clusters of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+from prometheus_client import Metric, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
 
 from exporter.baseline import NO_BASELINE, Baseline, UsualDuration
 from exporter.evaluation.evaluate import evaluate
@@ -82,6 +84,8 @@ class Scraped:
     usual: Baseline = NO_BASELINE
     audited: Mapping[str, int] | None = None
     """Verdicts of transactions, and of findings; None where there is no audit."""
+    starts_ms: int = 0
+    """When its process starts: no scrape is answered before."""
     answers_until_ms: int = LASTS_MS
     """From then on no scrape is answered."""
     frozen_from_ms: int = LASTS_MS
@@ -350,6 +354,7 @@ HASTY: Final = Baseline(
 
 ADDRESS: Final = "https://ktx.example.org"
 
+POD: Final = {"job": "kafka-transactions", "instance": "10.0.0.1:9814"}
 FIRST: Final = "berlin"
 SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
     "healthy": [Scraped(healthy)],
@@ -371,20 +376,41 @@ SCENARIOS: Final[Mapping[str, Sequence[Scraped]]] = {
         Scraped(partly_read, of_cluster("paris")),
         Scraped(healthy, of_cluster("rome"), answers_until_ms=BREAKS_MS),
     ],
+    "replaced": [
+        Scraped(healthy, POD, answers_until_ms=BREAKS_MS),
+        Scraped(healthy, {**POD, "instance": "10.0.0.2:9814"}, starts_ms=BREAKS_MS - CYCLE_MS),
+    ],
+    "one_of_two": [
+        Scraped(healthy, {**POD, "instance": "10.0.0.2:9814"}),
+        Scraped(healthy, POD, answers_until_ms=BREAKS_MS),
+    ],
     "one_process": [Scraped(healthy, keeping=full_disk, external_url=ADDRESS, also={"oslo": hanging})],
     "idle": [Scraped(idle, log=no_application, usual=HASTY, audited={"torn": 0})],
 }
 
 
+class StartedProcess(ProcessCollector):
+    """The process of a time line: this one, which has started at another time."""
+
+    def __init__(self, started_s: float) -> None:
+        super().__init__(registry=None)
+        self._started_s = started_s
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in super().collect():
+            is_start = metric.name == "process_start_time_seconds"
+            yield GaugeMetricFamily(metric.name, metric.documentation, self._started_s) if is_start else metric
+
+
 def played(target: Scraped, begins_ms: int) -> Iterator[Scrape]:
     """Every scrape of one target."""
-    renderer, text = Renderer(), None
+    renderer, text = Renderer(process=StartedProcess((begins_ms + target.starts_ms) / 1000)), None
     clusters = [_publications(target, begins_ms, FIRST if target.also else None, target.taking)]
     clusters += [_publications(target, begins_ms, name, taking) for name, taking in target.also.items()]
     for since_ms in range(0, LASTS_MS, CYCLE_MS):
         if since_ms < target.frozen_from_ms:
             text = renderer.render(*map(next, clusters)).openmetrics.body.decode()
-        answers = since_ms < target.answers_until_ms
+        answers = target.starts_ms <= since_ms < target.answers_until_ms
         yield Scrape(begins_ms + since_ms + 1000, target, text if answers else None)
 
 

@@ -44,7 +44,6 @@ UNUSED: Final = {
     "kafka_transaction_exporter_transaction_log_transactional_ids": "what they cost is in the graph of the memory",
     "kafka_transaction_exporter_history_newest_timestamp_seconds": "what waits in memory says how much is not on disk",
     "process_virtual_memory_bytes": "an address space that nobody pays for",
-    "process_start_time_seconds": "for whoever asks whether it was restarted: no panel is worth it",
     "process_open_fds": "as good as constant: a connection for each broker and scraper",
     "process_max_fds": "only of use beside the former",
 }
