@@ -21,6 +21,7 @@
       owner_silent_critical_seconds: "600",
       owner_silent_remaining_seconds: "120",
       read_ratio: "0.8",
+      stuck_after_seconds: "60",
       stuck_critical_seconds: "900",
       timeouts_count: "5",
       timeouts_ratio: "0.05",
@@ -118,6 +119,16 @@
           |||,
         },
         {
+          "record": "instance:kafka_transaction_exporter_coverage_complete:settled",
+          "expr": |||
+            instance:kafka_transaction_exporter_coverage_complete:fresh == 1
+            and ignoring (cluster_id)
+              (kafka_transaction_exporter_cycles_total - kafka_transaction_exporter_cycles_failed_total - 3)
+              * kafka_transaction_exporter_cycle_interval_seconds
+              > %(stuck_after_seconds)s # threshold: stuck_after_seconds
+          ||| % $._config.thresholds,
+        },
+        {
           "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:lasting",
           "expr": |||
             transaction:kafka_suspect_transaction_start_timestamp_seconds:age
@@ -128,7 +139,7 @@
                 instance, pod, node, container, endpoint, pod_template_hash,
                 topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict
               )
-                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+                instance:kafka_transaction_exporter_coverage_complete:settled
           |||,
         },
         {
@@ -149,7 +160,7 @@
               last_over_time(partition:kafka_partition_max_active_transaction_duration_seconds:late[5m])
               and last_over_time(partition:kafka_partition_max_active_transaction_duration_seconds:lasting[30s])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, topic, partition)
-                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+                instance:kafka_transaction_exporter_coverage_complete:settled
           |||,
         },
         {
@@ -168,7 +179,7 @@
               last_over_time(group:kafka_consumer_group_blocked_records:fresh[5m])
               and last_over_time(group:kafka_consumer_group_blocked_records:lasting[30s])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, group, topic, partition)
-                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+                instance:kafka_transaction_exporter_coverage_complete:settled
           |||,
         },
         {
@@ -200,7 +211,7 @@
                 instance, pod, node, container, endpoint, pod_template_hash,
                 transactional_id, producer_id, producer_epoch, coordinator, state, markers
               )
-                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+                instance:kafka_transaction_exporter_coverage_complete:settled
           |||,
         },
         {
@@ -214,21 +225,42 @@
           |||,
         },
         {
-          "record": "transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent",
+          "record": "transaction:kafka_blocking_transaction_ends_timestamp_seconds:fresh",
           "expr": |||
-            (kafka_blocking_transaction_ends_timestamp_seconds - time())
+            kafka_blocking_transaction_ends_timestamp_seconds
             * ignoring (
                 topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict, cluster_id
               ) group_left (cluster_id)
               instance:kafka_transaction_exporter_cluster_info:fresh
-            and ignoring (instance, pod, node, container, endpoint, pod_template_hash)
-              last_over_time(transaction:kafka_blocking_transaction_owner_silent_seconds:fresh[30m]) > 0
+          |||,
+        },
+        {
+          "record": "transaction:kafka_blocking_transaction_ends_timestamp_seconds:lasting",
+          "expr": |||
+            (
+              transaction:kafka_blocking_transaction_ends_timestamp_seconds:fresh
+              and ignoring (instance, pod, node, container, endpoint, pod_template_hash, transactional_id, verdict)
+                (
+                  transaction:kafka_blocking_transaction_owner_silent_seconds:fresh > 0
+                  or last_over_time(transaction:kafka_blocking_transaction_ends_timestamp_seconds:lasting[30s])
+                )
+              or
+                last_over_time(transaction:kafka_blocking_transaction_ends_timestamp_seconds:fresh[5m])
+                and last_over_time(transaction:kafka_blocking_transaction_ends_timestamp_seconds:lasting[30s])
+                unless ignoring (
+                  instance, pod, node, container, endpoint, pod_template_hash,
+                  topic, partition, producer_id, producer_epoch, start_offset, transactional_id, verdict
+                )
+                  instance:kafka_transaction_exporter_coverage_complete:settled
+            )
+            unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, transactional_id, verdict)
+              (transaction:kafka_blocking_transaction_owner_silent_seconds:fresh == 0)
           |||,
         },
         {
           "record": "transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait",
           "expr": |||
-            transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent + time()
+            transaction:kafka_blocking_transaction_ends_timestamp_seconds:fresh
             - ignoring (producer_id, producer_epoch, start_offset, transactional_id, verdict, cluster_id) group_left ()
               min without (group) (kafka_consumer_group_blocked_since_timestamp_seconds)
           |||,
@@ -248,7 +280,7 @@
               max_over_time(instance:kafka_hanging_transactions:fresh[5m])
               and last_over_time(instance:kafka_hanging_transactions:lasting[30s])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
-                (instance:kafka_transaction_exporter_coverage_complete:fresh == 1)
+                instance:kafka_transaction_exporter_coverage_complete:settled
           |||,
         },
         {
@@ -729,13 +761,14 @@
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
-                    1, transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent
+                    1, transaction:kafka_blocking_transaction_ends_timestamp_seconds:lasting
                   )
                 )
+                - time()
                 > %(owner_silent_remaining_seconds)s # threshold: owner_silent_remaining_seconds
                 unless ignoring (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id)
                   (
-                    transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait
+                    max_over_time(transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait[30m])
                     > %(owner_silent_critical_seconds)s # threshold: owner_silent_critical_seconds
                   )
               ||| % $._config.thresholds,
@@ -761,13 +794,14 @@
               "expr": |||
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   topk without (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id) (
-                    1, transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent
+                    1, transaction:kafka_blocking_transaction_ends_timestamp_seconds:lasting
                   )
                 )
+                - time()
                 > %(owner_silent_remaining_seconds)s # threshold: owner_silent_remaining_seconds
                 and ignoring (instance, pod, node, container, endpoint, pod_template_hash, verdict, transactional_id)
                   (
-                    transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait
+                    max_over_time(transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait[30m])
                     > %(owner_silent_critical_seconds)s # threshold: owner_silent_critical_seconds
                   )
               ||| % $._config.thresholds,

@@ -72,6 +72,8 @@ HARMLESS: Final = {
         "transaction:kafka_blocking_transaction_owner_silent_seconds:fresh",
         "instance:kafka_transaction_exporter_cluster_info:fresh",
     ),
+    # an owner that writes ends the signal anyway
+    ("transaction:kafka_blocking_transaction_ends_timestamp_seconds:lasting", " > "),
     # here it only brings cluster_id: the suspects, whose partitions these are, are fresh already
     (
         "partition:kafka_partition_last_stable_offset_lag:suspect",

@@ -33,6 +33,8 @@ EXTERNAL_URL: Final = "https://proxy.example.org/kafka"
 HOUR_MS: Final = 3_600_000
 GOAL_S: Final = 90
 RESOLVE_GOAL_S: Final = 120
+SETTLED: Final = "instance:kafka_transaction_exporter_coverage_complete:settled"
+"""The exporter has run for long enough to end an alert."""
 GROUP_INTERVAL_S: Final = 30
 """Of the example's route to the pager: the longest time that Alertmanager waits with a change."""
 
@@ -216,6 +218,7 @@ def test_after_an_abort_all_of_it_ends_within_two_minutes(
         ) as pair,
     ):
         pair.receiver.until(lambda notification: notification.receiver == "dead-mans-switch")
+        until(lambda: pair.query(SETTLED), patience_s=4 * GOAL_S)
         for after_s in (1, 8, 16, 24):
             topic, group = make_topic(kafka_4_3_1), fresh_name("readers")
             long_ago = int(time.time() * 1000) - HOUR_MS

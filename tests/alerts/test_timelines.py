@@ -36,6 +36,8 @@ def test_a_stale_exporter_keeps_what_is_its_own() -> None:
         "kafka_transaction_exporter_cluster_info": "1 1 stale _",
         "kafka_transaction_exporter_coverage_complete": "1 1 stale _",
         "kafka_late_transactions": "1 1 stale _",
+        "kafka_transaction_exporter_cycles_total": "121 122 123 124",
+        "kafka_transaction_exporter_cycles_failed_total": "0 0 1 2",
         "kafka_transaction_exporter_snapshot_timestamp_seconds": "0 30 30 30",
     }
 

@@ -30,6 +30,8 @@ and reads everything:
     snapshots: 2m          it has its first snapshot then
     clock_ahead: 45        seconds
 
+One that is scraped from the beginning on has run for an hour; any other starts when it is first scraped.
+
 A row is {time: value, ...}, each value until the next: a number, "5 +10/m" for a steady rise, or `gone`.
 Prometheus marks a series that has vanished as stale, and so does this.
 
@@ -53,7 +55,9 @@ OWN: Final = {metric.name for metric in (*exporter.METRICS, *transaction_log.MET
 """Metrics that are not made of the snapshot: they stay when there is none."""
 
 SNAPSHOT_AT: Final = "kafka_transaction_exporter_snapshot_timestamp_seconds"
+COUNTS: Final = ("kafka_transaction_exporter_cycles_total", "kafka_transaction_exporter_cycles_failed_total")
 FOR_EVER: Final = 10**9
+HOUR_S: Final = 3600
 Interval = tuple[int, int]
 Timeline = Mapping[str, Any]
 
@@ -106,7 +110,7 @@ class Exporter:
     def series(self, end: int, step: int) -> Iterator[dict[str, str]]:
         """Promtool's `input_series`."""
         scrapes = [self.samples(second) for second in range(0, end + 1, step)]
-        for name in (*self._timelines(), SNAPSHOT_AT):
+        for name in (*self._timelines(), *(name for name in COUNTS if name not in self.rows), SNAPSHOT_AT):
             yield {"series": self._labelled(name), "values": _written([scrape.get(name) for scrape in scrapes])}
 
     def samples(self, second: int) -> dict[str, float]:
@@ -116,10 +120,13 @@ class Exporter:
             for name, timeline in self._timelines().items()
         }
         found[SNAPSHOT_AT] = self._snapshot_timestamp(second)
+        if _within(second, self.scraped):
+            cycles = self._cycles(self._made_at(second))
+            found = {**dict(zip(COUNTS, (len(cycles), sum(map(self._is_failed, cycles))), strict=True)), **found}
         return {name: value for name, value in found.items() if value is not None}
 
     def _timelines(self) -> dict[str, Timeline]:
-        """Every series but the snapshot's timestamp, which follows from the others."""
+        """Every series but those that follow from the others: the snapshot's timestamp, and the counts of cycles."""
         return {
             "kafka_transaction_exporter_cycle_interval_seconds": {"0s": self.cycle_interval},
             f'kafka_transaction_exporter_cluster_info{{cluster_id="{self.cluster_id}"}}': {"0s": 1},
@@ -150,6 +157,14 @@ class Exporter:
         if made < self.first_snapshot or _within(made, self.stale):
             return None
         return made // self.cycle_interval * self.cycle_interval
+
+    def _cycles(self, made: int) -> range:
+        """When each cycle of the process began, until then."""
+        started = self.scraped[0] or -HOUR_S
+        return range(started, made + 1, self.cycle_interval)
+
+    def _is_failed(self, began: int) -> bool:
+        return _within(began, self.stale) or 0 < began < self.first_snapshot
 
     def _labelled(self, name: str) -> str:
         metric, _, own = name.partition("{")

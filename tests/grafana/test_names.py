@@ -170,12 +170,14 @@ def test_every_signal_is_in_a_panel() -> None:
         "instance:kafka_transaction_exporter_cluster_info:fresh",  # what the other signals are made of
         "instance:kafka_suspect_transactions_hidden:fresh",  # in the table of what was not read, without rules
         "instance:kafka_transaction_exporter_coverage_complete:fresh",  # in the state, without rules
+        "instance:kafka_transaction_exporter_coverage_complete:settled",  # when an alert may end: of no use in a panel
         "instance:kafka_transaction_exporter_partitions:responding",  # panels show them by answer
         # what panels show, and for some minutes more what is not contradicted: of no use in a panel
         "transaction:kafka_suspect_transaction_start_timestamp_seconds:proved",
         # of those whose owner is silent; the table of groups has the end of all, without rules
         "transaction:kafka_blocking_transaction_owner_silent_seconds:fresh",
-        "transaction:kafka_blocking_transaction_ends_timestamp_seconds:silent",
+        "transaction:kafka_blocking_transaction_ends_timestamp_seconds:fresh",
+        "transaction:kafka_blocking_transaction_ends_timestamp_seconds:lasting",
         "transaction:kafka_blocking_transaction_ends_timestamp_seconds:wait",
         "log_dir:kafka_log_dir_full_seconds:fresh",  # the table of log directories has it without rules
         # in the state and the table of producers that cannot start, without rules
