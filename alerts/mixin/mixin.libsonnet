@@ -51,6 +51,28 @@
           ||| % $._config.thresholds,
         },
         {
+          "record": "cluster:kafka_transaction_exporter_cluster_info:renamed",
+          "expr": |||
+            (
+              max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                kafka_transaction_exporter_cluster_info offset 15m
+              )
+              unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                kafka_transaction_exporter_cluster_info
+              )
+            )
+            and on (cluster_id)
+              (
+                max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  kafka_transaction_exporter_cluster_info
+                )
+                unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  kafka_transaction_exporter_cluster_info offset 15m
+                )
+              )
+          |||,
+        },
+        {
           "record": "transaction:kafka_suspect_transaction_start_timestamp_seconds:age",
           "expr": |||
             clamp_min(time() - kafka_suspect_transaction_start_timestamp_seconds, 0)
@@ -1095,6 +1117,7 @@
                   unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
                     kafka_transaction_exporter_cluster_info
                   )
+                  unless max_over_time(cluster:kafka_transaction_exporter_cluster_info:renamed[1d])
                   unless ignoring (cluster_id) max without (instance, pod, node, container, endpoint, pod_template_hash) (
                     kafka_transaction_exporter_cycle_interval_seconds
                     unless ignoring (cluster_id) kafka_transaction_exporter_cluster_info
@@ -1134,7 +1157,7 @@
               },
               "annotations": {
                 "summary": "An exporter of Kafka transactions runs without a fresh snapshot of its cluster.",
-                "description": "{{ with or $labels.cluster $externalLabels.cluster }}Cluster {{ . }}, job{{ else }}Job{{ end }} {{ $labels.job }}{{ with $labels.namespace }}, namespace {{ . }}{{ end }}: instances of kafka-transaction-exporter without a fresh snapshot for two minutes: {{ $value }}. No other alert about the cluster can fire.",
+                "description": "{{ with or $labels.cluster $externalLabels.cluster }}Cluster {{ . }}, job{{ else }}Job{{ end }} {{ $labels.job }}{{ with $labels.namespace }}, namespace {{ . }}{{ end }}: instances of kafka-transaction-exporter without a fresh snapshot for two minutes: {{ $value }}. Unless another instance reads the cluster, no other alert about it can fire.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterSnapshotStale.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },

@@ -62,6 +62,7 @@ EXCHANGES: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] =
 HARMLESS: Final = {
     # the only statement is that it fires: the value is not read
     ("KafkaTransactionExporterDown.critical", "max without"),
+    ("cluster:kafka_transaction_exporter_cluster_info:renamed", "max without"),
     ("KafkaTransactionWatchdog.none", "max without"),
     ("KafkaTransactionExporterNoTopicVisible.critical", "max without"),  # 0 is 0
     ("KafkaTransactionExporterLogIncomplete.warning", "max without"),
