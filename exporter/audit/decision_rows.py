@@ -35,7 +35,7 @@ from exporter.storage.last_audit import DAY_MS
 LOOKBACK_MS: Final = 3_600_000
 """Decisions are read again from so long before the oldest one that is not settled."""
 UNREAD_KEPT_MS: Final = 7 * DAY_MS
-"""Those that a partition waits for which cannot be read, for so long."""
+"""Decisions about a partition that cannot be read are kept for so long."""
 EXAMPLES_MAX: Final = 20
 DECISION: Final = pa.schema(
     [
