@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import shlex
 import subprocess
@@ -84,7 +85,7 @@ class Desk:
     def run(self, line: str) -> Done:
         """One line in a shell that does not know any other variable, at a terminal where yes is typed when asked."""
         for subcommand, options in self.hurry.items():
-            line = line.replace(f"{PROGRAM.name} {subcommand} ", f"{PROGRAM.name} {subcommand} {options} ")
+            line = re.sub(rf"{PROGRAM.name} {subcommand}(?!\S)", rf"\g<0> {options}", line)
         ours, theirs = pty.openpty()
         try:
             process = subprocess.Popen(
