@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -202,7 +203,7 @@ def test_a_history_is_taken_in_batches_of_days(pipeline: Pipeline) -> None:
     assert pipeline.tables.coverage.snapshot().run >= 3
 
 
-def two_writers(pipeline: Pipeline, ahead_s: int, *, shared: int = 8) -> None:
+def two_writers(pipeline: Pipeline, ahead_s: int, *, shared: int = 16) -> None:
     """Transactions of four minutes, one after the other, that two exporters record; the second clock is ahead."""
     for writer, shift in (("one", 0), ("two", ahead_s)):
         cycles = []
@@ -229,6 +230,34 @@ def test_clocks_that_contradict_each_other_are_named(pipeline: Pipeline) -> None
     assert with_sure_durations(every, coverage).where("duration_ms IS NOT NULL").count() == 0
 
 
+def test_only_durations_of_hours_with_wrong_clocks_are_unknown(spark: SparkSession) -> None:
+    """Clocks were wrong in one hour, and in two others weeks later; between them they were not."""
+
+    def day(number: float) -> datetime:
+        return datetime(2026, 11, 1, tzinfo=timezone.utc) + timedelta(days=number)
+
+    wrong = [("c", day(number), 90_000) for number in (0, 30, 30 + 1 / 24)]
+    coverage = spark.createDataFrame(
+        [*wrong, ("c", day(15), None), ("d", day(15), 90_000)],
+        "cluster_id string, hour timestamp, clock_difference_ms long",
+    )
+    spans = {
+        "first hour": (0, 0.01),
+        "between": (15, 15.01),
+        "into the second": (29.9, 30),
+        "in the third": (30 + 1.5 / 24, 30 + 1.6 / 24),
+        "after": (30 + 2 / 24, 30.1),
+        "over all": (-1, 40),
+    }
+    every = spark.createDataFrame(
+        [("c", name, day(first), day(last), 5) for name, (first, last) in spans.items()],
+        "cluster_id string, name string, first_seen timestamp, last_seen timestamp, duration_ms long",
+    )
+    sure = with_sure_durations(every, coverage).where("duration_ms IS NOT NULL").collect()
+
+    assert {row["name"] for row in sure} == {"between", "after"}
+
+
 @pytest.mark.parametrize(("ahead_s", "shared"), [(20, 8), (1_207, 2)], ids=["within a cycle", "too few to know"])
 def test_clocks_that_may_agree_are_not_accused(pipeline: Pipeline, ahead_s: int, shared: int) -> None:
     """Two exporters read at different instants; and four beginnings and ends are no evidence."""
@@ -245,6 +274,32 @@ def test_an_exporter_that_starts_again_contradicts_nobody(pipeline: Pipeline) ->
     rows = [{**LONG, "start_offset": number, "partition": number} for number in range(9)]
     pipeline.write([{"at": at, "open": rows} for at in range(0, 600, 30)], "before")
     pipeline.write([{"at": at, "open": rows} for at in range(900, 1_500, 30)], "after")
+    pipeline.run()
+
+    assert {row[2] for row in pipeline.coverage("clock_difference_ms")} == {None}
+
+
+@pytest.mark.parametrize("unread", [True, False], ids=["unread", "not collected"])
+def test_an_exporter_that_could_not_read_its_last_cycle_contradicts_nobody(pipeline: Pipeline, *, unread: bool) -> None:
+    """One process ends, and the next one sees the end of what the first has lost from view in its last cycle."""
+    rows = [{**LONG, "start_offset": number, "partition": number} for number in range(9)]
+    last = {"at": 600, "unread": [f"orders-{number}" for number in range(9)] if unread else []}
+    pipeline.write([*({"at": at, "open": rows} for at in range(0, 600, 30)), last], "before")
+    after = [{"at": at, "open": rows if at < 1_200 else []} for at in range(660, 1_500, 30)]
+    pipeline.write(after, "after")
+    pipeline.run()
+
+    assert {row[2] for row in pipeline.coverage("clock_difference_ms")} == {None}
+
+
+def test_an_exporter_that_lost_partitions_from_view_contradicts_nobody(pipeline: Pipeline) -> None:
+    """Two run at the same time, and one of them cannot read the partitions for a while."""
+    rows = [{**LONG, "start_offset": number, "partition": number} for number in range(9)]
+    unread = [f"orders-{number}" for number in range(9)]
+    one = [{"at": at, "open": rows if at < 1_200 else []} for at in range(0, 1_500, 30)]
+    two = [{"at": at, **({"open": rows} if at < 600 else {"unread": unread})} for at in range(5, 1_500, 30)]
+    pipeline.write(one, "one")
+    pipeline.write(two, "two")
     pipeline.run()
 
     assert {row[2] for row in pipeline.coverage("clock_difference_ms")} == {None}
