@@ -76,11 +76,18 @@ def audits_of_week(spark: SparkSession, tables: Tables, *, made_at_ms: int) -> A
 
 
 def of_coverage(coverage: DataFrame, newest: Sequence[LastAudit], *, made_at_ms: int) -> AuditsOfWeek:
-    """`coverage` are rows of `audit_coverage`: its columns after `failure` are counts by verdict."""
+    """`coverage` are rows of `audit_coverage`: its columns after `failure` are counts by verdict.
+
+    A failure counts in the newest audit of its cluster alone: a later one has no row of a partition without a new record.
+    """
     verdicts = coverage.columns[coverage.columns.index("failure") + 1 :]
     week = coverage.where(f.col("audited_at") > f.timestamp_millis(f.lit(made_at_ms - WEEK_MS)))
+    newest_ms = {audit.cluster_id: audit.audited_at_ms for audit in newest}
+    of_cluster = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))[f.col("cluster_id")]
+    is_newest = f.unix_millis("audited_at") >= f.coalesce(of_cluster, f.lit(0))
     partitions = (
-        week.groupBy("cluster_id", "topic", "partition")
+        week.withColumn("failure", f.when(is_newest, f.col("failure")))
+        .groupBy("cluster_id", "topic", "partition")
         .agg(
             f.max_by("failure", "audited_at").alias("failure"),
             f.min("first_missing").alias("first_missing"),

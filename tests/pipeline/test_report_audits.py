@@ -80,7 +80,7 @@ def test_what_was_not_audited_is_the_newest_failure_the_unknown_and_the_missing(
         covered(3, 2, first_missing=5, last_missing=9),
         covered(2, 2, first_missing=20, last_missing=30),
         covered(2, 3, unknown=7),
-        covered(1, 4, failure="unauthorized"),
+        covered(0, 4, failure="unauthorized"),
     )
 
     rows = [
@@ -89,10 +89,23 @@ def test_what_was_not_audited_is_the_newest_failure_the_unknown_and_the_missing(
     assert rows == [(4, "unauthorized", None, None, None), (3, None, None, None, 7), (2, None, 5, 30, None)]
 
 
+def test_a_failure_that_the_newest_audit_does_not_have_is_over(spark: SparkSession) -> None:
+    """It has read the partition, and found no new record: it has no row of it. Each cluster has a newest audit."""
+    audits = collected(
+        spark,
+        covered(3, 1, failure="it has no leader"),
+        covered(0, 0, as_decided=1),
+        covered(3, 2, cluster_id="d", failure="it has no leader"),
+        covered(0, 3, cluster_id="d", failure="timed_out"),
+    )
+
+    assert [(row.cluster_id, row.partition) for row in audits.unaudited.rows] == [("d", 3)]
+
+
 def test_what_is_cut_is_counted(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_audits, "UNAUDITED_MAX", 2)
 
-    audits = collected(spark, *(covered(1, number, failure="timed_out") for number in range(5)))
+    audits = collected(spark, *(covered(0, number, failure="timed_out") for number in range(5)))
 
     assert (len(audits.unaudited.rows), audits.unaudited.cut) == (2, 3)
 
