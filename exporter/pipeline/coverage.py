@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from exporter.history.schema import PARTITIONS_BY_ANSWER
@@ -30,8 +30,33 @@ def coverage_of(cycles: DataFrame, clocks: DataFrame | None = None) -> DataFrame
         f.max("coordinators_failed").alias("coordinators_failed_max"),
         f.median("clock_offset_ms").cast("long").alias("clock_offset_ms"),
     )
+    hours = hours.join(_unwatched(known), on=["cluster_id", "hour"])
     if clocks is None:
         hours = hours.withColumn("clock_difference_ms", f.lit(None).cast("long"))
     else:
         hours = hours.join(f.broadcast(clocks), on=["cluster_id", "writer"], how="left")
     return schemas.with_schema(hours.withColumn("date", f.to_date("hour")), schemas.COVERAGE)
+
+
+def _unwatched(cycles: DataFrame) -> DataFrame:
+    """(cluster_id, hour, unwatched_ms): the time of each hour that no cycle covers.
+
+    A cycle of any exporter covers the interval after it, and so does the begin of the hour.
+    """
+    hour = f.date_trunc("hour", "taken_at").alias("hour")
+    instants = (
+        cycles.groupBy("cluster_id", hour, f.unix_millis("taken_at").alias("at_ms"))
+        .agg(f.max("interval_ms").alias("interval_ms"))
+        .withColumn("from_ms", f.unix_millis("hour"))
+    )
+    before = Window.partitionBy("cluster_id", "hour").orderBy("at_ms").rowsBetween(Window.unboundedPreceding, -1)
+    watched_to = f.coalesce(
+        f.max(f.col("at_ms") + f.col("interval_ms")).over(before), f.col("from_ms") + f.col("interval_ms")
+    )
+    gap_ms = f.greatest(f.col("at_ms") - watched_to, f.lit(0))
+    watched_ms = f.max(f.col("at_ms") + f.col("interval_ms") - f.col("from_ms"))
+    return (
+        instants.withColumn("gap_ms", gap_ms)
+        .groupBy("cluster_id", "hour")
+        .agg((f.sum("gap_ms") + f.greatest(HOUR_MS - watched_ms, f.lit(0))).alias("unwatched_ms"))
+    )

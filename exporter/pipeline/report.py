@@ -21,6 +21,8 @@ from exporter.pipeline.thresholds import DAY_MS, WINDOW_MS
 APPLICATIONS_MAX: Final = 25
 INCIDENTS_MAX: Final = 200
 COVERAGE_GAPS_MAX: Final = 100
+UNWATCHED_SHARE: Final = 0.1
+"""An hour of which more was not watched is a gap: a cycle may come late."""
 WEEK_MS: Final = 7 * DAY_MS
 OBJECTIVE_PERCENT: Final = 99.9
 """Share of a week in which no transaction blocks a group, by default: the objective that the page compares with."""
@@ -240,10 +242,15 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
 
 
 def _coverage_gaps(covered: DataFrame) -> SectionRows:
-    """Hours with an incomplete cycle, or with too few cycles for their interval or none; the last one is not over."""
+    """Hours with an incomplete cycle, or with too few cycles for their interval or none; the last one is not over.
+
+    Cycles of several exporters count together: `unwatched_ms` says whether they left out a part of the hour. It is null in
+    rows of older versions.
+    """
     hours = covered.groupBy("cluster_id", f.unix_millis("hour").alias("hour_ms")).agg(
         f.sum("cycles").alias("cycles"),
         (f.lit(HOUR_MS) / f.max("interval_ms")).cast("long").alias("cycles_expected"),
+        f.max("unwatched_ms").alias("unwatched_ms"),
         f.sum("cycles_incomplete").alias("incomplete"),
         f.max("partitions_unread_max").alias("unread_partitions_max"),
     )
@@ -251,8 +258,24 @@ def _coverage_gaps(covered: DataFrame) -> SectionRows:
     span = hours.groupBy("cluster_id").agg(first, last, f.min("cycles_expected").alias("usual"))
     each_hour = span.withColumn("hour_ms", f.explode(f.sequence("first", "last", f.lit(HOUR_MS))))
     every = each_hour.join(hours, on=["cluster_id", "hour_ms"], how="left")
+    every = every.withColumn("unwatched_ms", f.when(f.col("cycles").isNull(), HOUR_MS).otherwise(f.col("unwatched_ms")))
     every = every.fillna(0, ["cycles", "incomplete", "unread_partitions_max"])
     every = every.withColumn("cycles_expected", f.coalesce("cycles_expected", "usual"))
-    few = (f.col("cycles") < 0.9 * f.col("cycles_expected")) & (f.col("hour_ms") != f.col("last"))
-    found = every.where((f.col("incomplete") > 0) | few).select(hours.columns)
-    return first_rows(found.orderBy(f.desc("hour_ms"), "cluster_id"), COVERAGE_GAPS_MAX)
+    is_expected = f.col("cycles_expected") > 0
+    few = f.col("cycles") < (1 - UNWATCHED_SHARE) * f.col("cycles_expected")
+    unwatched = is_expected & (f.coalesce("unwatched_ms", f.lit(0)) > UNWATCHED_SHARE * HOUR_MS)
+    is_gap = (f.col("incomplete") > 0) | ((few | unwatched) & (f.col("hour_ms") != f.col("last")))
+    return first_rows(
+        every.where(is_gap).select(hours.columns).orderBy(f.desc("hour_ms"), "cluster_id"), COVERAGE_GAPS_MAX
+    )
+
+
+def _uncounted(covered: DataFrame, newest_ms: Mapping[str, int]) -> Mapping[str, int | None]:
+    """The job that counts hours has not run, has failed, or is behind: nothing is known of the cluster's newest hours."""
+    rows = covered.groupBy("cluster_id").agg(f.unix_millis(f.max("hour")).alias("newest_ms")).collect()
+    ends_ms = {row.cluster_id: row.newest_ms + HOUR_MS for row in rows}
+    return {
+        cluster_id: ends_ms.get(cluster_id)
+        for cluster_id, cycle_ms in sorted(newest_ms.items())
+        if cycle_ms >= ends_ms.get(cluster_id, 0)
+    }

@@ -339,6 +339,7 @@ _ALL_WATCHED: Final = "Every hour has its cycles, and each read every partition;
 _COVERAGE_GAPS: Final[Columns] = {
     "hour": lambda gap: on_one_line(minute_of(gap.hour_ms)),
     "#cycles": lambda gap: f"{gap.cycles} of {gap.cycles_expected}",
+    "#not watched": lambda gap: DASH if gap.unwatched_ms is None else humanize_duration(gap.unwatched_ms),
     "#incomplete": lambda gap: f"{gap.incomplete:,}",
     "#most partitions unread": lambda gap: f"{gap.unread_partitions_max:,}",
 }

@@ -143,6 +143,7 @@ COVERAGE: Final = _columns(
     coordinators_failed_max=_LONG,
     clock_offset_ms=_LONG,
     clock_difference_ms=_LONG,
+    unwatched_ms=_LONG,
 )
 """One row for each hour in which an exporter has recorded a cycle."""
 

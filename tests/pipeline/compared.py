@@ -73,7 +73,7 @@ def _pairs(found: Sequence[Any], expected: Sequence[Any]) -> Iterator[tuple[Any,
 def hours(made: Tables) -> tuple[Any, Any]:
     """Returns coverage and stalls, as the oracle has them."""
     known = ("cluster_id", "hour", "writer", "cycles", "interval_ms", "cycles_incomplete")
-    names = (*known, "partitions_read_min", "partitions_unread_max")
+    names = (*known, "partitions_read_min", "partitions_unread_max", "unwatched_ms")
     coverage = [{name: row[name] for name in names} for row in rows_of(made.coverage)]
     stalls = [{name: value for name, value in row.items() if name != "date"} for row in rows_of(made.stalls)]
     return sorted(coverage, key=lambda row: (row["cluster_id"], row["hour"], row["writer"])), sorted(

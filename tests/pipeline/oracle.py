@@ -5,6 +5,7 @@ Instants are milliseconds since the epoch.
 
 from __future__ import annotations
 
+import itertools
 import re
 import urllib.parse
 from bisect import bisect_left, bisect_right
@@ -301,6 +302,7 @@ def coverage(history: History) -> list[Row]:
         hours: dict[tuple[int, str], list[Row]] = defaultdict(list)
         for row in rows:
             hours[row["taken_at"] // HOUR_MS * HOUR_MS, row["writer"]].append(row)
+        unwatched = {hour: _unwatched_ms(hour, rows) for hour, _ in hours}
         for (hour, writer), cycles in hours.items():
             found.append(
                 {
@@ -312,9 +314,24 @@ def coverage(history: History) -> list[Row]:
                     "cycles_incomplete": len({row["taken_at"] for row in cycles if not row["is_complete"]}),
                     "partitions_read_min": min(row["partitions_read"] for row in cycles),
                     "partitions_unread_max": max(row["partitions_unread"] for row in cycles),
+                    "unwatched_ms": unwatched[hour],
                 }
             )
     return sorted(found, key=lambda row: (row["cluster_id"], row["hour"], row["writer"]))
+
+
+def _unwatched_ms(hour: int, cycles: Sequence[Row]) -> int:
+    """The seconds of the hour that are in no interval after a cycle; the begin of the hour counts as one."""
+    own = [row for row in cycles if hour <= row["taken_at"] < hour + HOUR_MS]
+    first = min(row["taken_at"] for row in own)
+    spans = [(row["taken_at"], row["interval_ms"]) for row in own]
+    spans.append((hour, max(row["interval_ms"] for row in own if row["taken_at"] == first)))
+    edges = sorted({hour, hour + HOUR_MS, *(min(at + shift, hour + HOUR_MS) for at, ms in spans for shift in (0, ms))})
+    return sum(
+        end - begin
+        for begin, end in itertools.pairwise(edges)
+        if not any(at <= begin < at + interval_ms for at, interval_ms in spans)
+    )
 
 
 WATCHED_MS: Final = 900_000

@@ -126,6 +126,29 @@ def test_coverage_says_what_each_exporter_has_read(pipeline: Pipeline) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("files", "unwatched_ms"),
+    [
+        ({"one": range(0, 3_600, 30), "two": range(15, 3_600, 30)}, 0),
+        ({"one": range(0, 1_800, 30), "two": range(7, 1_800, 30)}, 1_800_000 - 7_000),
+        ({"before": range(0, 1_800, 30), "after": range(1_800, 3_600, 30)}, 0),
+        ({"before": range(20, 1_800, 30), "after": range(2_000, 3_600, 30)}, (2_000 - 1_790 - 30) * 1_000),
+        ({"one": range(600, 3_600, 60)}, (570 + 50 * 30 - 30 + 30) * 1_000),
+    ],
+    ids=["two", "both stop", "restart", "restart with a pause", "begun late, every second cycle"],
+)
+def test_coverage_says_how_much_of_an_hour_no_exporter_watched(
+    pipeline: Pipeline, files: dict[str, range], unwatched_ms: int
+) -> None:
+    """Cycles of all exporters count together, and each row of the hour has the same."""
+    for writer, instants in files.items():
+        pipeline.write([{"at": at} for at in instants], writer)
+    pipeline.write([{"at": 3_600}], "next")
+    pipeline.run()
+
+    assert {row[2] for row in pipeline.coverage("unwatched_ms") if row[0] == 0} == {unwatched_ms}
+
+
 def test_an_hour_grows_with_each_file_and_is_counted_once(pipeline: Pipeline) -> None:
     """The next file continues what the one before began; a run without new files has nothing to do."""
     pipeline.write(standing(0, 300), "first")

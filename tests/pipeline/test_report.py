@@ -34,6 +34,7 @@ OUTCOMES = Row(
     *("cluster_id", "application", "committed", "aborted", "timed_out", "fenced", "unknown", "marker_p99_ms")
 )
 COVERAGE_GAPS = Row("cluster_id", "hour_ms", "cycles", "cycles_expected", "incomplete", "unread_partitions_max")
+UNWATCHED = Row(*COVERAGE_GAPS, "unwatched_ms")
 STRANGE = '<script>alert(1)</script> $\\frac{x}$ "quoted" name-\u00e9\u4e2d'
 
 
@@ -373,7 +374,7 @@ def full() -> ReportData:
             ),
             cut=2,
         ),
-        coverage_gaps=SectionRows((COVERAGE_GAPS("b", NOON_MS, 100, 120, 3, 42),), cut=3),
+        coverage_gaps=SectionRows((UNWATCHED("b", NOON_MS, 100, 120, 3, 42, 600_000),), cut=3),
         outcomes=SectionRows(
             (OUTCOMES(STRANGE, STRANGE, 4000, 3, 2, 1, 5, 42.0), OUTCOMES("b", "billing", 0, 0, 0, 0, 10, None)), cut=7
         ),
@@ -422,7 +423,7 @@ def test_the_page_says_what_the_data_says() -> None:
         "Not shown: 1,234 more applications with fewer hangs and fewer transactions.",
         "Not shown: 2 more older incidents.",
         "Not shown: 3 more older hours.",
-        "100 of 120",
+        "100 of 120 10 min 0 s 3 42",
         f"cycles/one.parquet no footer {STRANGE}",
         STRANGE,
     ):
