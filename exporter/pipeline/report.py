@@ -49,8 +49,10 @@ class ReportData:
     interval_ms: int | None
     """The longest interval of the recorded cycles."""
     objective_percent: float = OBJECTIVE_PERCENT
+    waited_ms: tuple[int, int] = (0, 0)
+    """Time of all groups in this week, and in the last, added up."""
     weeks: Sequence[Row] = ()
-    """Every application that held back a group in the last two weeks: most time of groups in this week first."""
+    """Every application that held back a group in the last two weeks: longest in this week first."""
     days: Sequence[DayOfReport] = ()
     """The last four weeks, oldest first."""
     durations: SectionRows
@@ -114,6 +116,7 @@ def collect(
         newest_ms=dict(sorted(newest_ms.items())),
         interval_ms=span.interval_ms,
         objective_percent=objective_percent,
+        waited_ms=_waited(stood),
         weeks=_weeks(stood),
         days=_days(stood, covered, max(newest_ms.values(), default=0)),
         durations=_durations(with_sure_durations(known, coverage)),
@@ -139,38 +142,61 @@ def _newest(newest_ms: Mapping[str, int]) -> Column:
     return f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))[f.col("cluster_id")]
 
 
+def _by_hour(stood: DataFrame, *columns: str) -> DataFrame:
+    """Rows (`columns`, hour, age_ms, stalled_ms, hung_ms, records_max): the time on the partition with most of it.
+
+    A group, or an application, may wait on several partitions at the same time: their times overlap. On one partition
+    they do not. So the most of one partition is a lower bound, which the sum is not.
+    """
+    hung_ms = f.when(f.col("verdict").isin(*HANGING), f.col("stalled_ms")).otherwise(0)
+    names = ("stalled_ms", "hung_ms", "records_max")
+    keys = ("cluster_id", *columns, "hour", "age_ms")
+    by_partition = stood.groupBy(*dict.fromkeys([*keys, "waiting_group", "topic", "partition"])).agg(
+        f.sum("stalled_ms").alias("stalled_ms"),
+        f.sum(hung_ms).alias("hung_ms"),
+        f.max("records_max").alias("records_max"),
+    )
+    return by_partition.groupBy(*keys).agg(*(f.max(name).alias(name) for name in names))
+
+
+def _week(number: int) -> Column:
+    """Returns the time of an hour in this week (0) or the last (1), in ms."""
+    age_ms = f.col("age_ms")
+    is_of_week = (age_ms >= number * WEEK_MS) & (age_ms < (number + 1) * WEEK_MS)
+    return f.sum(f.when(is_of_week, f.col("stalled_ms")).otherwise(0))
+
+
+def _waited(stood: DataFrame) -> tuple[int, int]:
+    (total,) = _by_hour(stood, "waiting_group").agg(_week(0).alias("this_ms"), _week(1).alias("last_ms")).collect()
+    return total.this_ms or 0, total.last_ms or 0
+
+
 def _weeks(stood: DataFrame) -> Sequence[Row]:
-    """Rows of each application: the time of all its groups in this week and the last, and of the group that waited most."""
-    application = f.coalesce("transactional_id", "topic").alias("application")
-    this, last = f.col("age_ms") < WEEK_MS, (f.col("age_ms") >= WEEK_MS) & (f.col("age_ms") < 2 * WEEK_MS)
+    """Rows of each application: how long a group waited in this week and the last, and the group that waited longest."""
+    recent = stood.where(f.col("age_ms") < 2 * WEEK_MS).withColumn(
+        "application", f.coalesce("transactional_id", "topic")
+    )
     by_group = (
-        stood.where(this | last)
-        .groupBy("cluster_id", application, "waiting_group")
-        .agg(
-            f.sum(f.when(this, f.col("stalled_ms")).otherwise(0)).alias("this_ms"),
-            f.sum(f.when(last, f.col("stalled_ms")).otherwise(0)).alias("last_ms"),
-            f.max("records_max").alias("records_max"),
-        )
+        _by_hour(recent, "application", "waiting_group")
+        .groupBy("cluster_id", "application", "waiting_group")
+        .agg(_week(0).alias("group_ms"))
+        .groupBy("cluster_id", "application")
+        .agg(f.max("group_ms").alias("group_ms"), f.max_by("waiting_group", "group_ms").alias("group"))
     )
     return (
-        by_group.groupBy("cluster_id", "application")
-        .agg(
-            f.sum("this_ms").alias("this_ms"),
-            f.sum("last_ms").alias("last_ms"),
-            f.max("this_ms").alias("group_ms"),
-            f.max_by("waiting_group", "this_ms").alias("group"),
-            f.max("records_max").alias("records_max"),
-        )
+        _by_hour(recent, "application")
+        .groupBy("cluster_id", "application")
+        .agg(_week(0).alias("this_ms"), _week(1).alias("last_ms"), f.max("records_max").alias("records_max"))
+        .join(by_group, on=["cluster_id", "application"])
         .orderBy(f.desc("this_ms"), f.desc("last_ms"), "cluster_id", "application")
         .collect()
     )
 
 
 def _days(stood: DataFrame, covered: DataFrame, newest_ms: int) -> Sequence[DayOfReport]:
-    is_hung = f.col("verdict").isin(*HANGING)
-    waited = stood.groupBy(f.unix_millis(f.date_trunc("day", "hour")).alias("day_ms")).agg(
-        f.sum(f.when(is_hung, f.col("stalled_ms")).otherwise(0)).alias("hung_ms"),
-        f.sum(f.when(is_hung, 0).otherwise(f.col("stalled_ms"))).alias("other_ms"),
+    by_group = _by_hour(stood, "waiting_group")
+    waited = by_group.groupBy(f.unix_millis(f.date_trunc("day", "hour")).alias("day_ms")).agg(
+        f.sum("hung_ms").alias("hung_ms"), f.sum(f.col("stalled_ms") - f.col("hung_ms")).alias("other_ms")
     )
     watched = covered.groupBy(f.unix_millis(f.date_trunc("day", "hour")).alias("day_ms")).agg(
         f.count_distinct("hour").alias("hours_watched")

@@ -90,7 +90,7 @@ def _sections(data: ReportData, audits: AuditsOfWeek | None) -> Iterable[str]:
     several = len(data.newest_ms) > 1
     return (
         "<h2>Who waited: this week against the last</h2>",
-        f"<p>{sentence_of_weeks(data.weeks, data.days)}</p>",
+        f"<p>{sentence_of_weeks(data.waited_ms, data.days)}</p>",
         days_as_bars(data.days),
         as_table(with_cluster(_weeks(data.objective_percent), several), data.weeks[:APPLICATIONS_MAX]),
         not_shown(max(len(data.weeks) - APPLICATIONS_MAX, 0), "applications, all of them in report.csv"),
@@ -305,7 +305,7 @@ _INCIDENTS: Final[Columns] = {
 def _weeks(objective_percent: float) -> Columns:
     return {
         "application": lambda row: escape(row.application),
-        "#groups waited, this week": lambda row: humanize_duration(row.this_ms) if row.this_ms else DASH,
+        "#held back a group, this week": lambda row: humanize_duration(row.this_ms) if row.this_ms else DASH,
         "#last week": lambda row: humanize_duration(row.last_ms) if row.last_ms else DASH,
         "group that waited most this week": lambda row: escape(row.group) if row.group_ms else DASH,
         f"#of its budget by {objective_percent:g} %": lambda row: (

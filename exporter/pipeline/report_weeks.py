@@ -42,17 +42,16 @@ def budget_used(group_ms: int, objective_percent: float) -> float:
     return 100 * group_ms / (WEEK_MS * (100 - objective_percent))
 
 
-def sentence_of_weeks(weeks: Sequence[Row], days: Sequence[DayOfReport]) -> str:
+def sentence_of_weeks(waited_ms: tuple[int, int], days: Sequence[DayOfReport]) -> str:
     """The time of all groups in the last seven days and in the seven days before, as far as cycles have shown it."""
     if not days:
         return "Unknown: hours were not counted yet (pipeline stalls)."
-    this_ms, last_ms = (sum(row[name] for row in weeks) for name in ("this_ms", "last_ms"))
-    if not this_ms and not last_ms:
-        return "In the last two weeks no cycle saw a consumer group wait."
-    this_week, last_week = (f"at least {humanize_duration(ms)}" if ms else "0 s" for ms in (this_ms, last_ms))
+    if not any(waited_ms):
+        return "In the counted hours of the last two weeks no cycle saw a consumer group wait."
+    this_week, last_week = (f"at least {humanize_duration(ms)}" if ms else "0 s" for ms in waited_ms)
     return (
         f"Consumer groups waited for {this_week} in the last seven days, added up, and for {last_week} in the seven days "
-        "before: the time between cycles that saw them wait."
+        "before: the time between cycles that saw them wait, of each group on the partition on which it waited longest."
     )
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import threading
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 
+import duckdb
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -17,6 +21,8 @@ from tests.pipeline import cases
 from tests.pipeline.days import taken
 from tests.pipeline.queries import DUCKDB, PLACE, QUESTIONS, SPARK, TEXT, Question, as_table
 from tests.pipeline.sample import make_tables
+
+HOUR = datetime(2026, 11, 9, 3, tzinfo=timezone.utc)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +50,69 @@ def test_duckdb_gives_the_answer(connection: Any, question: Question) -> None:
     result = connection.sql(question.sql)
 
     assert as_table(result.columns, result.fetchall()) == question.answer
+
+
+def answers(name: str, **tables: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows that the query of a section returns of these tables."""
+    connection = duckdb.connect()
+    connection.sql("SET TimeZone = 'UTC'")
+    for table, rows in tables.items():
+        connection.register(table, rows)
+    (sql,) = (question.sql for question in QUESTIONS if question.name.startswith(name))
+    return connection.sql(sql).fetchall()
+
+
+def test_waits_of_one_group_on_several_partitions_at_once_count_once() -> None:
+    """One transaction hangs on twelve partitions for ten minutes; on one of them another one held the group before."""
+    hung = {
+        "cluster_id": "c",
+        "hour": HOUR,
+        "topic": "orders",
+        "transactional_id": "app",
+        "waiting_group": "billing",
+        "verdict": "hanging_stale_epoch",
+        "stalled_ms": 600_000,
+        "records_max": 7,
+        "cause": "late_write",
+    }
+    rows = [{**hung, "partition": number} for number in range(12)]
+    before = {"partition": 3, "transactional_id": "other", "verdict": "open_within_timeout", "stalled_ms": 120_000}
+    stalls = pa.Table.from_pylist([*rows, {**hung, **before, "cause": None}, {**rows[0], "waiting_group": None}])
+
+    assert answers("How long did each consumer group wait", stalls=stalls) == [
+        ("billing", "late_write", 10, 7),
+        ("billing", None, 2, 7),
+    ]
+    assert [row[1:] for row in answers("Is it getting worse", stalls=stalls)] == [(12, 10)]
+    assert [(row[0], row[3]) for row in answers("Which application uses up", stalls=stalls)] == [
+        ("app", 0.23),
+        ("other", 0.05),
+    ]
+
+
+def test_cycles_of_all_exporters_are_compared_with_those_of_one() -> None:
+    """In one cluster an exporter was started again at half past, in another both were down for half an hour."""
+    one = {
+        "date": HOUR.date(),
+        "hour": HOUR,
+        "cycles": 60,
+        "interval_ms": 30_000,
+        "cycles_incomplete": 0,
+        "partitions_unread_max": 0,
+    }
+    unwatched = {"restarted": 0, "down": 1_800_000}
+    rows = [{**one, "cluster_id": name, "unwatched_ms": ms} for name, ms in unwatched.items() for _ in range(2)]
+    found = answers("Was the cluster watched", coverage=pa.Table.from_pylist(rows))
+
+    assert [(row[0], *row[2:5]) for row in found] == [("down", 120, 120, 30), ("restarted", 120, 120, 0)]
+
+
+def test_the_session_of_spark_has_the_zone_of_the_answers() -> None:
+    """By default Spark has that of its machine."""
+    session = Mock()
+    exec(SPARK, {"spark": session, "tables": ""})  # noqa: S102 - the page's own code
+
+    assert session.mock_calls[0] == call.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_tables_of_the_demo_are_enough(tables: Tables, tmp_path: Path) -> None:

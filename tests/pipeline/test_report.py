@@ -207,6 +207,23 @@ def test_who_waited_is_counted_by_week_and_application(spark: SparkSession) -> N
     assert ">60 %<" in page, "of 50 min 24 s"
 
 
+def test_waits_of_one_group_on_several_partitions_at_once_count_once(spark: SparkSession) -> None:
+    """A transaction hangs on twelve partitions for ten minutes: the group has waited for ten minutes, not for two hours."""
+    stalls = [stall(1, 10, partition=number, verdict="hanging_stale_epoch") for number in range(12)]
+    stalls += [stall(1, 4), stall(1, 3, transactional_id="other"), stall(1, 2, "billing", topic="bills")]
+    data = collected(spark, coverage=[hour(0), hour(-24)], stalls=stalls)
+
+    # On partition 0 the group waited behind one after the other, at different times.
+    assert data.waited_ms == ((10 + 4 + 3 + 2) * 60_000, 0)
+    assert [(row.application, row.this_ms / 60_000, row.group, row.group_ms / 60_000) for row in data.weeks] == [
+        ("app", 14, "readers", 14),
+        ("other", 3, "readers", 3),
+    ]
+    (day,) = (day for day in data.days if day.hung_ms)
+    assert (day.hung_ms, day.other_ms) == (10 * 60_000, (4 + 3 + 2) * 60_000)
+    assert "Consumer groups waited for at least 19 min 0 s in the last seven days, added up" in render(data)
+
+
 def test_nobody_waited_is_said_of_what_was_watched_only(spark: SparkSession) -> None:
     """Without a cycle the page does not say that nobody waited."""
     assert "no cycle saw a consumer group wait" in render(collected(spark, coverage=[hour(0)]))
@@ -320,6 +337,7 @@ def full() -> ReportData:
         first_ms=NOON_MS - 7 * 24 * HOUR_MS,
         newest_ms={STRANGE: NOON_MS, "b": NOON_MS - 2 * HOUR_MS},
         interval_ms=30_000,
+        waited_ms=(3 * HOUR_MS, 4 * HOUR_MS),
         weeks=[
             Row(
                 cluster_id=cluster,
