@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -63,6 +63,8 @@ class ReportData:
     """The newest."""
     coverage_gaps: SectionRows
     """The newest."""
+    uncounted: Mapping[str, int | None] = field(default_factory=dict)
+    """End of the newest counted hour by cluster, where newer cycles are not counted; None if no hour was counted."""
     clocks: Sequence[Row] = ()
     """(cluster_id, clock_difference_ms) of clusters whose exporters have clocks that contradict each other."""
     excluded: int = 0
@@ -123,6 +125,7 @@ def collect(
         outcomes=_outcomes(known) if has_outcomes else None,
         incidents=_incidents(schemas.with_schema(incidents, schemas.INCIDENTS), newest_ms, made_at_ms),
         coverage_gaps=_coverage_gaps(covered),
+        uncounted=_uncounted(covered, newest_ms),
         clocks=clocks.agg(f.max("clock_difference_ms").alias("clock_difference_ms")).orderBy("cluster_id").collect(),
         excluded=span.excluded or 0,
         left_out=left_out,
@@ -257,13 +260,17 @@ def _outcomes(transactions: DataFrame) -> SectionRows:
 
 
 def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: int) -> SectionRows:
-    """One that is not over lasts until the newest cycle of its cluster, or until now where the history has none."""
+    """One that is not over lasts until the newest cycle of its cluster, or until now where the history has none.
+
+    One that ended more than four weeks before that is no part of the report.
+    """
+    until_ms = f.coalesce(_newest(newest_ms), f.lit(made_at_ms))
     found = incidents.select(
         "*",
         f.unix_millis("blocked_from").alias("blocked_from_ms"),
         f.unix_millis("operated_at").alias("operated_ms"),
-        f.coalesce(f.unix_millis("ended_at"), _newest(newest_ms), f.lit(made_at_ms)).alias("ended_ms"),
-    )
+        f.coalesce(f.unix_millis("ended_at"), until_ms).alias("ended_ms"),
+    ).where(~f.col("is_over") | (f.col("ended_ms") > until_ms - WINDOW_MS))
     return first_rows(found.orderBy(f.desc("started_at"), "cluster_id", "incident"), INCIDENTS_MAX)
 
 

@@ -100,7 +100,8 @@ def _sections(data: ReportData, audits: AuditsOfWeek | None) -> Iterable[str]:
         not_shown(data.incidents.cut, "older incidents"),
         "<h2>What was not watched</h2>",
         _clocks(data.clocks),
-        as_section(data.coverage_gaps, _ALL_WATCHED, _COVERAGE_GAPS, several),
+        "".join(f"<p>Unknown: {words}.</p>" for words in _uncounted(data)),
+        as_section(data.coverage_gaps, _ALL_WATCHED, _COVERAGE_GAPS, several) if data.days else "",
         not_shown(data.coverage_gaps.cut, "older hours"),
         _excluded(data.excluded),
         _left_out(data),
@@ -121,6 +122,13 @@ def _excluded(partitions: int) -> str:
     return f"<p>{said}</p>" if partitions else ""
 
 
+def _uncounted(data: ReportData) -> Iterable[str]:
+    """Says from when on nothing is known of a cluster whose newest cycles are not in `coverage` and `stalls`."""
+    for cluster_id, until_ms in data.uncounted.items():
+        after = "" if until_ms is None else f" after {minute_of(until_ms)} UTC"
+        yield f"hours of cluster {escape(cluster_id)}{after} were not counted (pipeline stalls)"
+
+
 def _left_out(data: ReportData) -> str:
     return as_table(_LEFT_OUT, data.left_out) or '<p class="nothing">No file of the history is left out.</p>'
 
@@ -136,6 +144,7 @@ def _summary(data: ReportData) -> str:
         for cluster_id, newest_ms in data.newest_ms.items()
         if data.made_at_ms - newest_ms > SILENT_MS
     )
+    limits += "".join(f" Unknown: {words}." for words in _uncounted(data))
     limits += f" {humanize_count(len(data.left_out), 'file')} left out." if data.left_out else ""
     incidents, older = data.incidents.rows, data.incidents.cut
     if not incidents:
@@ -335,7 +344,7 @@ _OUTCOMES: Final[Columns] = {
     "#unknown": lambda row: f"{row.unknown:,}",
     "#markers p99, seconds": lambda row: _seconds(row.marker_p99_ms),
 }
-_ALL_WATCHED: Final = "Every hour has its cycles, and each read every partition; the newest hour may not be over."
+_ALL_WATCHED: Final = "Every counted hour has its cycles, and each read every partition; the newest may not be over."
 _COVERAGE_GAPS: Final[Columns] = {
     "hour": lambda gap: on_one_line(minute_of(gap.hour_ms)),
     "#cycles": lambda gap: f"{gap.cycles} of {gap.cycles_expected}",

@@ -249,6 +249,65 @@ def test_the_weeks_are_also_a_table_of_their_own() -> None:
     ]
 
 
+def test_hours_that_were_not_counted_are_unknown(spark: SparkSession) -> None:
+    """The job that counts them has not run for one cluster, and is three hours behind for another."""
+    tables = [
+        *(frame(spark, schema) for schema in (schemas.TRANSACTIONS, schemas.INCIDENTS)),
+        frame(spark, schemas.COVERAGE, hour(-4), hour(0, cluster_id="up to date")),
+        frame(spark, schemas.STALLS),
+    ]
+    newest_ms = {"c": NOON_MS, "never": NOON_MS, "up to date": NOON_MS}
+    data = collect(*tables, newest_ms=newest_ms, made_at=NOON)
+
+    assert data.uncounted == {"c": NOON_MS - 3 * HOUR_MS, "never": None}
+    page = render(data)
+    behind = "hours of cluster c after 2026-11-21 09:00 UTC were not counted (pipeline stalls)."
+    never = "hours of cluster never were not counted (pipeline stalls)."
+    assert f'<p class="summary">No incident. Unknown: {behind} Unknown: {never}</p>' in page
+    assert f"<p>Unknown: {behind}</p><p>Unknown: {never}</p>" in page
+    assert "Every counted hour has its cycles" in page
+    page = render(replace(data, days=(), uncounted={"never": None}))
+    assert f"<p>Unknown: {never}</p>" in page
+    assert "has its cycles" not in page
+    assert collect(*tables, newest_ms={"up to date": NOON_MS + 59 * 60_000}, made_at=NOON).uncounted == {}
+
+
+def test_an_incident_that_ended_before_the_four_weeks_is_no_part_of_the_report(spark: SparkSession) -> None:
+    """The tables have 90 days. One that is not over stays, however old; the weeks are counted from the newest cycle."""
+    incident = {"cluster_id": "c", "is_over": True, "worst_verdict": "hanging_stale_epoch", "transactional_ids": []}
+    begun = {"blocked_from": NOON - timedelta(days=80), "started_at": NOON - timedelta(days=80)}
+    ends = {"old": 29, "recent": 27, "of a cluster that is gone": 27, "old, of a cluster that is gone": 29}
+    incidents = [
+        {
+            **incident,
+            **begun,
+            "incident": name,
+            "cluster_id": "gone" if "gone" in name else "c",
+            "ended_at": NOON - timedelta(days=days),
+        }
+        for name, days in ends.items()
+    ]
+    incidents.append({**incident, **begun, "incident": "open", "is_over": False})
+    data = collected(spark, incidents=incidents, coverage=[hour(0)])
+
+    assert {row.incident for row in data.incidents.rows} == {"recent", "of a cluster that is gone", "open"}
+    assert data.incidents.cut == 0
+
+
+def test_an_hour_that_two_exporters_left_out_in_part_is_a_gap(spark: SparkSession) -> None:
+    """Both were down for half an hour: they have as many cycles as one should have. A restart leaves out nothing."""
+    half = {"cycles": 1, "unwatched_ms": HOUR_MS // 2}
+    down = [hour(0, **half), hour(0, writer="other", **half)]
+    restarted = [hour(1, cycles=1, unwatched_ms=0), hour(1, cycles=1, writer="after", unwatched_ms=0)]
+    late = [hour(2, unwatched_ms=360_000)]
+    data = collected(spark, coverage=[*down, *restarted, *late, hour(3), hour(4), hour(6, unwatched_ms=0)])
+
+    assert columns(data.coverage_gaps, UNWATCHED) == [
+        ("c", NOON_MS + 5 * HOUR_MS, 0, 2, 0, 0, HOUR_MS),
+        ("c", NOON_MS, 2, 2, 0, 0, HOUR_MS // 2),
+    ]
+
+
 def test_clocks_that_contradict_each_other_are_on_the_page(spark: SparkSession) -> None:
     """With what to do; the durations of that time are unknown."""
     at = {"first_seen": NOON, "last_seen": NOON}
