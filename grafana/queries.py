@@ -27,7 +27,7 @@ NOT_PROVED: Final = (
 FRESH_CYCLES: Final = 5
 """A snapshot older than so many cycles is not fresh; as in alerts/recording.yaml."""
 OVERLAP_S: Final = 600
-"""For at most so long a process and the one that replaces it run side by side."""
+"""A process and the one that replaces it run side by side for at most so long."""
 
 
 def series(name: str, matchers: str = "", *, narrowed_by: str = CHOSEN) -> str:

@@ -157,7 +157,7 @@ def partition_reads(
             continue
         found[partition] = PartitionRead(
             topic_id=ends.topic_id,
-            judged={} if known is None else state.settled.get(known.judged_in, {}),
+            judged={} if known is None else state.judged(known),
             read_from_ms=None if known is None else known.read_from_ms,
             read_from=0 if known is None else known.read_from,
             gaps=_joined_gaps([*(() if known is None else known.gaps), *(() if now is None else now.gaps)]),
@@ -168,16 +168,14 @@ def partition_reads(
 def judged_before(
     state: AuditState, partitions: Mapping[TopicPartition, PartitionRead | NotRead]
 ) -> dict[TopicPartition, Mapping[int, int]]:
-    """Partitions that this run could not read, with the decisions that earlier runs have compared with each.
+    """Partitions that this run could not read, with the decisions that were compared with each (`AuditState.judged`).
 
-    Those are offsets by partition of the transaction log, as in `PartitionRead.judged`. A partition that was never read has
-    none: it is read from now on.
+    One that was never read is left out: it is read from now on.
     """
-    failed = [partition for partition, known in partitions.items() if known is NotRead.FAILED]
     return {
-        partition: state.settled.get(known.judged_in, {})
-        for partition in failed
-        if (known := state.positions.get(partition)) is not None
+        partition: state.judged(position)
+        for partition, known in partitions.items()
+        if known is NotRead.FAILED and (position := state.positions.get(partition)) is not None
     }
 
 

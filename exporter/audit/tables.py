@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from exporter.audit.data_source import TRANSACTION
 from exporter.audit.verdicts import AuditVerdict
 from exporter.pipeline.column_comments import described
 from exporter.pipeline.connectors import spark_path
-from exporter.pipeline.delta import APPLICATION, Table, TableError, TableVersion
+from exporter.pipeline.delta import APPLICATION, TableError, TableVersion
 from exporter.pipeline.tables import KEPT_S, Tables, write_whole
 from exporter.snapshot import TopicPartition
 from exporter.storage import last_audit
@@ -181,6 +181,10 @@ class AuditState:
         known = self.positions.get(partition)
         return known if known is not None and known.topic_id == topic_id else None
 
+    def judged(self, position: PartitionPosition) -> Mapping[int, int]:
+        """Returns up to which offset decisions were compared with a partition, by partition of the transaction log."""
+        return self.settled.get(position.judged_in, {})
+
 
 class AuditTables:
     """The tables of the audits of all clusters, beside those of the pipeline."""
@@ -189,10 +193,14 @@ class AuditTables:
         self._application = f"{APPLICATION}-audit-{cluster_id}"
         self._states = tables.states
         self.last_audit = tables.root / last_audit.file_name(cluster_id)
-        self.findings = Table(
-            tables.root / "audit_transactions", FINDINGS, "Transactions whose logs are not as decided, or unknown"
+        self.findings = replace(
+            tables.audit_transactions,
+            columns=FINDINGS,
+            description="Transactions whose logs are not as decided, or unknown",
         )
-        self.coverage = Table(tables.root / "audit_coverage", COVERAGE, "What each run of the audit has read")
+        self.coverage = replace(
+            tables.audit_coverage, columns=COVERAGE, description="What each run of the audit has read"
+        )
 
     def current(self, spark: SparkSession) -> tuple[TableVersion, AuditState, Place | None]:
         """The version to begin with, its state, and the folder of what is pending. Raises TableError."""

@@ -16,7 +16,7 @@ from exporter.config.settings import Settings
 from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.humanize import printable
-from exporter.evaluation.verdicts import Evaluation
+from exporter.evaluation.verdicts import Evaluation, TransactionRow
 from exporter.explain.document import Explanation, document, explain, markdown, text
 from exporter.explain.read import TransactionToExplain, read_facts
 from exporter.files import MEGABYTE
@@ -84,15 +84,12 @@ def _open_at(
 ) -> TransactionToExplain:
     """Raises KafkaRequestError if no transaction is open there."""
     evaluation = _judged(settings, collector, topic, partition)
-    rows = worst_first(evaluation)
-    row = next((row for row in rows if row.start_offset == start_offset), None)
+    row = _row_at(evaluation, topic, partition, start_offset)
     if row is None and not len(evaluation.snapshot.partitions):
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
         raise KafkaRequestError(code, why_missing(collector, topic, partition))
-    if row is None and (unknown := why_unknown(evaluation, topic, partition)):
-        raise KafkaRequestError("UNREAD", unknown)
     if row is None:
-        offsets = ", ".join(str(other.start_offset) for other in rows)
+        offsets = ", ".join(str(other.start_offset) for other in worst_first(evaluation))
         others = f"those that are open start at {offsets}" if offsets else "none is open on this partition"
         raise KafkaRequestError(
             "NO_TRANSACTION",
@@ -103,14 +100,20 @@ def _open_at(
 
 
 def _of_suspect(settings: Settings, collector: Collector, suspect: Suspect) -> TransactionToExplain:
-    verdict = None
+    """Raises KafkaRequestError if its partition could not be read."""
+    row = None
     if suspect.ended_at_ms is None:
         evaluation = _judged(settings, collector, suspect.topic, suspect.partition)
-        rows = worst_first(evaluation)
-        verdict = next((row.verdict for row in rows if row.start_offset == suspect.start_offset), None)
-        if verdict is None and (unknown := why_unknown(evaluation, suspect.topic, suspect.partition)):
-            raise KafkaRequestError("UNREAD", unknown)
-    return TransactionToExplain.of(suspect, verdict)
+        row = _row_at(evaluation, suspect.topic, suspect.partition, suspect.start_offset)
+    return TransactionToExplain.of(suspect, None if row is None else row.verdict)
+
+
+def _row_at(evaluation: Evaluation, topic: str, partition: int, start_offset: int) -> TransactionRow | None:
+    """The transaction from this offset on; None if it is not open. Raises KafkaRequestError if that is not known."""
+    row = next((row for row in worst_first(evaluation) if row.start_offset == start_offset), None)
+    if row is None and (unknown := why_unknown(evaluation, topic, partition)):
+        raise KafkaRequestError("UNREAD", unknown)
+    return row
 
 
 def _judged(settings: Settings, collector: Collector, topic: str, partition: int) -> Evaluation:

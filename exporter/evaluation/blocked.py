@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -112,20 +112,20 @@ def names_of_blocked(rows: Iterable[TransactionRow]) -> set[str]:
 
 
 def remembered_groups(
-    snapshot: Snapshot, rows: Iterable[int], memory: Memory, blocked: Iterable[BlockedGroup]
+    snapshot: Snapshot, rows: Iterable[int], memory: Memory, blocked: Sequence[BlockedGroup]
 ) -> Mapping[GroupKey, RememberedBlock]:
     """Returns each group's block; groups whose broker did not respond in this cycle are included.
 
     So are those of partitions that were not read: a leader that is gone for a while ends no block.
     """
-    ends = _ends(snapshot, rows)
+    is_partial = bool(snapshot.impact is None or snapshot.impact.failures or snapshot.impact.unseen)
+    ends = _ends(snapshot, rows) if blocked or is_partial else {}
     kept = {
         group.key: RememberedBlock(
             group.since_ms, UNKNOWN_OFFSET if group.topic == OFFSETS_TOPIC else ends[group.key[1:3]][0]
         )
         for group in blocked
     }
-    is_partial = bool(snapshot.impact is None or snapshot.impact.failures or snapshot.impact.unseen)
     if memory.blocked and memory.cluster_id == snapshot.cluster_id:
         partitions, unread = snapshot.partitions, snapshot.partitions.is_unread
         held = ends.keys() if is_partial else set()

@@ -227,13 +227,13 @@ def _evidence(
         unaware_replicas=open_.unaware_replicas[row] if open_.unaware_replicas else (),
         unconfirmed=_unconfirmed(proof, key, transaction) or (open_.unconfirmed[row] if open_.unconfirmed else None),
         last_timestamp_ms=int(open_.last_timestamp[row]),
-        end_markers=() if found is None else found.of(key.producer_id),
+        end_markers=() if found is None else tuple(found.markers_of.get(key.producer_id, ())),
         was_searched=found is not None,
-        unsearched=() if found is None else (*found.unread_of(key.producer_id), *snapshot.visibility.gaps),
+        unsearched=() if found is None else (*found.unread_of.get(key.producer_id, ()), *snapshot.visibility.gaps),
         lost=()
         if found is None
         else (
-            *found.lost_of(key.producer_id),
+            *found.lost_of.get(key.producer_id, ()),
             *_forgotten(found.producers_kept_ms, int(open_.last_timestamp[row]), now if is_clock_sure else None),
         ),
         remembered=remembered,

@@ -43,7 +43,7 @@ def follow(before: Incidents, evaluation: Evaluation) -> Incidents:
     known = {suspect.key for incident in before.all for suspect in incident.suspects if suspect.ended_at_ms is None}
     with_producer = {key.place: key for key in known}
     rows = {with_producer.get(row.key, row.key): row for row in evaluation.suspects}
-    others = _others(known - rows.keys(), evaluation)
+    others = _others(known - rows.keys(), with_producer, evaluation)
     followed_ = [
         incident if incident.is_over or incident.is_of_coordinators else _after(incident, rows, others, evaluation)
         for incident in before.all
@@ -127,11 +127,15 @@ def _with_causes(incident: Incident, causes: Mapping[TransactionKey, tuple[str, 
     return with_events(replace(incident, suspects=tuple(suspects)), events) if events else incident
 
 
-def _others(wanted: set[TransactionKey], evaluation: Evaluation) -> Mapping[TransactionKey, tuple[Verdict, str | None]]:
-    """(verdict, transactional id) of these transactions, as far as they are open."""
+def _others(
+    wanted: set[TransactionKey], with_producer: Mapping[TransactionKey, TransactionKey], evaluation: Evaluation
+) -> Mapping[TransactionKey, tuple[Verdict, str | None]]:
+    """(verdict, transactional id) of these transactions, as far as they are open.
+
+    `with_producer` has the key of a suspect whose producer is not visible in this cycle, by its place.
+    """
     if not wanted:
         return {}
-    with_producer = {key.place: key for key in wanted}
     return {
         key: (verdict, evidence.transactional_id)
         for evidence, verdict in evaluation.examined_verdicts()

@@ -208,7 +208,7 @@ class Jobs:
         since = f"timestamp_millis({self.now_ms() - retention_ms})"
         compact(spark, tables.runs, f"ended_at < {since}")
         compact(spark, tables.operator_steps, f"written_at < {since}")
-        for table in tables.of_audit:
+        for table in (tables.audit_transactions, tables.audit_coverage):
             compact(spark, table, f"audited_at < {since}")
         tables.clean(spark)
         of_history, of_log = humanize_count(files, "file"), humanize_count(small, "file")

@@ -104,6 +104,7 @@ def collect(
     stood = _of_four_weeks(
         schemas.with_schema(stalls, schemas.STALLS).where(f.col("waiting_group").isNotNull()), newest_ms
     )
+    by_group = _by_hour(stood, "waiting_group")
     known = schemas.with_schema(transactions, schemas.TRANSACTIONS)
     made_at_ms = int(made_at.timestamp() * 1000)
     (span,) = covered.agg(
@@ -118,9 +119,9 @@ def collect(
         newest_ms=dict(sorted(newest_ms.items())),
         interval_ms=span.interval_ms,
         objective_percent=objective_percent,
-        waited_ms=_waited(stood),
+        waited_ms=_waited(by_group),
         weeks=_weeks(stood),
-        days=_days(stood, covered, max(newest_ms.values(), default=0)),
+        days=_days(by_group, covered, max(newest_ms.values(), default=0)),
         durations=_durations(with_sure_durations(known, coverage)),
         outcomes=_outcomes(known) if has_outcomes else None,
         incidents=_incidents(schemas.with_schema(incidents, schemas.INCIDENTS), newest_ms, made_at_ms),
@@ -136,13 +137,13 @@ def collect(
 
 def _of_four_weeks(rows: DataFrame, newest_ms: Mapping[str, int]) -> DataFrame:
     """Rows of the last four weeks of each cluster, with `age_ms` from the begin of their hour to the newest cycle."""
-    aged = rows.withColumn("age_ms", _newest(newest_ms) - f.unix_millis("hour"))
+    aged = rows.withColumn("age_ms", of_cluster(newest_ms) - f.unix_millis("hour"))
     return aged.where(f.col("age_ms") < WINDOW_MS)
 
 
-def _newest(newest_ms: Mapping[str, int]) -> Column:
-    """Returns the newest cycle of a row's cluster in ms; null if there is none."""
-    return f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))[f.col("cluster_id")]
+def of_cluster(instants_ms: Mapping[str, int]) -> Column:
+    """Returns the instant of a row's cluster; null if there is none."""
+    return f.map_from_arrays(f.lit([*instants_ms, ""]), f.lit([*instants_ms.values(), 0]))[f.col("cluster_id")]
 
 
 def _by_hour(stood: DataFrame, *columns: str) -> DataFrame:
@@ -169,8 +170,8 @@ def _week(number: int) -> Column:
     return f.sum(f.when(is_of_week, f.col("stalled_ms")).otherwise(0))
 
 
-def _waited(stood: DataFrame) -> tuple[int, int]:
-    (total,) = _by_hour(stood, "waiting_group").agg(_week(0).alias("this_ms"), _week(1).alias("last_ms")).collect()
+def _waited(by_group: DataFrame) -> tuple[int, int]:
+    (total,) = by_group.agg(_week(0).alias("this_ms"), _week(1).alias("last_ms")).collect()
     return total.this_ms or 0, total.last_ms or 0
 
 
@@ -196,8 +197,7 @@ def _weeks(stood: DataFrame) -> Sequence[Row]:
     )
 
 
-def _days(stood: DataFrame, covered: DataFrame, newest_ms: int) -> Sequence[DayOfReport]:
-    by_group = _by_hour(stood, "waiting_group")
+def _days(by_group: DataFrame, covered: DataFrame, newest_ms: int) -> Sequence[DayOfReport]:
     waited = by_group.groupBy(f.unix_millis(f.date_trunc("day", "hour")).alias("day_ms")).agg(
         f.sum("hung_ms").alias("hung_ms"), f.sum(f.col("stalled_ms") - f.col("hung_ms")).alias("other_ms")
     )
@@ -264,7 +264,7 @@ def _incidents(incidents: DataFrame, newest_ms: Mapping[str, int], made_at_ms: i
 
     One that ended more than four weeks before that is no part of the report.
     """
-    until_ms = f.coalesce(_newest(newest_ms), f.lit(made_at_ms))
+    until_ms = f.coalesce(of_cluster(newest_ms), f.lit(made_at_ms))
     found = incidents.select(
         "*",
         f.unix_millis("blocked_from").alias("blocked_from_ms"),

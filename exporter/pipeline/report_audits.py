@@ -9,11 +9,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
 
 from exporter.pipeline.connectors import spark_path
-from exporter.pipeline.delta import Table
-from exporter.pipeline.report import WEEK_MS, SectionRows, first_rows
+from exporter.pipeline.report import WEEK_MS, SectionRows, first_rows, of_cluster
 from exporter.pipeline.report_html import (
     DASH,
     Columns,
@@ -65,10 +63,9 @@ class AuditsOfWeek:
 
 def audits_of_week(spark: SparkSession, tables: Tables, *, made_at_ms: int) -> AuditsOfWeek | None:
     """Returns None if no audit has run. Raises StoreError and TableError."""
-    coverage = Table(tables.root / "audit_coverage", StructType(), "")
-    if not coverage.exists:
+    if not tables.audit_coverage.exists:
         return None
-    rows = spark.read.format("delta").load(spark_path(coverage.folder))
+    rows = spark.read.format("delta").load(spark_path(tables.audit_coverage.folder))
     clusters = rows.select("cluster_id").distinct().orderBy("cluster_id").collect()
     files = (tables.root / last_audit.file_name(row.cluster_id) for row in clusters)
     newest = [audit for path in files if (audit := read_whole(path, last_audit.parse)) is not None]
@@ -83,8 +80,7 @@ def of_coverage(coverage: DataFrame, newest: Sequence[LastAudit], *, made_at_ms:
     verdicts = coverage.columns[coverage.columns.index("failure") + 1 :]
     week = coverage.where(f.col("audited_at") > f.timestamp_millis(f.lit(made_at_ms - WEEK_MS)))
     newest_ms = {audit.cluster_id: audit.audited_at_ms for audit in newest}
-    of_cluster = f.map_from_arrays(f.lit([*newest_ms, ""]), f.lit([*newest_ms.values(), 0]))[f.col("cluster_id")]
-    is_newest = f.unix_millis("audited_at") >= f.coalesce(of_cluster, f.lit(0))
+    is_newest = f.unix_millis("audited_at") >= f.coalesce(of_cluster(newest_ms), f.lit(0))
     partitions = (
         week.withColumn("failure", f.when(is_newest, f.col("failure")))
         .groupBy("cluster_id", "topic", "partition")

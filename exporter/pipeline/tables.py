@@ -120,12 +120,10 @@ class Tables:
             "Steps of operators' commands, from their audit logs",
         )
         self.runs = Table(self.root / "runs", described(schemas.RUNS, column_comments.RUNS), "Runs of the pipeline")
+        # Columns of both are those of `exporter.audit`, which makes them: here they are read, and have an end.
+        self.audit_transactions = Table(self.root / "audit_transactions", t.StructType(), "")
+        self.audit_coverage = Table(self.root / "audit_coverage", t.StructType(), "")
         self._damaged = self.root / "left_out.json"
-
-    @property
-    def of_audit(self) -> tuple[Table, ...]:
-        """Tables that `exporter.audit` makes; here they have an end only."""
-        return tuple(Table(self.root / name, t.StructType(), "") for name in ("audit_transactions", "audit_coverage"))
 
     @property
     def every(self) -> tuple[Table, ...]:
@@ -231,7 +229,7 @@ class Tables:
     def clean(self, spark: SparkSession, *, kept_s: int = KEPT_S) -> None:
         """Removes what no version within the tables' own retention has, older states, and what killed runs have left."""
         current = self.current()
-        for table in (*self.every, *self.of_audit):
+        for table in (*self.every, self.audit_transactions, self.audit_coverage):
             if table.exists:
                 table.vacuum(spark)
         path, counted = self._path_of_state(current.snapshot), self.counted().name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -45,30 +45,22 @@ class EndMarkers:
     producers_kept_ms: int | None = None
     """Time that every partition remembers a producer that does not write; None if not every broker returned it."""
 
-    def of(self, producer_id: int) -> tuple[EndMarker, ...]:
-        return tuple(self._markers.get(producer_id, ()))
-
-    def unread_of(self, producer_id: int) -> tuple[str, ...]:
-        return tuple(self._unread.get(producer_id, ()))
-
-    def lost_of(self, producer_id: int) -> tuple[str, ...]:
-        return tuple(self._lost.get(producer_id, ()))
-
     @cached_property
-    def _markers(self) -> Mapping[int, list[EndMarker]]:
+    def markers_of(self) -> Mapping[int, Sequence[EndMarker]]:
+        """Returns the same by producer id, as the next two do."""
         return _grouped((marker.producer_id, marker) for marker in self.markers)
 
     @cached_property
-    def _unread(self) -> Mapping[int, list[str]]:
+    def unread_of(self) -> Mapping[int, Sequence[str]]:
         return _grouped(self.unread)
 
     @cached_property
-    def _lost(self) -> Mapping[int, list[str]]:
+    def lost_of(self) -> Mapping[int, Sequence[str]]:
         return _grouped(self.lost)
 
 
-def _grouped(pairs: Iterable[tuple[int, T]]) -> Mapping[int, list[T]]:
+def _grouped(pairs: Iterable[tuple[int, T]]) -> Mapping[int, Sequence[T]]:
     found: dict[int, list[T]] = defaultdict(list)
     for producer_id, value in pairs:
         found[producer_id].append(value)
-    return found
+    return dict(found)

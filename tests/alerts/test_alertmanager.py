@@ -236,7 +236,7 @@ def test_the_text_holds_everything(tmp_path: Path) -> None:
     ("template", "kind"), [("text", "text"), ("chat.text", "text"), ("email.html", "html")], ids=lambda name: name
 )
 def test_a_resolved_alert_is_past(template: str, kind: str, tmp_path: Path) -> None:
-    """What it says was true until its end, and there is nothing to be pasted any more."""
+    """The text was true until its end, and has nothing to be pasted any more."""
     page = rendered(template, tmp_path, kind=kind, ended_at="2026-11-21T03:07:00Z")
     heading, _, rest = page.partition("from 2026-11-21 03:00:00 to 2026-11-21 03:07:00 UTC. Until then:")
 

@@ -101,7 +101,7 @@ def committed() -> Evaluation:
 
 
 def stuck(state: str = "PrepareCommit") -> Evaluation:
-    """What was decided, a commit, has owed its marker for a minute."""
+    """Returns a decision, a commit by default, that has owed its marker for a minute."""
     listed = transaction(state, producer_epoch=4)
     policy = Policy(stuck_after_ms=30_000)
     first = evaluate(snapshot([Entry()], transactions=(listed,)), Memory(), policy)

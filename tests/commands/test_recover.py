@@ -156,7 +156,7 @@ def test_what_changed_while_the_operator_decided_is_judged_again(
 def test_a_decision_that_has_changed_is_asked_about_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A coordinator whose log was cut off decides anew: nobody has confirmed the opposite marker."""
+    """A coordinator whose log was cut off decides again: nobody has confirmed the opposite marker."""
     terminal = at_terminal(monkeypatch, Terminal("yes\n"))
     means, opened = World.of(stuck(), stuck("PrepareAbort"))
     command = ("complete", "--topic", "orders", "--partition", "0", "--start-offset", "100")

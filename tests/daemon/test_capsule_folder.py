@@ -158,7 +158,7 @@ def test_the_command_makes_one_file(names: bool, tmp_path: Path, capsys: pytest.
 def test_what_nobody_could_read_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of too much text the command keeps the first and the last cycles; one cycle that is too large is not recorded."""
+    """The command keeps the first and the last cycles of too much text; one cycle that is too large is not recorded."""
     model, state = scene(), tmp_path / "state-a.json"
     with FakeCluster(model, nodes=2) as cluster, caplog.at_level(logging.WARNING):
         watched = Watched(cluster, state)

@@ -112,7 +112,7 @@ def with_markers(facts: Facts, **changes: object) -> Facts:
 
 
 def with_markers_later(facts: Facts, later_ms: int) -> Facts:
-    """By another clock of the partition's leader."""
+    """Returns the same facts, with markers by another clock of the partition's leader."""
     markers = (replace(one, timestamp_ms=one.timestamp_ms + later_ms) for one in facts.logs.own.markers)
     return with_log(facts, markers=tuple(markers))
 

@@ -293,7 +293,7 @@ def test_a_status_page_is_published_on_request_only(tmp_path: Path) -> None:
 
 @pytest.mark.programs
 def test_dashboards_are_those_of_the_project() -> None:
-    """As ConfigMaps with the sidecar's label and as GrafanaDashboards: the same JSON, on one line."""
+    """ConfigMaps with the sidecar's label and GrafanaDashboards have the same JSON, on one line."""
     objects = render("everything")
     labelled = [manifest for manifest in of_kind(objects, "ConfigMap") if "labels" in manifest["metadata"]]
     maps = [manifest for manifest in labelled if manifest["metadata"]["labels"].get("grafana_dashboard") == "1"]

@@ -161,7 +161,7 @@ def by_offset(at_s: int) -> Snapshot:
 
 
 def test_a_hang_whose_producer_becomes_visible_is_the_same_one() -> None:
-    """READ is granted, as the reason advises, and withdrawn again: neither its age nor its incident begins anew."""
+    """READ is granted, as the reason advises, and withdrawn again: neither its age nor its incident begins again."""
     cycles = Cycles()
     cycles.take(by_offset(0))
     cycles.take(by_offset(15))

@@ -322,13 +322,14 @@ def test_what_is_done_once_a_day_is_done_again_after_a_failure(
 def test_the_audit_s_tables_have_the_retention_too(spark: SparkSession, tmp_path: Path) -> None:
     """They grow by a row for each partition and run."""
     tables = Tables(tmp_path / "tables")
-    for table in tables.of_audit:
+    both = (tables.audit_transactions, tables.audit_coverage)
+    for table in both:
         rows = [(cases.instant(at_s),) for at_s in (0, 10 * DAY_S)]
         spark.createDataFrame(rows, "audited_at timestamp").write.format("delta").save(str(table.folder))
     now_ms = cases.milliseconds(10 * DAY_S)
     Jobs(lambda: spark, tmp_path / "history", tables, (), 6 * DAY_MS, lambda: now_ms, lambda _: None).compact()
 
-    for table in tables.of_audit:
+    for table in both:
         kept = spark.read.format("delta").load(str(table.folder)).collect()
         assert [row.audited_at for row in kept] == [cases.instant(10 * DAY_S)]
 
