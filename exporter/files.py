@@ -15,16 +15,16 @@ from typing import IO
 
 MEGABYTE = 1_048_576
 
-Signature = tuple[int, int, int]
+Signature = tuple[int, int, int, int]
 
 
 def signature(path: Path) -> Signature | None:
-    """Changes with every way of replacing a file, and needs no read; None if the file is missing."""
+    """Changes with every way of replacing a file, and with its rights, and needs no read; None if the file is missing."""
     try:
         status = path.stat()
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size
 
 
 def contents(path: Path, *, bytes_max: int = MEGABYTE) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +17,7 @@ from exporter.config.settings import Settings
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileError
 from exporter.daemon.state_file import SavedState
-from exporter.files import MEGABYTE, atomic_write, contents, create_file, ending, read_text
+from exporter.files import MEGABYTE, atomic_write, contents, create_file, ending, read_text, signature
 from exporter.kafka.client.credentials import CredentialsError, client_options
 from exporter.recovery import plan_file
 from exporter.recovery.audit import AuditError, AuditLog
@@ -60,6 +62,43 @@ def test_what_is_not_a_file_is_refused_and_not_waited_for(tmp_path: Path, reader
 
     with pytest.raises(REFUSALS, match=r"not a regular file|Is a directory|No such device"):
         READERS[reader](path)
+
+
+def test_rights_are_part_of_a_signature(tmp_path: Path) -> None:
+    """A file that could not be read is read again after chmod."""
+    path = tmp_path / "web.yml"
+    path.write_text("")
+    before = signature(path)
+    path.chmod(0o640)
+    assert signature(path) != before
+
+
+@pytest.mark.parametrize("reader", ["users", "certificate"])
+def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where nothing of it changes afterwards, as where the process had too many files open; it is logged once."""
+    authority = Authority(tmp_path)
+    issued, renewed = authority.issue("server"), authority.issue("renewed")
+    path = tmp_path / "web.yml"
+    path.write_text(f"tls_server_config:\n  cert_file: {issued.certificate}\n  key_file: {issued.key}\n")
+    web = WebFile(path)
+    options = web.current().tls
+    assert options is not None
+    context = RenewingContext(options)
+    before = web.current(), context.current()
+    path.write_text(f"{path.read_text()}http_server_config:\n  headers: {{X-Frame-Options: deny}}\n")
+    issued.certificate.write_bytes(renewed.certificate.read_bytes())
+    issued.key.write_bytes(renewed.key.read_bytes())
+    current = web.current if reader == "users" else context.current
+    with monkeypatch.context() as patched:
+        for name in ("config_file.read_text", "tls.check_regular"):
+            full = OSError(errno.EMFILE, "Too many open files")
+            patched.setattr(f"exporter.web.{name}", Mock(side_effect=full))
+        for _ in range(3):
+            assert current() in before
+    assert caplog.text.count("Too many open files") == 1
+    assert current() not in before
 
 
 def test_a_certificate_that_becomes_a_fifo_stops_no_handshake(tmp_path: Path) -> None:

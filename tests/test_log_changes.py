@@ -152,7 +152,7 @@ def test_incidents_that_cannot_be_saved_have_one_line(
 ) -> None:
     numbers = count()
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise KeptFileError(f"the disk did not respond within {next(numbers)} s")
 
     monkeypatch.setattr("exporter.daemon.incidents_file.kept_file.save", fail)

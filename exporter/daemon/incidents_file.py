@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -45,12 +46,16 @@ class AuditReader:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._stamp: Signature | None = (-1, -1, -1)
+        self._stamp: Signature | None = (-1, -1, -1, -1)
         self._steps: Steps = {}
+        self._said = LatestState()
+        self._lock = threading.Lock()
 
     def added_to(self, incident: Incident) -> Incident:
         """The incident with what operators did about it."""
-        return with_steps(incident, self._read())
+        with self._lock:  # the threads of all clusters come here
+            steps = self._read()
+        return with_steps(incident, steps)
 
     def _read(self) -> Steps:
         """Reads the audit log when it has changed: only its end, with the steps on incidents that are still shown."""
@@ -61,9 +66,15 @@ class AuditReader:
                 self._steps = steps_of(ending(self._path, bytes_max=MEGABYTE).splitlines())
             except FileNotFoundError:
                 self._steps = {}
+                self._said.is_new(None)
             except OSError as error:
-                self._steps = {}
-                log.warning("incidents are shown without operators' steps: %s cannot be read: %s", self._path, error)
+                self._steps, self._stamp = {}, None  # it may be readable without another change
+                if self._said.is_new(str(error)):
+                    log.warning(
+                        "incidents are shown without operators' steps: %s cannot be read: %s", self._path, error
+                    )
+            else:
+                self._said.is_new(None)
         return self._steps
 
 
@@ -118,7 +129,7 @@ class IncidentsFile:
         if self._path is None:
             return
         try:
-            kept_file.save(self._path, document(self.incidents))
+            kept_file.save(self._path, document(self.incidents), bytes_max=BYTES_MAX)
         except KeptFileError as error:
             if self._said.is_new(str(error)):
                 log.warning("a restart would lose the incidents: %s", error)

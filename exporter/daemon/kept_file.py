@@ -10,10 +10,12 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
-from exporter.files import atomic_write, read_text
+from exporter.files import MEGABYTE, atomic_write, read_text
 
 log = logging.getLogger("exporter")
 
@@ -24,6 +26,8 @@ ANOTHER_CLUSTER = "another-cluster"
 """Marks a file that was moved aside because it is of another cluster."""
 _CLUSTER_ID = re.compile(rb'"cluster_id":\s*("(?:[^"\\]|\\.)*")')
 _HEAD_BYTES = 4096
+_UNFINISHED_SECONDS = 60
+"""A write that began so long before the file was written last has ended."""
 
 
 class KeptFileError(Exception):
@@ -49,19 +53,23 @@ def load(path: Path, parse: Callable[[Any], Content], *, kind: str, bytes_max: i
         raise KeptFileDamagedError(f"{path} is not a {kind} of this exporter: {error}") from error
 
 
-def save(path: Path, document: Mapping[str, Any]) -> None:
+def save(path: Path, document: Mapping[str, Any], *, bytes_max: int) -> None:
     """Replaces the file atomically: a reader, or a crash, sees the old one or the new one.
 
-    Raises KeptFileError, also where the file is of another cluster: two exporters have one file.
+    Raises KeptFileError, also where the file is of another cluster, as two exporters have one file, and for a document of
+    more than `bytes_max`, which no run would load.
     """
     cluster_id = _cluster_of(path)
     if cluster_id not in {"", document["cluster_id"]}:
         raise KeptFileError(
             f"{path} is of cluster {cluster_id}, as another exporter has written it: give each its own state.file"
         )
+    content = json.dumps(document, separators=(",", ":")).encode()
+    if len(content) > bytes_max:
+        raise KeptFileError(f"{path} would be larger than {bytes_max // MEGABYTE} MB")
     try:
         with atomic_write(path, beside=f"{path.name}.{os.getpid()}.tmp") as file:
-            file.write(json.dumps(document, separators=(",", ":")).encode())
+            file.write(content)
     except OSError as error:
         raise KeptFileError(f"{path} cannot be written: {error}") from error
 
@@ -110,6 +118,15 @@ def made_free(path: Path | None, mark: str, *, contents: str, why: str) -> Path 
     return path
 
 
+def _remove_unfinished(path: Path) -> None:
+    """Removes what killed processes have left of their writes, each as large as the file."""
+    with suppress(OSError):
+        saved_s = path.stat().st_mtime
+        for unfinished in path.parent.glob(f"{escape(path.name)}.*.tmp"):
+            if unfinished.stat().st_mtime < saved_s - _UNFINISHED_SECONDS:
+                unfinished.unlink()
+
+
 def recall(
     path: Path | None, load: Callable[[Path], Content], empty: Content, *, contents: str
 ) -> tuple[Content, Path | None]:
@@ -121,6 +138,7 @@ def recall(
     """
     if path is None:
         return empty, None
+    _remove_unfinished(path)
     try:
         return load(path), path
     except KeptFileDamagedError as damage:

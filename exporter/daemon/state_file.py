@@ -68,7 +68,7 @@ def load(path: Path) -> SavedState:
 
 def save(path: Path, state: SavedState) -> None:
     """Replaces the file atomically. Raises KeptFileError."""
-    kept_file.save(path, document_of(state))
+    kept_file.save(path, document_of(state), bytes_max=BYTES_MAX)
 
 
 def state_of(document: Any) -> SavedState:

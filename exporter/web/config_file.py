@@ -25,17 +25,21 @@ class WebFile:
         self._path = path
         self._stamp = None if path is None else signature(path)
         self._newest = WebConfig() if path is None else _read(path)
+        self._problems: tuple[str, ...] = ()
 
     def current(self) -> WebConfig:
         """The present configuration; the last valid one while the file has errors."""
         if self._path is not None and (newest := signature(self._path)) != self._stamp:
             self._stamp = newest
-            problems: tuple[str, ...] = ()
             try:
                 self._newest = self._with_users(_read(self._path))
             except ConfigurationError as error:
-                problems = error.problems
-            for problem in problems:
+                if isinstance(error.__cause__, OSError):  # it may be readable without another change
+                    self._stamp = None
+                new, self._problems = set(error.problems) - set(self._problems), error.problems
+            else:
+                new, self._problems = set(), ()
+            for problem in sorted(new):
                 log.error("web configuration not reloaded, the previous one stays in use: %s", problem)
         return self._newest
 

@@ -46,8 +46,9 @@ class RenewingContext(ssl.SSLContext):
     def __init__(self, options: ServerTls) -> None:
         """Raises ServerTlsError."""
         self._files = options
-        self._stamps = self._stamp_all()
+        self._stamps: Mapping[Path, Signature | None] = self._stamp_all()
         self._newest = self._build()
+        self._problem = ""
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
         """Asyncio calls this for each connection."""
@@ -61,8 +62,13 @@ class RenewingContext(ssl.SSLContext):
             try:
                 self._newest = self._build()
             except ServerTlsError as error:
-                log.error("web server certificate not reloaded, the previous one stays in use: %s", error)  # noqa: TRY400
+                if not isinstance(error.__cause__, ssl.SSLError):  # it may be readable without another change
+                    self._stamps = {}
+                if str(error) != self._problem:
+                    log.error("web server certificate not reloaded, the previous one stays in use: %s", error)  # noqa: TRY400
+                self._problem = str(error)
             else:
+                self._problem = ""
                 log.info("web server certificate reloaded")
         return self._newest
 

@@ -48,7 +48,7 @@ def test_one_of_a_producer_that_cannot_start_is_explained_by_another_command(
     (incident,) = StuckProducer().cycle().all
     path = path_beside(context_of(tmp_path, ["incident"]).state_path(SETTINGS, SETTINGS))
     assert path is not None
-    kept_file.save(path, document(Incidents(cluster_id="c", all=(incident,))))
+    kept_file.save(path, document(Incidents(cluster_id="c", all=(incident,))), bytes_max=100_000)
 
     assert run(context_of(tmp_path, ["incident"]), SETTINGS) == ExitStatus.ANSWERED
     assert capsys.readouterr().out == f"{incident.id}  open  1 producer cannot start\n"

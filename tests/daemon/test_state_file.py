@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from exporter.daemon import state_file
 from exporter.daemon.cluster_state import ClusterState
-from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, set_aside
+from exporter.daemon.kept_file import KeptFileDamagedError, KeptFileError, recall, set_aside
 from exporter.daemon.state_file import SavedState
 from exporter.evaluation.memory import (
     GroupKey,
@@ -213,6 +213,28 @@ def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
 
     with pytest.raises(KeptFileError, match=r"state\.json cannot be written"):
         state_file.save(tmp_path / "file" / "state.json", SOME)
+
+
+def test_what_no_run_would_load_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.json"
+    state_file.save(path, SOME)
+    monkeypatch.setattr(state_file, "BYTES_MAX", 100)
+    with pytest.raises(KeptFileError, match="would be larger than 0 MB"):
+        state_file.save(path, replace(SOME, bootstrap="a:1"))
+    monkeypatch.undo()
+    assert state_file.load(path) == SOME
+
+
+def test_unfinished_files_of_killed_processes_are_removed_at_the_start(tmp_path: Path) -> None:
+    """One that may still be written stays, and so do other files."""
+    path = tmp_path / "state.json"
+    state_file.save(path, SOME)
+    now_s = path.stat().st_mtime
+    for name, age_s in (("state.json.11.tmp", 3600), ("state.json.12.tmp", 0), ("other.json.11.tmp", 3600)):
+        (tmp_path / name).write_text("half")
+        os.utime(tmp_path / name, (now_s - age_s, now_s - age_s))
+    assert recall(path, state_file.load, SavedState(), contents="first-seen times") == (SOME, path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["other.json.11.tmp", "state.json", "state.json.12.tmp"]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
