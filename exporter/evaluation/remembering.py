@@ -146,7 +146,8 @@ def facts_of_others(snapshot: Snapshot, join: MemoryJoin) -> Facts:
 def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransactions:
     """Remembered transactions on unread partitions, which may still be open: the newest, up to a limit.
 
-    A partition that a complete cycle lacks is deleted, unless no broker shows its topic to this login any more.
+    A partition that is not listed is deleted, unless topics are missing in the list, or no broker shows its topic to this
+    login any more.
     """
     before = memory.transactions
     if memory.cluster_id != snapshot.cluster_id:
@@ -155,7 +156,7 @@ def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransaction
     is_shown = row >= 0
     is_shown[is_shown] = shows(snapshot.partitions.answer[row[is_shown]], before.identity.producer_id[is_shown])
     hidden = [topic in snapshot.visibility.hidden_topics for topic in before.identity.topics]
-    is_gone = (row < 0) & ~np.array(hidden, dtype=np.bool_)[before.identity.topic] & snapshot.is_complete
+    is_gone = (row < 0) & ~np.array(hidden, dtype=np.bool_)[before.identity.topic] & snapshot.shows_every_topic
     last_seen_ms = before.last_seen_ms()
     is_possible = ~is_shown & ~is_gone & (last_seen_ms >= snapshot.cluster_time_ms - FORGET_UNREAD_AFTER_MS)
     is_examined = np.arange(len(before)) < before.examined_count

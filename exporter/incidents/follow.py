@@ -10,13 +10,13 @@ from exporter.evaluation.humanize import humanize_count, humanize_duration
 from exporter.evaluation.verdicts import Evaluation, OutcomeEvidence, StartSource, TransactionRow, Verdict
 from exporter.incidents.incident import (
     INCIDENTS_MAX,
-    JOINED_SECONDS,
     SUSPECTS_MAX,
     EventKind,
     Incident,
     IncidentEvent,
     Incidents,
     Suspect,
+    has_room,
     with_events,
 )
 from exporter.incidents.stuck_producers import with_stuck_producers
@@ -212,9 +212,14 @@ def _missing(before: Suspect, evaluation: Evaluation) -> tuple[Suspect, list[Inc
     key, now_ms = before.key, evaluation.snapshot.finished_at_ms  # its marker may have come during the cycle
     partitions = evaluation.snapshot.partitions
     if partitions.row(key.topic, key.partition) is None:  # its topic is gone, or was made again with fewer partitions
-        if key.topic in evaluation.snapshot.visibility.hidden_topics or not evaluation.snapshot.is_complete:
+        if key.topic in evaluation.snapshot.visibility.hidden_topics:
             return before, []
-        sentence = f"partition {before.name} does not exist any more"
+        if evaluation.snapshot.shows_every_topic:
+            sentence = f"partition {before.name} does not exist any more"
+        elif key in evaluation.memory.transactions:
+            return before, []
+        else:  # also forgotten
+            sentence = f"partition {before.name} is not visible any more: its transaction is not followed any longer"
     elif not partitions.shows(key) or _is_unexamined(key, evaluation):
         return before, []
     else:
@@ -234,10 +239,10 @@ def _with_new(
 ) -> tuple[Incident, ...]:
     """Each new suspect goes to the incident of its producer or to the newest one, or is the first of a new one.
 
-    An open incident with suspects that are not followed takes all: whether one of them is new is not known.
+    An open incident with suspects that are not followed takes all: whether one of them is new is not known. Where no
+    incident can be dropped for a new one, the newest open one takes them.
     """
     now_ms = evaluation.snapshot.taken_at_ms
-    joined_from_ms = now_ms - JOINED_SECONDS * 1000
     at_of_producer = {
         (suspect.key.producer_id, suspect.producer_epoch): at
         for at, incident in reversed(list(enumerate(incidents)))
@@ -246,8 +251,10 @@ def _with_new(
     }
     of_open = [(at, incident) for at, incident in enumerate(incidents) if not incident.is_of_coordinators]
     newest = of_open[-1][0] if of_open else -1
-    if newest >= 0 and incidents[newest].last_suspect_ms < joined_from_ms:
+    if newest >= 0 and not incidents[newest].takes(now_ms):
         newest = next((at for at, incident in of_open if incident.more_suspects and not incident.is_over), -1)
+    if newest < 0 and not has_room(incidents):
+        newest = next((at for at, incident in reversed(of_open) if not incident.is_over), -1)
     not_followed: Counter[int] = Counter()
     for row in rows:
         at = at_of_producer.get((row.producer_id, row.producer_epoch), newest)
@@ -353,10 +360,10 @@ def _outcome(row: TransactionRow, now_ms: int) -> IncidentEvent:
 
 
 def _newest(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:
-    """Returns at most INCIDENTS_MAX: those that are not over, and of the others the newest."""
+    """Returns at most INCIDENTS_MAX: those that are not over, and of the others those that ended last."""
     too_many = len(incidents) - INCIDENTS_MAX
     if too_many <= 0:
         return incidents
-    over = [incident for incident in incidents if incident.is_over]
+    over = sorted((one for one in incidents if one.is_over), key=lambda one: one.ended_ms or 0)
     dropped = {incident.started_ms for incident in over[:too_many]}
     return tuple(incident for incident in incidents if incident.started_ms not in dropped)[-INCIDENTS_MAX:]

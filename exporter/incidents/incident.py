@@ -176,6 +176,10 @@ class Incident:
         """Time at which the newest suspect became one."""
         return max(suspect.suspect_at_ms for suspect in self.suspects)
 
+    def takes(self, suspect_ms: int) -> bool:
+        """True if a suspect that began then belongs to it. After a clock was set by more, none does."""
+        return abs(suspect_ms - self.last_suspect_ms) <= JOINED_SECONDS * 1000
+
     @property
     def worst(self) -> Verdict:
         """The worst verdict that any of its suspects had."""
@@ -218,6 +222,11 @@ def with_events(incident: Incident, events: Sequence[IncidentEvent]) -> Incident
     room = EVENTS_MAX - len(incident.events)
     kept = by_time((*incident.events, *events[:room]))
     return replace(incident, events=kept, more_events=incident.more_events + max(len(events) - room, 0))
+
+
+def has_room(incidents: Iterable[Incident]) -> bool:
+    """True if one more incident drops none that is open."""
+    return sum(not incident.is_over for incident in incidents) < INCIDENTS_MAX
 
 
 def without_transactional_ids(incident: Incident) -> Incident:

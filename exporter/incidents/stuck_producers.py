@@ -13,12 +13,12 @@ from exporter.evaluation.stuck import stuck_evidence
 from exporter.evaluation.stuck_transaction import StuckTransaction
 from exporter.evaluation.verdicts import Evaluation, OutcomeEvidence, Verdict
 from exporter.incidents.incident import (
-    JOINED_SECONDS,
     SUSPECTS_MAX,
     EventKind,
     Incident,
     IncidentEvent,
     Suspect,
+    has_room,
     with_events,
 )
 from exporter.snapshot import STATE_TOPIC, UNKNOWN_OFFSET, CompletingId, MarkerFinding, Snapshot, TransactionKey
@@ -86,7 +86,7 @@ def _with_new(
     """Each goes to the newest incident of its kind, or is the first of a new one."""
     now_ms = evaluation.snapshot.taken_at_ms
     at = next((at for at, one in reversed([*enumerate(incidents)]) if one.is_of_coordinators), -1)
-    if at < 0 or incidents[at].last_suspect_ms < now_ms - JOINED_SECONDS * 1000:
+    if at < 0 or not (incidents[at].takes(now_ms) or (not incidents[at].is_over and not has_room(incidents))):
         at = len(incidents)
         incidents.append(Incident(started_ms=_free_start_ms(now_ms, incidents), suspects=()))
     not_followed = 0

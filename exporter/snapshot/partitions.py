@@ -161,6 +161,11 @@ class Partitions:
         return int(np.count_nonzero(self.answer == int(result)))
 
     @property
+    def covered_count(self) -> int:
+        """Partitions of which it is known whether a transaction is open."""
+        return int(np.count_nonzero(self.is_covered))
+
+    @property
     def by_offsets_count(self) -> int:
         """Partitions of which only the offsets are known."""
         return self.count_of(PartitionResult.BY_OFFSETS)

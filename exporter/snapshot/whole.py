@@ -88,6 +88,14 @@ class Snapshot:
         return tuple(proof for proof in (self.proof, self.offset_proof) if proof is not None)
 
     @property
+    def shows_every_topic(self) -> bool:
+        """True if nothing is known to be missing in the list of topics: a topic that it lacks is deleted.
+
+        Unread partitions and brokers that do not respond leave the list whole.
+        """
+        return not self.visibility.gaps
+
+    @property
     def is_complete(self) -> bool:
         """True if everything was visible and every broker responded; excluded partitions need no response."""
         return (

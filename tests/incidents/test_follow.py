@@ -137,13 +137,40 @@ def test_a_topic_that_is_made_again_with_fewer_partitions_ends_it() -> None:
     """Its name is there, and the partition is not."""
     cycles = Cycles()
     cycles.cycle(0, [hang(partition=2)])
-    (open_,) = cycles.cycle(15, columns=partitions_of([("orders", 0)]), coordinators=FAILED).all
+    unlisted = Visibility(gaps=("no broker is known to have current metadata",))
+    (open_,) = cycles.cycle(15, columns=partitions_of([("orders", 0)]), visibility=unlisted).all
     assert len(cycles.memory.transactions) == 1
     (over,) = cycles.cycle(30, columns=partitions_of([("orders", 0)])).all
 
     assert (open_.is_over, over.is_over) == (False, True)
     assert over.events[-1].sentence == "partition orders-2 does not exist any more"
     assert len(cycles.memory.transactions) == 0
+
+
+def test_a_topic_that_is_deleted_ends_it_although_another_is_never_read() -> None:
+    """A login without READ on one topic is usual, and makes no cycle complete; the list of topics is whole."""
+    cycles = Cycles()
+    cycles.cycle(0, [hang()])
+    unread = partitions_of([("secret", 0)], {0: (PartitionResult.UNAUTHORIZED, "not authorized")})
+    (incident,) = cycles.cycle(30, columns=unread, coordinators=FAILED).all
+
+    assert incident.events[-1].sentence == "partition orders-0 does not exist any more"
+    assert len(cycles.memory.transactions) == 0
+
+
+def test_a_partition_that_is_not_listed_for_a_day_keeps_no_incident_open() -> None:
+    """Whether it is deleted stays unknown, as without DESCRIBE on `__transaction_state`."""
+    cycles, others = Cycles(), partitions_of([("payments", 0)])
+    cycles.cycle(0, [hang()])
+    gaps = Visibility(gaps=("some coordinators may be unknown: not authorized",))
+    (open_,) = cycles.cycle(23 * 3600, columns=others, visibility=gaps).all
+    (over,) = cycles.cycle(25 * 3600, columns=others, visibility=gaps).all
+
+    assert (open_.is_over, over.is_over) == (False, True)
+    assert (
+        over.events[-1].sentence
+        == "partition orders-0 is not visible any more: its transaction is not followed any longer"
+    )
 
 
 def by_offset(at_s: int) -> Snapshot:
@@ -229,6 +256,39 @@ def test_of_many_incidents_the_oldest_that_are_over_are_dropped(monkeypatch: pyt
         cycles.cycle(number * step + 30, [open_])
     starts = [(incident.started_ms - NOW_MS) // SECOND_MS for incident in cycles.incidents.all]
     assert starts == [0, 3 * step]
+
+
+def test_of_many_incidents_the_one_that_ended_just_now_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lasted longer than all others, and its post-mortem is not written yet."""
+    monkeypatch.setattr("exporter.incidents.follow.INCIDENTS_MAX", 3)
+    cycles, step = Cycles(), JOINED_SECONDS + 1
+    long = hang(2, producer_id=9)
+    cycles.cycle(0, [long])
+    for number in range(1, 3):
+        cycles.cycle(number * step, [long, hang(0, start_offset=100 + number)])
+        cycles.cycle(number * step + 30, [long])
+    cycles.cycle(3 * step)
+    cycles.cycle(4 * step, [hang(0, start_offset=200)])
+    starts = [(incident.started_ms - NOW_MS) // SECOND_MS for incident in cycles.incidents.all]
+    assert starts == [0, 2 * step, 4 * step]
+
+
+def test_where_all_are_open_no_incident_is_dropped_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("follow", "incident"):
+        monkeypatch.setattr(f"exporter.incidents.{module}.INCIDENTS_MAX", 2)
+    cycles, step = Cycles(), JOINED_SECONDS + 1
+    for count in (1, 2, 3):
+        cycles.cycle(count * step, [hang(partition, producer_id=partition) for partition in range(count)])
+    assert [len(incident.suspects) for incident in cycles.incidents.all] == [1, 2]
+
+
+def test_after_a_clock_was_set_back_a_suspect_joins_no_incident_of_the_future() -> None:
+    cycles = Cycles()
+    cycles.cycle(86_400, [hang()])
+    cycles.cycle(86_430)
+    ahead, now = cycles.cycle(5 * 3600, [hang(1, producer_id=9)]).all
+    assert (ahead.is_over, len(ahead.suspects)) == (True, 1)
+    assert (now.is_over, now.partitions) == (False, ("orders-1",))
 
 
 def test_a_suspect_that_is_owned_after_all_stays_in_its_incident_until_it_ends() -> None:

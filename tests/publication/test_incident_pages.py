@@ -249,6 +249,17 @@ def test_a_place_where_nothing_is_open_leads_to_the_status_page(cluster: str | N
     assert status.rstrip("/") == f"https://proxy/kafka{below(cluster)}"
 
 
+def test_a_clock_that_was_set_back_gives_no_negative_duration() -> None:
+    cycles = Cycles()
+    cycles.cycle(7200, [hang()])
+    incidents = cycles.cycle(0)
+    pages = IncidentPages().render(incidents, nobody, INTERVAL_MS)
+    page = pages[f"{path_of(incidents.all[0].id)}.md"].with_alarm(None).decode()
+
+    assert "on 1 partition for an unknown time (a clock was set back)" in page
+    assert "| an unknown time (a clock was set back) |" in page
+
+
 def test_an_incident_is_also_there_for_a_post_mortem() -> None:
     """As the command prints it, with operators' steps and the address; without transactional ids where these are hidden."""
     known = transaction("Empty", start_ms=None, partitions=frozenset())

@@ -17,7 +17,7 @@ def in_one_sentence(incident: Incident) -> str:
     """Returns a sentence about the incident, for the top of a page or of a text."""
     if incident.is_of_coordinators:
         return _of_producers(incident)
-    lasted = "" if incident.ended_ms is None else f" for {humanize_duration(incident.ended_ms - incident.started_ms)}"
+    lasted = "" if incident.ended_ms is None else f" for {_between(incident.started_ms, incident.ended_ms)}"
     groups = f", {humanize_count(len(incident.groups), 'group')} blocked" if incident.groups else ""
     offsets = incident.records_held_back
     held = "" if offsets is None else f", up to {humanize_count(offsets, 'offset')} held back"
@@ -35,9 +35,13 @@ def _of_producers(incident: Incident) -> str:
         return f"{humanize_count(len(waiting) + incident.more_suspects, 'producer')} cannot start{damage}"
     count = len({one.key.producer_id for one in incident.suspects}) + incident.more_suspects
     began_ms = min(one.suspect_at_ms for one in incident.suspects)
-    lasted = humanize_duration((incident.ended_ms or began_ms) - began_ms)
+    lasted = _between(began_ms, incident.ended_ms or began_ms)
     when = f"{'for at least' if count == 1 else 'within'} {lasted}"
     return f"{humanize_count(count, 'producer')} could not start, {when}{damage}"
+
+
+def _between(began_ms: int, ended_ms: int) -> str:
+    return humanize_duration(ended_ms - began_ms) if ended_ms >= began_ms else "an unknown time (a clock was set back)"
 
 
 def post_mortem(incident: Incident, url: str | None, cluster: str | None, *, transactional_ids: bool = True) -> str:
@@ -106,7 +110,7 @@ def _not_seen(incident: Incident) -> list[str]:
 
 
 def _row(suspect: Suspect, *, is_id_shown: bool) -> str:
-    lasted = "open" if suspect.ended_at_ms is None else humanize_duration(suspect.ended_at_ms - suspect.suspect_at_ms)
+    lasted = "open" if suspect.ended_at_ms is None else _between(suspect.suspect_at_ms, suspect.ended_at_ms)
     cells = (
         suspect.name,
         "-" if suspect.is_at_coordinator else str(suspect.key.start_offset),
