@@ -89,7 +89,7 @@ def _cycles(address: str) -> tuple[dict[str, int], list[_Phases]]:
                 "open_transactions": len(snapshot.open_transactions),
                 "transactional_ids": len(snapshot.transactions),
                 "suspects": len(told.suspects),
-                "text_bytes": exposition.text.length,
+                "text_bytes": len(exposition.text.body),
             }
             if number >= WARM_UP_ROUNDS:
                 rounds.append(phases)

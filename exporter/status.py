@@ -148,6 +148,8 @@ class ClusterStatus:
     failed_cycles: int = 0
     missed_cycles: int = 0
     """Cycles that could not begin because the previous one was still running."""
+    missed_in_a_row: int = 0
+    """Cycles since the newest snapshot that were missed, or failed."""
     last_cycle_duration_seconds: float | None = None
     """Duration of the last cycle; None before the first has ended, as the next three."""
     last_cycle_succeeded: bool | None = None
@@ -160,7 +162,7 @@ class ClusterStatus:
     """True if a snapshot existed and is too old to be shown."""
     api_statistics: tuple[ApiStatistics, ...] = ()
     phase_durations: tuple[tuple[str, float], ...] = ()
-    """(phase, seconds) of the last cycle, in order."""
+    """(phase, seconds) of the last cycle, in order; none if it failed."""
     transaction_log: LogReport | None = None
     """Report of the transaction log; None if it is not read."""
     proof: ProofStatus | None = None

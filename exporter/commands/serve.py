@@ -113,7 +113,9 @@ def daemon_of(context: Context, settings: Settings, open_reader: OpenReader, ord
         open_reader,
         state_path_of=lambda cluster: context.state_path(settings, cluster.settings),
         audit_path=context.audit_path,
-        follow=lambda own, before: LogFollower(own.kafka, own.transaction_log, counted_before=before),
+        follow=lambda own, before: LogFollower(
+            own.kafka, own.transaction_log, counted_before=before, shows_ids=own.publish.transactional_ids
+        ),
         history=history_of(settings),
         baseline=baseline_of(settings),
         report=None if settings.publish.report is None else ReportFile(place_of(settings.publish.report)),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from exporter.commands.lines import fit_terminal
 from exporter.commands.rows import Paint, Row, plain, table_for_people
 from exporter.evaluation.blocked import names_of_blocked
@@ -76,7 +74,7 @@ def summary(evaluation: Evaluation, rows: Sequence[TransactionRow] = ()) -> str:
     """Returns a sentence about the partitions read, and the open transactions."""
     snapshot = evaluation.snapshot
     partitions = snapshot.partitions
-    read = int(np.count_nonzero(partitions.is_covered))
+    read = partitions.covered_count
     took = humanize_duration(snapshot.finished_at_ms - snapshot.taken_at_ms)
     excluded = partitions.excluded_count
     by_offsets = partitions.by_offsets_count

@@ -183,13 +183,15 @@ class PublishSettings:
     stale_after_cycles: int = setting(
         "publish.stale_after_cycles",
         values.whole_number_kind(1, 1000),
-        "After this many missed cycles the series of the cluster are dropped; those about the exporter itself stay.",
+        "After this many missed cycles the series of the cluster are dropped; those about the exporter and from the "
+        "transaction log stay.",
         default=3,
     )
     transactional_ids: bool = setting(
         "publish.transactional_ids",
         values.SWITCH,
-        "Whether /metrics and the status page show transactional ids; with false they are empty.",
+        "Whether /metrics and the status page show transactional ids; with false they are empty, and from a restart on "
+        "one without a separator counts as `other`.",
         default=True,
     )
     reload_endpoint: bool = setting(

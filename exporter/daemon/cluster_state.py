@@ -121,6 +121,7 @@ class ClusterState:
                 last_cycle_duration_seconds=seconds,
                 last_cycle_succeeded=False,
                 last_failure=sentence,
+                phase_durations=(),
             )
         self._say("cycle", f"cycle failed: {sentence}", logging.ERROR)
 
@@ -144,6 +145,7 @@ class ClusterState:
                 self._status,
                 interval_ms=settings.scan.interval_ms,
                 stale_after_cycles=stale_after,
+                missed_in_a_row=self._missed_in_a_row,
                 is_stale=self.evaluation is not None and self._missed_in_a_row >= stale_after,
                 api_statistics=api_statistics,
                 transaction_log=transaction_log,
@@ -155,6 +157,8 @@ class ClusterState:
         if contradiction is None:
             return None
         why = f"other bootstrap servers lead to another cluster, {contradiction}"
+        with self._lock:
+            self._status = replace(self._status, protection=None, proof=None)
         self._state_path = made_free(self._state_path, ANOTHER_CLUSTER, contents=_CONTENTS, why=why)
         return why
 

@@ -143,7 +143,7 @@ class Daemon:
     def _publish(self, cluster: WatchedCluster) -> None:
         """Renders the bytes that scrapes get from now on."""
         others = (other for other in self._clusters.values() if other is not cluster)
-        elsewhere = sum(len(other.snapshot.partitions) for other in others if other.snapshot is not None)
+        elsewhere = sum(other.snapshot.partitions.covered_count for other in others if other.snapshot is not None)
         self._publisher.put(cluster.name, cluster.render(self._process_status(), partitions_elsewhere=elsewhere))
 
     def _namesake_of(self, cluster: WatchedCluster, snapshot: Snapshot) -> str | None:

@@ -48,10 +48,11 @@ class LogFollower:
         settings: TransactionLogSettings,
         *,
         counted_before: LogPosition,
+        shows_ids: bool = True,
         wall_clock: Callable[[], float] = time.time,
         open_log: OpenLog = StateLog,
     ) -> None:
-        """`counted_before` is the position up to which an earlier run has counted."""
+        """`counted_before` is the position up to which an earlier run has counted; `shows_ids` as in `Counts`."""
         self._kafka = kafka
         self._since_ms = int(wall_clock() * 1000) - settings.lookback_ms
         self._open_log = open_log
@@ -63,7 +64,7 @@ class LogFollower:
         run = partial(copy_context().run, self._run)  # its log lines are of the same cluster
         self._thread = threading.Thread(target=run, name="transaction-log", daemon=True)
         self._ledger = Ledger()
-        self._counts = Counts(settings.groups)
+        self._counts = Counts(settings.groups, shows_ids=shows_ids)
         self._timeouts: deque[EndedByCoordinator] = deque(maxlen=TIMEOUTS_MAX)
         self._cluster_id = self._expected_cluster_id = ""
         self._partitions: tuple[int, ...] = ()

@@ -82,6 +82,9 @@ class Publisher:
         with self._condition:
             if name not in self._parts:  # it is not watched any more
                 return
+            before = self._parts[name]
+            if before is not None and before.number > part.number:
+                return
             self._parts[name] = part
             self._is_due = True
             waits = len(self._parts) > 1 and self._thread.is_alive()
@@ -128,4 +131,6 @@ def _pages(parts: Mapping[str | None, ClusterPublication]) -> dict[str, Page]:
     publications = [part.families.publication for part in parts.values()]
     interval_ms = max(publication.status.interval_ms for publication in publications)
     incidents = [(name, part.incidents) for name, part in parts.items()]
-    return {**pages, "/": render_overview(publications), INCIDENTS: render_list(incidents, interval_ms)}
+    runbook_url = publications[0].options.runbook_url
+    overview = render_overview(publications, runbooks=runbook_url)
+    return {**pages, "/": overview, INCIDENTS: render_list(incidents, interval_ms, runbooks=runbook_url)}

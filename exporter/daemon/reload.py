@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -58,6 +58,7 @@ class Reloader:
         """Files that invalid settings refer to: one of them may still come."""
         self._digests = self._applied = self._digest_all()
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
+        self._before = self.status, self._applied
 
     def if_changed(self) -> Reloaded | None:
         """The new settings, if a file has changed and they are valid; None otherwise."""
@@ -83,12 +84,19 @@ class Reloader:
             log.warning("%s changed: restart to apply it", name, extra={"subject": "settings"})
         self._refused = ()
         before = self._applied  # a file may also have changed while the settings were invalid
+        self._before = self.status, before
         self._files = loaded.files
         self._digests = self._applied = self._digest_all(read)
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=self._now_ms())
         log.info("settings reloaded", extra={"subject": "settings"})
         changed = frozenset(file for file in loaded.files if before.get(file) != self._digests[file])
         return Reloaded(loaded.settings, changed)
+
+    def take_back(self) -> None:
+        """The settings that were read last could not be applied: the next look at the files reads them again."""
+        before, self._applied = self._before
+        self._digests = {}
+        self.status = replace(before, succeeded=False)
 
     def _digest_all(self, known: Digests = MappingProxyType({})) -> Digests:
         """Computes the digests of all files; `known` ones are not read again."""

@@ -125,6 +125,7 @@ class Scheduler:
                 self.timetable.use(self._work.jobs)
         except Exception:  # the loop lives: a file may have gone since it was read
             log.exception("the settings could not be applied completely", extra={"subject": "settings"})
+            self.reloader.take_back()
         if self.reloader.status != before:
             self._work.settings_were_read()
 

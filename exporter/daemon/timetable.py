@@ -100,12 +100,13 @@ class Timetable:
             for entry in self._entries.values():
                 if entry.due_s > now:
                     continue
-                entry.due_s += entry.interval_s * (1 + (now - entry.due_s) // entry.interval_s)
                 if entry.thread is not None and entry.thread.is_alive():
                     missed.append(entry.job)
-                    continue
-                entry.thread = threading.Thread(target=self._run, args=(entry.job,), name="cycle", daemon=True)
-                entry.thread.start()
+                else:
+                    thread = threading.Thread(target=self._run, args=(entry.job,), name="cycle", daemon=True)
+                    thread.start()  # the cycle stays due if it cannot be started
+                    entry.thread = thread
+                entry.due_s += entry.interval_s * (1 + (now - entry.due_s) // entry.interval_s)
             next_s = min((entry.due_s for entry in self._entries.values()), default=now + IDLE_SECONDS)
         for job in missed:
             job.missed()

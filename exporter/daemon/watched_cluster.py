@@ -98,6 +98,8 @@ class ClusterPublication:
     pages: Mapping[str, Page]
     """Pages by their path below the page of the cluster, which is at the empty path."""
     incidents: Incidents
+    number: int
+    """Number of the rendering: a thread may come with an older one later."""
 
 
 class WatchedCluster:
@@ -112,6 +114,8 @@ class WatchedCluster:
         self._shared = shared
         self._lock = threading.Lock()
         self._rendering = threading.Lock()
+        self._renderings = 0
+        self._began = shared.clock()
         self._new: tuple[Settings, bool] | None = None
         self._last_audit: LastAuditFile | None = None
         self.namesake: str | None = None
@@ -155,6 +159,7 @@ class WatchedCluster:
     def _cycle(self) -> None:
         """Collect, evaluate, record, publish, remember: this function shows the architecture."""
         shared, began = self._shared, self._shared.clock()
+        self._began = began
         try:
             self._take_settings()
             memory, policy = self._record.memory, policy_of(self.settings)
@@ -225,7 +230,8 @@ class WatchedCluster:
     def defect(self, error: BaseException) -> None:
         """Logs a defect in the exporter; the cycles continue."""
         with logging_of(self.name):
-            self._failed(f"defect in the exporter: {type(error).__name__}: {error}", seconds=0.0)
+            sentence = f"defect in the exporter: {type(error).__name__}: {error}"
+            self._failed(sentence, seconds=self._shared.clock() - self._began)
 
     def use(self, cluster: ClusterSettings, changed: frozenset[Path]) -> None:
         """Uses these settings from the next cycle on; `changed` are files that have other contents."""
@@ -325,6 +331,7 @@ class WatchedCluster:
         `partitions_elsewhere`: partitions of the other clusters, for the common limit.
         """
         with self._rendering:
+            self._renderings += 1
             report = None if self._log_reader is None else self._log_reader.report()
             publication = self._publication(process, report, partitions_elsewhere)
             pages = self._incident_pages.render(
@@ -340,6 +347,7 @@ class WatchedCluster:
                 families=self._renderer.families(publication),
                 pages={"": render_page(publication), **pages},
                 incidents=self._incidents.incidents,
+                number=self._renderings,
             )
             if report is not None and report.counted is not None:
                 self._record.log_position = report.position

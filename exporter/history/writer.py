@@ -185,12 +185,12 @@ class History:
                 self._write(part)
                 self._forget(part)
             self._unsure = []
-            self._tidy_up()
+            undeleted = self._tidy_up()
         except Exception as error:  # noqa: BLE001 - the thread lives, and the rows wait
             why = getattr(error, "strerror", None) or error
             self._failed(str(error) if isinstance(error, StoreError) else f"{self._settings.directory}: {why}")
         else:
-            self._failed(None)
+            self._failed(undeleted)
 
     def _run(self) -> None:
         while True:
@@ -214,7 +214,8 @@ class History:
             self._waiting_rows -= sum(cycle.rows for cycle in gone)
             self._waiting_bytes -= sum(cycle.size_bytes for cycle in gone)
             self._rows += sum(len(cycle.observations) for cycle in gone)
-            self._newest_ms = max([cycle.taken_at_ms for cycle in gone], default=self._newest_ms)
+            known = () if self._newest_ms is None else (self._newest_ms,)
+            self._newest_ms = max((*known, *(cycle.taken_at_ms for cycle in gone)), default=None)
             self._writes_since = self._clock()
 
     def _parts(self, cycles: Iterable[_Cycle]) -> Iterable[list[_Cycle]]:
@@ -238,30 +239,39 @@ class History:
             with atomic_write(folder / name, beside=f"{TEMPORARY}{name}") as file:
                 pq.write_table(pa.concat_tables(parts), file, compression="zstd")
 
-    def _tidy_up(self) -> None:
-        """Removes old files, and the oldest ones beyond the size limit; counts the rest."""
+    def _tidy_up(self) -> str | None:
+        """Removes old files, and the oldest ones beyond the size limit; counts the rest.
+
+        Returns why one could not be removed.
+        """
         files = sorted(self._files_with_their_end(), key=lambda file: file[1])
         now_ms, monotonic_ms = self._wall_clock() * 1000, self._clock() * 1000
         if self._trusted is None:
             newest_ms = files[-1][1] if files else None
             self._trusted = TrustedClock(newest_ms=newest_ms, wall_ms=now_ms, monotonic_ms=monotonic_ms)
         trusted_ms = self._trusted.read(wall_ms=now_ms, monotonic_ms=monotonic_ms)
+        undeleted = None
         total = sum(size for _, _, size in files)
         for path, last_ms, size in files:
             if last_ms >= trusted_ms - self._settings.retention_age_ms and total <= self._settings.retention_bytes:
                 break
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                undeleted = f"{path} cannot be removed: {error.strerror or error}"
+                continue
             with suppress(OSError):  # holds other files
                 path.parent.rmdir()
             total -= size
         with self._condition:
             self._bytes = total
         if not isinstance(self._root, Path):
-            return  # an object has no name of its own while it is written
+            return undeleted  # an object has no name of its own while it is written
         for path in self._root.glob(f"*/*/*/{TEMPORARY}*"):
             with suppress(OSError):
                 if now_ms / 1000 - path.stat().st_mtime > _STALE_TEMPORARY_SECONDS:
                     path.unlink()
+        return undeleted
 
     def _files_with_their_end(self) -> Iterable[tuple[Place, int, int]]:
         """(file, instant of its last cycle in ms, bytes) of files with names of the history."""
@@ -338,7 +348,7 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str, cluster_nam
         "writer": [writer],
         "exporter_version": [__version__],
         "open_transactions": [evaluation.open_count],
-        "partitions_read": [int(np.count_nonzero(snapshot.partitions.is_covered))],
+        "partitions_read": [snapshot.partitions.covered_count],
         "partitions_unread": [count],
         "unread": [unread],
         "brokers_failed": [sum(broker.failure is not None for broker in snapshot.brokers)],

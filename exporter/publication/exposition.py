@@ -38,11 +38,6 @@ class Representation:
     chunks: tuple[bytes, ...]
 
     @property
-    def length(self) -> int:
-        """Length in bytes."""
-        return sum(map(len, self.chunks))
-
-    @property
     def body(self) -> bytes:
         """Joins all chunks: a copy."""
         return b"".join(self.chunks)

@@ -79,8 +79,10 @@ class _GroupCounts:
 class Counts:
     """Counts events by group of transactional ids."""
 
-    def __init__(self, rules: GroupRules) -> None:
+    def __init__(self, rules: GroupRules, *, shows_ids: bool = True) -> None:
+        """`shows_ids`: an id without a separator may be the name of a group."""
         self._rules = tuple(rules)
+        self._shows_ids = shows_ids
         self._groups = {name: _GroupCounts() for name in (*(name for name, _ in rules), OTHER_GROUP)}
         self._group_of: dict[str, _GroupCounts] = {}
         self._hidden: set[str] = set()
@@ -158,6 +160,8 @@ class Counts:
         if self._rules:
             return group_of(self._rules, transactional_id)
         prefix = prefix_of(transactional_id)
+        if prefix == transactional_id and not self._shows_ids:
+            return OTHER_GROUP
         if prefix not in self._groups:
             if len(self._groups) > PREFIXES_MAX:  # one of them is `other`
                 self._hidden.add(transactional_id)

@@ -130,6 +130,7 @@ class Reloads:
     def __init__(self, *results: Reloaded | None) -> None:
         self.results = list(results)
         self.calls: list[str] = []
+        self.taken_back = 0
         self.status = ReloadStatus(succeeded=True, last_success_at_ms=NOW_MS)
 
     def now(self) -> Reloaded | None:
@@ -139,6 +140,9 @@ class Reloads:
     def if_changed(self) -> Reloaded | None:
         self.calls.append("if changed")
         return self._next() if self.results else None
+
+    def take_back(self) -> None:
+        self.taken_back += 1
 
     def _next(self) -> Reloaded | None:
         result = self.results.pop(0)

@@ -152,9 +152,12 @@ def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:
     daemon = daemon_on(Script(healthy()), Clock())
     cycle(daemon)
 
-    for _ in range(3):
+    daemon.jobs[None].missed()
+    assert "No suspect in the last snapshot, but it is old" in get(daemon, "/")[1]
+    for _ in range(2):
         daemon.jobs[None].missed()
 
+    assert "3 cycles are missed: the previous one still runs." in get(daemon, "/")[1]
     published = values(daemon)
     assert published["kafka_transaction_exporter_cycles_missed_total"] == 3
     assert "kafka_late_transactions" not in published

@@ -306,6 +306,7 @@ def test_settings_that_cannot_be_applied_do_not_end_the_loop(
     daemon.scheduler.reload(only_if_changed=False)  # there is no script for the new cluster
 
     assert "the settings could not be applied completely" in caplog.text
+    assert reloads.taken_back == 1
     cycle(daemon)
     assert successes(daemon) == {"stays": "1"}
 

@@ -113,6 +113,21 @@ def test_a_swapped_link_is_seen(files: Files, tmp_path: Path) -> None:
     assert sasl_of(reloaded.settings).password == "new"
 
 
+def test_settings_that_could_not_be_applied_are_read_again(files: Files) -> None:
+    """They are no success, and what changed before them is still a change."""
+    files.password.write_text("two")
+    files.now_s = 2000.0
+    assert files.reloader.if_changed() is not None
+    files.reloader.take_back()
+
+    status = files.reloader.status
+    assert (status.succeeded, status.last_success_at_ms) == (False, 1_000_000)
+    again = files.reloader.if_changed()
+    assert again is not None
+    assert again.changed == {files.password}
+    assert files.reloader.status.succeeded
+
+
 def test_a_bad_file_is_reported_once_and_changes_nothing(files: Files, caplog: pytest.LogCaptureFixture) -> None:
     """Every problem, once; a repaired file is taken; a reload by order reports the problem again."""
     files.write("soon", "nonsense: 1\n")

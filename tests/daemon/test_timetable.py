@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
@@ -116,6 +117,17 @@ def test_the_time_of_day_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> Non
     timetable.end()
     timetable._thread.join(10)
     assert not timetable._thread.is_alive()
+
+
+def test_a_cycle_whose_thread_cannot_be_started_stays_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, clock = Cluster(), HandClock()
+    timetable = timetable_of(clock, a=cluster)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(RuntimeError):
+            timetable.begin_due()
+    begun(timetable)
+    assert (cluster.cycles, cluster.misses) == (1, 0)
 
 
 def test_a_failed_start_of_a_cycle_does_not_end_the_loop(

@@ -24,7 +24,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.history import writer as module
-from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, VERSION
+from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, TEMPORARY, VERSION
 from exporter.history.writer import History, arrow_schema
 from exporter.snapshot import ClockSource, GroupOffset, Impact, PartitionResult, SecondRead
 from hangbench.waiting import until
@@ -177,6 +177,35 @@ def test_what_is_too_old_or_too_much_goes(tmp_path: Path) -> None:
     assert foreign.read_text() == "mine"
     assert [path.parent.name for path in files(tmp_path, CYCLES) if path != foreign] == ["date=2027-01-14"]
     assert not (tmp_path / VERSION / OBSERVATIONS / "cluster_id=cluster-1" / "date=2027-01-13").exists()
+
+
+def test_the_newest_cycle_on_disk_never_goes_back(tmp_path: Path) -> None:
+    """Of two clusters the one with the older cycles is written last."""
+    kept = history(tmp_path)
+    for cluster_id, at_ms in (("a", NOW_MS + 600_000), ("b", NOW_MS + 300_000)):
+        kept.record(cycle(at_ms, cluster_id=cluster_id), 30_000)
+    kept.rotate()
+    assert kept.status().newest_ms == NOW_MS + 600_000
+
+
+def test_an_old_file_that_cannot_be_removed_does_not_stop_the_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, **named: Any) -> None:
+        if path.suffix == ".parquet" and not path.name.startswith(TEMPORARY):
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        unlink(path, **named)
+
+    unlink = Path.unlink
+    monkeypatch.setattr(Path, "unlink", refused)
+    kept = history(tmp_path)
+    for days in (40, 0):
+        kept.record(cycle(NOW_MS - days * DAY_MS), 30_000)
+        kept.rotate()
+
+    status = kept.status()
+    assert (status.rows_waiting, status.newest_ms) == (0, NOW_MS)
+    assert str(status.failure).endswith(".parquet cannot be removed: Operation not permitted")
 
 
 def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

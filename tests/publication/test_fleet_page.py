@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from exporter.publication.exposition import Renderer
+from exporter.publication.page.fleet import render_overview
 from exporter.publication.publication import Publication
 from exporter.web.routes import Request, Routes
 from tests.publication.builders import render_pages
@@ -40,6 +41,11 @@ def test_the_worst_cluster_comes_first_and_has_its_page() -> None:
     assert (status, "Proved: no coordinator will write their markers." in page, "<i>" in page) == (200, True, False)
     assert '<a href="/">all clusters</a>' in page
     assert answer(routes, "/clusters/b")[0] == 404
+
+
+def test_the_overview_links_to_the_runbooks_that_are_named() -> None:
+    page = render_overview([named(healthy(), "a")], runbooks="https://wiki.example.org/rb")
+    assert 'href="https://wiki.example.org/rb/README.md"' in page.with_alarm(None).decode()
 
 
 def test_a_cluster_that_needs_attention_says_why() -> None:

@@ -166,6 +166,13 @@ def test_a_failed_cycle_is_never_green() -> None:
     assert (summary.level, summary.notes) == (Severity.WARNING, ("The last cycle failed: No broker could be reached.",))
 
 
+def test_a_missed_cycle_is_never_green() -> None:
+    """A cycle that hangs neither fails nor ends."""
+    summary = summarize(evaluation(), status(missed_in_a_row=2))
+    assert summary.level is Severity.WARNING
+    assert summary.notes == ("2 cycles are missed: the previous one still runs.",)
+
+
 def test_without_rows_nothing_is_known() -> None:
     """Stale and never read have their own headlines, and neither is green."""
     stale_one, first = stale(), before_first_cycle()

@@ -51,6 +51,16 @@ def test_without_rules_a_group_is_the_prefix() -> None:
     assert counts.initialized == ((OTHER_GROUP, 0), ("billing", 1))
 
 
+def test_where_ids_are_hidden_none_is_the_name_of_a_group() -> None:
+    """An id without a separator is its own prefix."""
+    counts, machine = Counts((), shows_ids=False), StateMachine()
+    for name in ("acmeBankSettlement", "orders-7"):
+        for written in (EMPTY, ONGOING, COMMITTING, COMMITTED):
+            for event in machine.take(replace(written, transactional_id=name), START_MS):
+                counts.count(event)
+    assert dict(counts.counted().initialized) == {OTHER_GROUP: 1, "orders": 1}
+
+
 def test_a_prefix_that_appears_later_begins_at_zero() -> None:
     """Counts that a process finds in the log at its start are no increase; those that begin later are one."""
     counts, machine = Counts(()), StateMachine()

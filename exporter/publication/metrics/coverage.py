@@ -114,7 +114,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_inconclusive_transactions",
-        help="Inconclusive transactions, by the missing part of the proof; every reason always present.",
+        help="Inconclusive transactions, by the missing part of the proof.",
         labels=("reason",),
         of=CLUSTER,
         values=inconclusive_by_reason,

@@ -52,13 +52,13 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_snapshot_stale",
-        help="1 when the newest snapshot is too old to be shown and all series of the cluster are dropped.",
+        help="1 when the newest snapshot is too old, and all series made from it are dropped.",
         of=STATUS,
         values=lambda status: status.is_stale,
     ),
     Metric(
         name="kafka_transaction_exporter_config_last_reload_successful",
-        help="1 when the settings in use are those of the latest reading, 0 when that failed and older ones are kept.",
+        help="1 when the settings in use are those of the latest reading, 0 when that failed.",
         of=PROCESS,
         values=lambda process: process.settings_reloaded,
     ),
@@ -82,7 +82,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_cycle_phase_duration_seconds",
-        help="Duration of each phase of the last cycle.",
+        help="Duration of each phase of the last cycle; no series if it failed.",
         labels=("phase",),
         of=STATUS,
         values=lambda status: tuple(Sample((phase,), duration) for phase, duration in status.phase_durations),
@@ -110,7 +110,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_last_cycle_success",
-        help="1 when the last cycle gave a snapshot, 0 when it failed.",
+        help="1 when the last cycle gave a snapshot.",
         of=STATUS,
         values=lambda status: status.last_cycle_succeeded,
     ),

@@ -30,7 +30,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_history_rows_waiting",
-        help="Observations in memory, to be written with the next file; a kill loses them.",
+        help="Observations in memory, to be written with the next file; a cycle without any counts as one.",
         of=HISTORY,
         values=lambda history: history.rows_waiting,
     ),

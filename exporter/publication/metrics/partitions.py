@@ -25,7 +25,7 @@ Rows = npt.NDArray[np.intp]
 
 def is_series_limited(evaluation: Evaluation, options: PublishOptions) -> bool:
     """True when the setting is `all` and there are too many partitions for it."""
-    read = int(np.count_nonzero(evaluation.snapshot.partitions.is_covered))
+    read = evaluation.snapshot.partitions.covered_count
     return options.partition_series == "all" and read > options.partition_series_limit
 
 

@@ -21,7 +21,7 @@ def by_check(protection: Protection) -> Iterable[Sample]:
 METRICS: tuple[Metric[Any], ...] = (
     Metric(
         name="kafka_transaction_protection",
-        help="1 if a setting of the cluster prevents hanging transactions, 0 if it leaves the cluster exposed.",
+        help="1 if a setting of the cluster prevents hanging transactions.",
         labels=("check",),
         of=PROTECTION,
         values=by_check,

@@ -101,7 +101,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_decode_failures_total",
-        help="Records of the transaction log that could not be decoded, by reason; every reason always present.",
+        help="Records of the transaction log that could not be decoded, by reason.",
         kind="counter",
         labels=("reason",),
         of=LOG,
@@ -126,7 +126,7 @@ METRICS: tuple[Metric[Any], ...] = (
     ),
     Metric(
         name="kafka_transaction_exporter_transaction_log_reading",
-        help="1 while all of the transaction log can be read, 0 when any part of it cannot.",
+        help="1 while all of the transaction log can be read.",
         of=LOG,
         values=lambda report: report.failure is None,
     ),

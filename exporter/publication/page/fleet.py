@@ -23,7 +23,7 @@ _COUNTED = {
 _Found = tuple[Summary, Publication]
 
 
-def render_overview(publications: Sequence[Publication]) -> Page:
+def render_overview(publications: Sequence[Publication], runbooks: str | None = None) -> Page:
     """The state of all clusters."""
     found = sorted(
         ((summarize(publication.evaluation, publication.status), publication) for publication in publications),
@@ -43,7 +43,7 @@ def render_overview(publications: Sequence[Publication]) -> Page:
     links = [(INCIDENTS, "incidents")]
     links += [(REPORT, "report")] if any(publication.options.report for publication in publications) else []
     return Page(
-        head=as_bytes([head("Kafka transactions", heading, interval_ms, tuple(links))]),
+        head=as_bytes([head("Kafka transactions", heading, interval_ms, tuple(links), runbooks=runbooks)]),
         rest=as_bytes(body),
     )
 

@@ -62,7 +62,7 @@ def _cycle_figure(status: ClusterStatus, started: str) -> Figure:
 
 def _coverage_figures(evaluation: Evaluation) -> Iterable[Figure]:
     snapshot = evaluation.snapshot
-    partitions, read = snapshot.partitions, int(np.count_nonzero(snapshot.partitions.is_covered))
+    partitions, read = snapshot.partitions, snapshot.partitions.covered_count
     note = f"{humanize_count(evaluation.open_count, 'transaction')} open"
     excluded = partitions.excluded_count
     note += f"; {excluded:,} excluded" if excluded else ""

@@ -133,7 +133,8 @@ def _failure_notes(status: ClusterStatus) -> tuple[str, ...]:
     if status.last_cycle_succeeded is None:
         return ("The first cycle is still running.",)
     if status.last_cycle_succeeded:
-        return ()
+        missed = humanize_count(status.missed_in_a_row, "cycle is", "cycles are")
+        return (f"{missed} missed: the previous one still runs.",) if status.missed_in_a_row else ()
     return (f"The last cycle failed: {status.last_failure or 'no reason was given.'}",)
 
 
