@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,7 +29,13 @@ from exporter.audit.verdicts import (
     is_reached,
     read_to_ms,
 )
-from exporter.pipeline.transaction_log import dicts_of, partition_names, partitions_named, state_log_records
+from exporter.pipeline.transaction_log import (
+    ROWS_AT_ONCE,
+    dicts_of,
+    partition_names,
+    partitions_named,
+    state_log_records,
+)
 from exporter.snapshot import TopicPartition
 from exporter.storage.last_audit import DAY_MS
 
@@ -118,14 +125,17 @@ def log_facts(records: DataFrame, state: AuditState, *, log_ends: Mapping[int, i
     )
 
 
-def decisions_in(records: DataFrame) -> DataFrame:
-    def decide(rows: pa.Table) -> pa.Table:
-        with _without_collector():
-            found = decisions_of(state_log_records(rows))
-            return pa.Table.from_pylist([_decision_row(each) for each in found], schema=DECISION)
+def decision_rows(records: pa.Table) -> pa.Table:
+    """Records of one transactional id -> DECISION, some thousand at a time: an id may have had millions."""
+    with _without_collector():
+        rows = map(_decision_row, decisions_of(state_log_records(records)))
+        parts = iter(lambda: list(islice(rows, ROWS_AT_ONCE)), [])
+        return pa.Table.from_batches([pa.RecordBatch.from_pylist(part, schema=DECISION) for part in parts], DECISION)
 
+
+def decisions_in(records: DataFrame) -> DataFrame:
     known = records.where(f.col("kind").isin("state", "tombstone"))
-    return known.groupBy("log_partition", "transactional_id").applyInArrow(decide, from_arrow_schema(DECISION))
+    return known.groupBy("log_partition", "transactional_id").applyInArrow(decision_rows, from_arrow_schema(DECISION))
 
 
 @contextmanager
@@ -147,7 +157,7 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
 
 def _decision_of(row: Mapping[str, Any]) -> Decision:
     names = row["partitions"]
-    return Decision(**{**row, "partitions": None if names is None else partitions_named(names)})
+    return Decision(**{**row, "partitions": None if names is None else partitions_named(tuple(names))})
 
 
 def judged_rows(

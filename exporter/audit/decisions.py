@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.snapshot import TopicPartition, TransactionState
@@ -80,51 +80,52 @@ class ProducerDecisions:
         return [each for each in found if each.partitions is not None and partition not in each.partitions]
 
 
-def decisions_of(records: Iterable[StateLogRecord]) -> list[Decision]:
+def decisions_of(records: Iterable[StateLogRecord]) -> Iterator[Decision]:
     """The transactions of one transactional id, from its records in the order of their offsets."""
     machine = StateMachine()
-    found: list[Decision] = []
+    newest: Decision | None = None
     for record in records:
         content = record.content
-        if found and found[-1].completed_ms is None and _is_next(found[-1], content):
+        if newest is not None and newest.completed_ms is None and _is_next(newest, content):
             # A coordinator completes a transaction before it begins the next one, or forgets the id.
-            lost = found.pop()
-            if lost.commit is not None:
-                found.append(replace(lost, completed_ms=record.written_at_ms, completed_offset=record.offset))
+            if newest.commit is not None:
+                yield replace(newest, completed_ms=record.written_at_ms, completed_offset=record.offset)
+            newest = None
         for event in machine.take(content, record.written_at_ms):
             if event.happening in (Happening.INITIALIZED, Happening.EXPIRED):
                 continue
             assert isinstance(content, TransactionRecord)
-            same = found.pop() if found and _is_same(found[-1], content) else None
+            same = newest if newest is not None and _is_same(newest, content) else None
+            if newest is not None and same is None:
+                yield newest
             is_decided = event.outcome is not None
             is_completed = event.happening is Happening.COMPLETED
             known = None if same is None else same.partitions
             is_sure = content.status is TransactionState.ONGOING or (same is not None and same.is_epoch_sure)
-            found.append(
-                Decision(
-                    transactional_id=content.transactional_id,
-                    producer_id=event.producer_id,
-                    open_epoch=event.producer_epoch,
-                    has_own_epoch=(same is not None and same.has_own_epoch)
-                    or _has_own_epoch(content, event.producer_epoch, is_sure=is_sure),
-                    is_epoch_sure=is_sure,
-                    marker_epoch=content.producer_epoch if same is None or not is_completed else same.marker_epoch,
-                    commit=event.outcome is Outcome.COMMITTED if is_decided else None,
-                    partitions=known if is_completed else content.partitions,
-                    start_ms=_known(content.start_ms),
-                    decided_ms=event.at_ms
-                    if is_decided and not is_completed
-                    else None
-                    if same is None
-                    else same.decided_ms,
-                    completed_ms=event.at_ms if is_completed else None,
-                    log_partition=record.log_partition,
-                    completed_offset=record.offset if is_completed else None,
-                )
+            newest = Decision(
+                transactional_id=content.transactional_id,
+                producer_id=event.producer_id,
+                open_epoch=event.producer_epoch,
+                has_own_epoch=(same is not None and same.has_own_epoch)
+                or _has_own_epoch(content, event.producer_epoch, is_sure=is_sure),
+                is_epoch_sure=is_sure,
+                marker_epoch=content.producer_epoch if same is None or not is_completed else same.marker_epoch,
+                commit=event.outcome is Outcome.COMMITTED if is_decided else None,
+                partitions=known if is_completed else content.partitions,
+                start_ms=_known(content.start_ms),
+                decided_ms=event.at_ms
+                if is_decided and not is_completed
+                else None
+                if same is None
+                else same.decided_ms,
+                completed_ms=event.at_ms if is_completed else None,
+                log_partition=record.log_partition,
+                completed_offset=record.offset if is_completed else None,
             )
-        if isinstance(content, TransactionRecord) and found and _is_decided_again(found[-1], content):
-            found[-1] = replace(found[-1], marker_epoch=content.producer_epoch)
-    return found
+        if isinstance(content, TransactionRecord) and newest is not None and _is_decided_again(newest, content):
+            newest = replace(newest, marker_epoch=content.producer_epoch)
+    if newest is not None:
+        yield newest
 
 
 def _is_decided_again(decision: Decision, content: TransactionRecord) -> bool:

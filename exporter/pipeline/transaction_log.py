@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -46,6 +46,7 @@ _FIELDS_OF_STATE: Final = (
 )
 """Columns that have the name and the value of the decoder's field."""
 _FIELDS_OF_RECORD: Final = [column.name for column in _OF_ONE_CLUSTER]
+ROWS_AT_ONCE: Final = 10_000
 
 
 def kafka_stream(spark: SparkSession, options: Mapping[str, str], offsets: Mapping[int, int]) -> DataFrame:
@@ -124,7 +125,7 @@ _ARROW_TYPES: Final = {
 }
 
 
-def _arrow(schema: Any) -> pa.Schema:
+def arrow_schema(schema: Any) -> pa.Schema:
     """The Arrow schema that Spark expects from Python for these columns."""
     return pa.schema([(field.name, _ARROW_TYPES[field.dataType.simpleString()]) for field in schema])
 
@@ -132,7 +133,7 @@ def _arrow(schema: Any) -> pa.Schema:
 def _decode_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         rows = [_row(**row) for row in batch.to_pylist()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_arrow(_OF_ONE_CLUSTER))
+        yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(_OF_ONE_CLUSTER))
 
 
 def _row(*, partition: int, offset: int, timestamp: Any, key: bytes | None, value: bytes | None) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def _outcomes_of_id(records: pa.Table) -> pa.Table:
     for record in state_log_records(records):
         for event in machine.take(record.content, record.written_at_ms):
             _add_outcome(found, cluster_id, event)
-    return pa.Table.from_pylist(found, schema=_arrow(schemas.OUTCOMES))
+    return pa.Table.from_pylist(found, schema=arrow_schema(schemas.OUTCOMES))
 
 
 def _add_outcome(found: list[dict[str, Any]], cluster_id: str, event: Event) -> None:
@@ -209,15 +210,26 @@ def partition_names(partitions: Iterable[TopicPartition]) -> list[str]:
     return sorted(f"{topic}-{number}" for topic, number in partitions)
 
 
-def partitions_named(names: Iterable[str]) -> frozenset[TopicPartition]:
-    """The partitions of the column."""
+@lru_cache(maxsize=10_000)
+def partitions_named(names: tuple[str, ...]) -> frozenset[TopicPartition]:
+    """The partitions of the column: one object for equal ones, as most transactions of a producer have."""
     return frozenset((topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names))
 
 
 def dicts_of(rows: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yields what `to_pylist` returns, in half of its time: each column at once."""
-    names = rows.column_names
-    return (dict(zip(names, row, strict=True)) for row in zip(*(column.to_pylist() for column in rows), strict=True))
+    """Yields what `to_pylist` returns, in half of its time: each column at once, of some thousand rows.
+
+    A text that stands in several rows is one object.
+    """
+    names, known = rows.column_names, dict[Any, Any]()
+    for batch in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
+        columns = [
+            list(map(known.setdefault, texts := column.to_pylist(), texts))
+            if pa.types.is_string(column.type)
+            else column.to_pylist()
+            for column in batch.columns
+        ]
+        yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
 def state_log_records(rows: pa.Table) -> Iterator[StateLogRecord]:
@@ -226,7 +238,6 @@ def state_log_records(rows: pa.Table) -> Iterator[StateLogRecord]:
     # As numbers: an object for each instant takes as long as the state machine.
     written_ms = rows["written_at"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
     rows = rows.set_column(rows.column_names.index("written_at"), "written_at", written_ms)
-    sets: dict[tuple[str, ...], frozenset[TopicPartition]] = {}
     before = -1
     for row in dicts_of(rows):
         if row["offset"] == before:
@@ -234,13 +245,10 @@ def state_log_records(rows: pa.Table) -> Iterator[StateLogRecord]:
         before = row["offset"]
         content: TransactionRecord | Tombstone = Tombstone(row["transactional_id"])
         if row["kind"] != "tombstone":
-            partitions = sets.get(names := tuple(row["partitions"]))
-            if partitions is None:
-                partitions = sets[names] = partitions_named(names)
             content = TransactionRecord(
                 transactional_id=row["transactional_id"],
                 status=TransactionState[row["status"]],
-                partitions=partitions,
+                partitions=partitions_named(tuple(row["partitions"])),
                 **{name: row[name] for name in _FIELDS_OF_STATE},
             )
         yield StateLogRecord(row["log_partition"], before, row["written_at"], content)
