@@ -152,7 +152,7 @@ def _still_possible(snapshot: Snapshot, memory: Memory) -> RememberedTransaction
     before = memory.transactions
     if memory.cluster_id != snapshot.cluster_id:
         return before.those(np.zeros(len(before), dtype=np.bool_))
-    row = _partition_rows(snapshot.partitions, before.identity)
+    row = partition_rows(snapshot.partitions, before.identity)
     is_shown = row >= 0
     is_shown[is_shown] = shows(snapshot.partitions.answer[row[is_shown]], before.identity.producer_id[is_shown])
     hidden = [topic in snapshot.visibility.hidden_topics for topic in before.identity.topics]
@@ -174,7 +174,7 @@ def _newest(among: BoolColumn, last_seen_ms: Int64Column) -> BoolColumn:
     return is_newest
 
 
-def _partition_rows(partitions: Partitions, keys: TransactionKeys) -> Int64Column:
+def partition_rows(partitions: Partitions, keys: TransactionKeys) -> Int64Column:
     """(N,) the row of each one's partition; -1 if there is none."""
     if not len(partitions):
         return np.full(len(keys), -1, dtype=np.int64)

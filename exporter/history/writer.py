@@ -26,6 +26,7 @@ from exporter import __version__
 from exporter.config.settings import HistorySettings
 from exporter.evaluation.field_types import ColumnType, Output
 from exporter.evaluation.fields import fields_of
+from exporter.evaluation.remembering import partition_rows
 from exporter.evaluation.table import column
 from exporter.evaluation.verdicts import Evaluation
 from exporter.history.schema import (
@@ -61,6 +62,7 @@ WRITE_ENDS_SECONDS = 300.0
 """A write that takes longer is a failure: a disk or mount that does not respond gives no error."""
 END_SECONDS = 5.0
 _STALE_TEMPORARY_SECONDS = 24 * 60 * 60
+_DAY_MS = 24 * 60 * 60 * 1000
 _TYPES = {
     ColumnType.TEXT: pa.string(),
     ColumnType.INTEGER: pa.int32(),
@@ -260,8 +262,9 @@ class History:
             except OSError as error:
                 undeleted = f"{path} cannot be removed: {error.strerror or error}"
                 continue
-            with suppress(OSError):  # holds other files
-                path.parent.rmdir()
+            if path.parent.name < f"date={day_of(int(trusted_ms) - _DAY_MS)}":  # nobody writes there any more
+                with suppress(OSError):  # it may hold other files
+                    path.parent.rmdir()
             total -= size
         with self._condition:
             self._bytes = total
@@ -340,7 +343,11 @@ def _coverage(evaluation: Evaluation, interval_ms: int, writer: str, cluster_nam
     open_ = snapshot.open_transactions
     is_unread[open_.partition_row[open_.examined_count :]] = True
     rows = np.flatnonzero(is_unread).tolist()
-    unread = [f"{topic}-{partition}" for topic, partition in map(snapshot.partitions.name, rows)]
+    # So would those of partitions that are not visible any more, and may be open there.
+    remembered = evaluation.memory.transactions.identity
+    is_hidden = partition_rows(snapshot.partitions, remembered) < 0
+    hidden = {key[:2] for key in remembered.those(is_hidden).rows()}
+    unread = [f"{topic}-{partition}" for topic, partition in (*map(snapshot.partitions.name, rows), *sorted(hidden))]
     return {
         "taken_at": [snapshot.taken_at_ms],
         "finished_at": [snapshot.finished_at_ms],

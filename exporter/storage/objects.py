@@ -73,7 +73,8 @@ class ObjectPath:
 
     @property
     def parent(self) -> ObjectPath:
-        return self._at(str(self._pure.parent).removeprefix("."))
+        parent = str(self._pure.parent)
+        return self._at("" if parent == "." else parent)
 
     def with_name(self, name: str) -> ObjectPath:
         return self._at(str(self._pure.with_name(name)))
@@ -128,9 +129,6 @@ class ObjectPath:
                 stream.write(content)
         except FileNotFoundError as error:  # the bucket
             raise StoreError(f"{self}: {reason_of(error)}") from None
-
-    def write_text(self, text: str) -> None:
-        self.write_bytes(text.encode())
 
     def unlink(self, *, missing_ok: bool = False) -> None:
         try:

@@ -26,9 +26,9 @@ from exporter.evaluation.verdicts import Policy
 from exporter.history import writer as module
 from exporter.history.schema import CYCLE_COLUMNS, CYCLES, OBSERVATION_COLUMNS, OBSERVATIONS, TEMPORARY, VERSION
 from exporter.history.writer import History, arrow_schema
-from exporter.snapshot import ClockSource, GroupOffset, Impact, PartitionResult, SecondRead
+from exporter.snapshot import ClockSource, GroupOffset, Impact, PartitionResult, SecondRead, Visibility
 from hangbench.waiting import until
-from tests.evaluation.builders import NOW_MS, Entry, proof, snapshot, transaction
+from tests.evaluation.builders import NOW_MS, Entry, partitions_of, proof, snapshot, transaction
 from tests.history.cycles import DAY_MS, OPEN, cycle, history, settings
 
 PATIENCE_S = 20
@@ -127,6 +127,18 @@ def test_excluded_partitions_are_neither_read_nor_unread_and_not_closed(tmp_path
     assert (covered["partitions_read"], covered["partitions_unread"], covered["is_complete"]) == (2, 0, True)
     assert covered["unread"] == ["orders-1"]
     assert [covered[f"partitions_{result}"] for result in ("unauthorized", "by_offsets", "excluded")] == [0, 0, 1]
+
+
+def test_partitions_that_are_not_visible_any_more_are_not_closed(tmp_path: Path) -> None:
+    """A right was withdrawn: whether what was open there still is, nobody knows."""
+    kept, hidden = history(tmp_path), Visibility(hidden_topics=("orders",), gaps=("topics are no longer visible",))
+    before = evaluate(snapshot([Entry(partition=2)], transactions=(transaction(),)), Memory(), Policy())
+    columns = partitions_of([("payments", 0)])
+    for at_s, visibility in ((30, hidden), (60, Visibility())):
+        taken = snapshot(visibility=visibility, taken_at_ms=NOW_MS + at_s * 1000)
+        kept.record(evaluate(replace(taken, partitions=columns), before.memory, Policy()), 30_000)
+    kept.rotate()
+    assert [row["unread"] for row in rows(tmp_path, CYCLES)] == [["orders-2"], []]
 
 
 def test_the_files_have_the_promised_schema(tmp_path: Path) -> None:

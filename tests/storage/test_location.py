@@ -84,6 +84,7 @@ def test_the_parts_of_a_place_in_a_store_are_those_of_a_path() -> None:
     assert file.relative_to(place).as_posix() == "v1/cluster_id=%C3%A9/x.parquet"
     assert str(place_of("s3://bucket") / "a") == "s3://bucket/a"
     assert str((place_of("s3://bucket") / "a").parent) == "s3://bucket"
+    assert str(place_of("s3://bucket/.kafka/a/b").parent) == "s3://bucket/.kafka/a"
 
 
 def test_every_library_has_its_own_name_of_a_place() -> None:
