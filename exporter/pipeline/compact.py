@@ -16,16 +16,18 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as f
 
 from exporter.history.schema import CYCLES, OBSERVATIONS, TEMPORARY, day_of, file_name
 from exporter.pipeline.buckets import buckets_of, in_buckets
+from exporter.pipeline.coverage import HOUR_MS
 from exporter.pipeline.delta import Table, sql_text
 from exporter.pipeline.files import HistoryFile, damaged_among, history_files, plausible
 from exporter.pipeline.identities import identities_of_table, write_identities
 from exporter.pipeline.ingest import last_ms_of
 from exporter.pipeline.tables import Tables
+from exporter.pipeline.thresholds import DAY_MS
 from exporter.storage.places import Place, atomic_write, in_parallel, parquet_source
 
 SETTLED_MS: Final = 2 * 86_400_000
@@ -85,13 +87,31 @@ def is_joined(key: str) -> bool:
     return f"-{WRITER}" in PurePosixPath(key).name
 
 
-def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) -> int:
+def trusted_ms(spark: SparkSession, coverage: Table, *, until_ms: int) -> int:
+    """The end of the newest hour that has another one of its cluster about a day before it; zero without one.
+
+    Rows are too old as seen from there: a clock that is ahead for a moment would make all rows of all clusters too old.
+    """
+    if not coverage.exists:
+        return 0
+    hours = coverage.read(spark).select("cluster_id", f.unix_millis("hour").alias("ms")).where(f.col("ms") <= until_ms)
+    a_day_before = Window.partitionBy("cluster_id").orderBy("ms").rangeBetween(-2 * DAY_MS, -DAY_MS + 4 * HOUR_MS)
+    lasting = hours.withColumn("before", f.count("*").over(a_day_before)).where("before > 0")
+    (row,) = lasting.agg(f.max("ms").alias("ms")).collect()
+    return 0 if row.ms is None else int(row.ms) + HOUR_MS
+
+
+def compact_tables(
+    spark: SparkSession, tables: Tables, *, retention_ms: int, from_ms: Mapping[str, int] | None = None
+) -> int:
     """Removes rows beyond the retention, joins the hours of past days, and returns the number of joined hours.
 
-    The state forgets the clusters that are gone, and now and then producers and partitions of which no row is left.
+    The retention is counted from `from_ms` by cluster, by default from the newest cycles. The state forgets the clusters
+    that are gone, and now and then producers and partitions of which no row is left.
     """
     newest_ms = tables.current().state.newest_ms
-    too_old = obsolete(newest_ms, retention_ms, "closed_at", "date IS NULL AND last_seen")
+    from_ms = newest_ms if from_ms is None else from_ms
+    too_old = obsolete(from_ms, retention_ms, "closed_at", "date IS NULL AND last_seen")
     _delete(spark, tables.transactions, too_old)
     current = tables.current()
     if not newest_ms:
@@ -106,9 +126,9 @@ def compact_tables(spark: SparkSession, tables: Tables, *, retention_ms: int) ->
     places = tables.transactions.parts
     # One file of each place, in the order in which people ask: readers skip what is of other clusters and times.
     whole = whole.repartition(*places).sortWithinPartitions(*places, "cluster_id", "first_seen")
-    gone = _gone(newest_ms, retention_ms)
+    gone = _gone(from_ms, retention_ms)
     state = replace(current.state, newest_ms={name: at for name, at in newest_ms.items() if name not in gone})
-    if (now_ms := max(newest_ms.values())) - state.identities_from_ms >= FORGOTTEN_AFTER * retention_ms:
+    if (now_ms := max(from_ms.values(), default=0)) - state.identities_from_ms >= FORGOTTEN_AFTER * retention_ms:
         identities = tables.new_identities()
         write_identities(identities_of_table(rows), identities)
         state = replace(state, identities=identities.name, identities_from_ms=now_ms)

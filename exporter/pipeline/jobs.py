@@ -20,9 +20,9 @@ from exporter.patterns import GroupRules
 from exporter.pipeline.baselines import baselines_document
 from exporter.pipeline.buckets import without_places
 from exporter.pipeline.clocks import with_sure_durations
-from exporter.pipeline.compact import compact, compact_history, compact_tables, obsolete
+from exporter.pipeline.compact import compact, compact_history, compact_tables, obsolete, trusted_ms
 from exporter.pipeline.delta import TableError
-from exporter.pipeline.files import SoundFiles, history_files, left_out
+from exporter.pipeline.files import AHEAD_MS, SoundFiles, history_files, left_out
 from exporter.pipeline.hours import update_hours
 from exporter.pipeline.incidents import incidents_of_transactions
 from exporter.pipeline.ingest import BATCH_ROWS, ingest_batch
@@ -43,10 +43,9 @@ from exporter.storage.places import Place
 
 FAULTS: Final = (PySparkException, Py4JError, pa.ArrowException, TableError, StoreError, OSError)
 """Exceptions of a job that a later run may not have."""
-BASELINES_EVERY_MS: Final = DAY_MS
-"""`run` makes baselines once a day: reading a month every hour would cost more than all other jobs."""
 DAILY: Final = ("baselines", "report", "compact")
-"""Jobs of `run` once a day."""
+"""Jobs of `run` once a day: reading a month every hour would cost more than all others."""
+DAILY_EVERY_MS: Final = DAY_MS
 
 
 class RunFailedError(TableError):
@@ -134,8 +133,11 @@ class Jobs:
             self.say(f"stalls: {humanize_count(hours, 'hour')} counted")
 
     def operators(self) -> None:
-        """Adds what is new in the audit logs; a file that does not exist yet has nothing."""
-        now_ms = self.now_ms()
+        """Adds what is new in the audit logs; a file that does not exist yet has nothing.
+
+        One that cannot be read does not stop the others. Raises what the first of them raises.
+        """
+        now_ms, unread = self.now_ms(), list[OSError]()
         since_ms, until_ms = now_ms - self.retention_ms, now_ms + DAY_MS  # an operator's clock may differ
         for log in self.audit_logs:
             try:
@@ -145,9 +147,14 @@ class Jobs:
                     f"operators: {log} does not exist: no command has written to it yet, or its name is another one"
                 )
                 continue
+            except OSError as error:
+                unread.append(error)
+                continue
             steps = list(steps_in(lines, since_ms=since_ms, until_ms=until_ms))
             added = self.tables.operator_steps.add_missing(steps, "step_id")
             self.say(f"operators: {humanize_count(added, 'new step')} in {log}")
+        if unread:
+            raise unread[0]
 
     def outcomes(self) -> None:
         """Joins transactions with their outcomes, if the transaction log is read."""
@@ -158,7 +165,7 @@ class Jobs:
 
     def baselines(self) -> None:
         """Makes baselines from the last weeks, without suspects."""
-        spark, newest_ms, made_at_ms = self.open_spark(), self.tables.current().state.newest_ms, self.now_ms()
+        spark, newest_ms, made_at_ms = self.open_spark(), self._newest_ms(), self.now_ms()
         usual = self._transactions(spark, newest_ms, RARE_WINDOW_MS).where("NOT was_suspect")
         sure = with_sure_durations(without_places(usual), self.tables.coverage.read(spark))
         document = baselines_document(spark, sure, self.groups, newest_ms=newest_ms, made_at_ms=made_at_ms)
@@ -175,9 +182,14 @@ class Jobs:
         is_recent = f.unix_millis("closed_at") >= f.col("newest_ms") - window_ms
         return rows.join(f.broadcast(newest), on="cluster_id").where(f.col("closed_at").isNull() | is_recent)
 
+    def _newest_ms(self) -> Mapping[str, int]:
+        """The newest cycle by cluster; one that was recorded by a clock far ahead is not later than now."""
+        latest_ms = self.now_ms() + AHEAD_MS
+        return {name: min(at_ms, latest_ms) for name, at_ms in self.tables.current().state.newest_ms.items()}
+
     def report(self) -> None:
         """Makes the report of the last four weeks."""
-        spark, newest_ms, made_at_ms = self.open_spark(), self.tables.current().state.newest_ms, self.now_ms()
+        spark, newest_ms, made_at_ms = self.open_spark(), self._newest_ms(), self.now_ms()
         data = collect(
             without_places(self._transactions(spark, newest_ms, WINDOW_MS)),
             self.tables.incidents.read(spark),
@@ -198,14 +210,18 @@ class Jobs:
         """Joins small files to large ones, and removes old rows and replaced files."""
         spark, tables, retention_ms = self.open_spark(), self.tables, self.retention_ms
         files = compact_history(spark, self.history, tables, now_ms=self.now_ms())
-        newest_ms = tables.current().state.newest_ms
+        latest_ms = trusted_ms(spark, tables.coverage, until_ms=self.now_ms() + AHEAD_MS)
+        newest_ms = tables.current().state.newest_ms if latest_ms else {}
+        from_ms = {name: min(at_ms, latest_ms) for name, at_ms in newest_ms.items()}
         for table in (tables.coverage, tables.stalls):
-            compact(spark, table, obsolete(newest_ms, retention_ms, "hour"))
-        hours = compact_tables(spark, tables, retention_ms=retention_ms)  # forgets clusters: after the two tables
+            compact(spark, table, obsolete(from_ms, retention_ms, "hour"))
+        # It forgets clusters, and so comes after the two tables.
+        hours = compact_tables(spark, tables, retention_ms=retention_ms, from_ms=from_ms)
         # How far a log was read is known by its newest record, which stays.
         records = obsolete(logs_read_to_ms(tables.transaction_log), retention_ms, "written_at")
         small = compact(spark, tables.transaction_log, records)
-        since = f"timestamp_millis({self.now_ms() - retention_ms})"
+        # Without a cluster: this machine's clock may be ahead as well.
+        since = f"timestamp_millis({min(self.now_ms(), latest_ms) - retention_ms})"
         compact(spark, tables.runs, f"ended_at < {since}")
         compact(spark, tables.operator_steps, f"written_at < {since}")
         for table in (tables.audit_transactions, tables.audit_coverage):
@@ -223,15 +239,18 @@ class Jobs:
         """
         started_ms, results, failures = self.now_ms(), dict[str, int | None](), list[JobFailure]()
         self._try(("transactions", "stalls", "operators", "incidents", "outcomes"), results, failures)
-        age_ms = self.now_ms() - self._baselines_made_at_ms()
-        is_due = not 0 <= age_ms < BASELINES_EVERY_MS  # those of the future were made by a clock that was wrong
         last = read_whole(self.tables.root / FILE_NAME, parse)
+        made_at_ms = self._baselines_made_at_ms()
+        daily_at_ms = made_at_ms if last is None or last.daily_at_ms is None else last.daily_at_ms
+        is_due = self._is_a_day_ago(daily_at_ms)
         wanted = {failure.job for failure in (() if last is None else last.failures)}
+        wanted |= {"baselines"} if self._is_a_day_ago(made_at_ms) else set()
         if results.get("incidents"):
             wanted.add("report")
         self._try((job for job in DAILY if is_due or job in wanted), results, failures)
         try:
-            record(self.tables, (started_ms, self.now_ms()), failures, files=results.get("transactions") or 0)
+            span_ms, files = (started_ms, self.now_ms()), results.get("transactions") or 0
+            record(self.tables, span_ms, failures, files=files, daily_at_ms=started_ms if is_due else daily_at_ms)
         except FAULTS as failure:
             failures.append(JobFailure("record", failure_of(failure)))
         if failures:
@@ -244,6 +263,10 @@ class Jobs:
                 results[job] = getattr(self, job)()
             except FAULTS as failure:
                 failures.append(JobFailure(job, failure_of(failure)))
+
+    def _is_a_day_ago(self, instant_ms: int) -> bool:
+        """True also for an instant in the future: the clock was wrong."""
+        return not 0 <= self.now_ms() - instant_ms < DAILY_EVERY_MS
 
     def _baselines_made_at_ms(self) -> int:
         """Zero if there are none that can be read."""

@@ -14,7 +14,14 @@ from exporter.pipeline.tables import Tables, read_whole, write_whole
 from exporter.storage.last_run import FILE_NAME, JobFailure, LastRun, document, parse
 
 
-def record(tables: Tables, span_ms: tuple[int, int], failures: Sequence[JobFailure], *, files: int) -> None:
+def record(
+    tables: Tables,
+    span_ms: tuple[int, int],
+    failures: Sequence[JobFailure],
+    *,
+    files: int,
+    daily_at_ms: int | None = None,
+) -> None:
     """`span_ms` are begin and end of the run, `files` of the history were taken. Raises TableError and OSError."""
     started_ms, ended_ms = span_ms
     tables.runs.append(
@@ -35,6 +42,7 @@ def record(tables: Tables, span_ms: tuple[int, int], failures: Sequence[JobFailu
         ended_at_ms=ended_ms,
         succeeded_at_ms=succeeded_at_ms,
         failures=tuple(failures),
+        daily_at_ms=daily_at_ms,
     )
     write_whole(tables.root / FILE_NAME, document(run))
 

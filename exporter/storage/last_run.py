@@ -1,7 +1,7 @@
 """The last run of the pipeline: the small file that it writes beside its report, and that the exporter reads.
 
 {"format": "kafka-transaction-exporter run", "started_at_ms": 0, "ended_at_ms": 0, "succeeded_at_ms": 0 or null,
- "failures": [{"job": "incidents", "reason": "..."}]}
+ "failures": [{"job": "incidents", "reason": "..."}], "daily_at_ms": 0 or null}
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class LastRun:
     succeeded_at_ms: int | None
     """End of the newest run without a failure; None if none is known."""
     failures: tuple[JobFailure, ...] = ()
+    daily_at_ms: int | None = None
+    """Begin of the newest run with the jobs of once a day; None in files of older versions."""
 
 
 def document(run: LastRun) -> str:
@@ -41,12 +43,13 @@ def parse(text: str) -> LastRun:
     """Raises ValueError, with a sentence, if the text is not such a file."""
     try:
         content = json.loads(text)
-        succeeded_at_ms = content["succeeded_at_ms"]
+        succeeded_at_ms, daily_at_ms = content["succeeded_at_ms"], content.get("daily_at_ms")
         run = LastRun(
             started_at_ms=int(content["started_at_ms"]),
             ended_at_ms=int(content["ended_at_ms"]),
             succeeded_at_ms=None if succeeded_at_ms is None else int(succeeded_at_ms),
             failures=tuple(JobFailure(str(each["job"]), str(each["reason"])) for each in content["failures"]),
+            daily_at_ms=None if daily_at_ms is None else int(daily_at_ms),
         )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise ValueError(_OTHER) from None

@@ -47,6 +47,7 @@ def test_the_state_forgets_producers_partitions_and_clusters_without_a_row(spark
     cases.write_file(tmp_path / "history", "gone", "w", of_day(0))
     for day in (0, 8, 12):
         cases.write_file(tmp_path / "history", "c", f"w{day}", of_day(day, transactional_id=""))
+    cases.write_file(tmp_path / "history", "c", "w11", [{"at": 11 * DAY_S}])
     jobs.transactions()
     jobs.stalls()
     assert known_in_state(spark, jobs.tables) == ([100, 100, 108, 112], [0, 0, 8, 12])
@@ -75,6 +76,7 @@ def test_a_transaction_that_was_lost_from_view_goes_when_it_is_too_old(spark: Sp
     assert row["end"] == "lost_from_view"
     cases.write_file(tmp_path / "history", "c", "w1", unread[3:])
     jobs.transactions()
+    jobs.stalls()
     jobs.compact()
 
     assert rows(spark, jobs.tables) == {}

@@ -193,6 +193,53 @@ def test_a_cluster_that_no_exporter_watches_keeps_its_rows_for_the_retention(
     assert compact_tables(spark, tables, retention_ms=6 * DAY_MS) == 0
 
 
+def test_a_clock_that_is_ahead_for_a_moment_makes_no_row_too_old(spark: SparkSession, copy: Path) -> None:
+    """Exporter and pipeline are on one machine; another cluster's rows are as old as before, too."""
+    history, tables, now_ms = copy / "history", Tables(copy / "tables"), [cases.milliseconds(DAYS * DAY_S)]
+    still = {"partition": 1, "start_offset": 8, "producer_id": 8}
+    cases.write_file(history, "other", "w0", [{"at": 30, "open": [still]}, {"at": 60}])
+    jobs = Jobs(lambda: spark, history, tables, (), 90 * DAY_MS, lambda: now_ms[0], lambda _: None)
+
+    def everything() -> int:
+        for job in (jobs.transactions, jobs.stalls, jobs.baselines, jobs.compact):
+            job()
+        return tables.transactions.read(spark).count()
+
+    expected = everything()
+    right_ms = now_ms[0]
+    now_ms[0] += 200 * DAY_MS
+    cases.write_file(history, "c", "ahead", [{"at": (DAYS + 200) * DAY_S}])
+    assert everything() == expected
+    now_ms[0] = right_ms
+    assert everything() == expected
+    thresholds = json.loads(tables.baselines.read_text(encoding="utf-8"))["thresholds"]
+    assert thresholds["topics"][0]["samples"] == 2 * DAYS - 1
+
+
+def test_rows_are_too_old_as_seen_from_an_hour_that_lasts(spark: SparkSession, copy: Path) -> None:
+    """The last day but one stays: days are counted from the newest hour."""
+    tables, now_ms = Tables(copy / "tables"), cases.milliseconds(DAYS * DAY_S)
+    Jobs(lambda: spark, copy / "history", tables, (), DAY_MS, lambda: now_ms, lambda _: None).compact()
+    assert min(row["closed_at"] for row in rows(spark, tables)["c"]) >= cases.instant(DAY_S * (DAYS - 2))
+
+
+def test_a_daily_job_that_fails_makes_the_others_no_more_frequent(
+    spark: SparkSession, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, now_ms = list[str](), [cases.NOW_MS]
+
+    def broken(_: Jobs) -> None:
+        raise OSError("no memory")
+
+    monkeypatch.setattr(Jobs, "baselines", broken)
+    jobs = Jobs(lambda: spark, copy / "history", Tables(copy / "tables"), (), 10**12, lambda: now_ms[0], lines.append)
+    for hour in (0, 1, 2, 24):
+        now_ms[0] = cases.NOW_MS + hour * 3_600_000
+        with pytest.raises(RunFailedError, match=r"^baselines: no memory$"):
+            jobs.run()
+    assert [line.split(":")[0] for line in lines].count("compact") == 2
+
+
 def test_the_states_of_earlier_runs_go(spark: SparkSession, tmp_path: Path) -> None:
     """Their folders, in which Spark has written several files, go with them, and what a killed run has left."""
     tables, states = Tables(tmp_path / "tables"), tmp_path / "tables" / VERSION / "state"

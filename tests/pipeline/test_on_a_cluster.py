@@ -127,14 +127,12 @@ def test_the_log_is_decoded_and_audited_on_the_workers(
     assert Counter(row.outcome for row in outcomes.collect()) == expected
 
 
-def test_a_notebook_reads_the_tables_and_starts_a_job(spark: SparkSession, tmp_path: Path) -> None:
-    """Its cell, line by line: one that begins with `!` is of the shell."""
+def test_a_notebook_reads_the_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """By the documented cell."""
     write_hour(tmp_path / "history", 0)
+    taken(spark, tmp_path / "history", Tables(tmp_path / "tables"))
     (cell,) = fences("python")
-    python, _, line = with_places(cell, tmp_path, {}).partition("\n!")
-    run = shell(line, tmp_path)
-    assert run.returncode == 0, run.stdout + run.stderr
-    (tmp_path / "cell.py").write_text(python.replace('.where("was_suspect")', ""))
+    (tmp_path / "cell.py").write_text(with_places(cell, tmp_path, {}).replace('.where("was_suspect")', ""))
 
     shown = shell("python cell.py", tmp_path)
 

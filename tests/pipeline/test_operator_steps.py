@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +44,19 @@ def steps_of(table: Table) -> list[tuple[Any, ...]]:
         DeltaTable(str(table.folder)).scan(columns=["written_at", "step", "topic", "start_offset"]).read_all()
     )
     return sorted((row["step"], row["topic"], row["start_offset"]) for row in found.to_pylist())
+
+
+def test_a_log_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
+    """The job fails all the same, with its reason."""
+    said = list[str]()
+    work, log = jobs(tmp_path, said), tmp_path / "audit.jsonl"
+    AuditLog(log, wall_clock=lambda: cases.BEGIN_MS / 1000, cluster_id="c").step("confirmed", transactions=[FACTS])
+    unread = tmp_path / "folder"
+    unread.mkdir()
+    with pytest.raises(IsADirectoryError):
+        replace(work, audit_logs=(unread, log)).operators()
+
+    assert steps_of(work.tables.operator_steps) == [("confirmed", "orders", 100)]
 
 
 def test_what_commands_log_is_taken_once(tmp_path: Path) -> None:
