@@ -7,12 +7,12 @@ from typing import Final
 
 from exporter.artifacts import DASHBOARDS
 from exporter.commands.option_types import (
-    duration,
     interval,
     label,
     manifest_name,
     number,
     percentage,
+    positive_duration,
     rate,
     threshold,
     web_address,
@@ -90,7 +90,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--retention",
-        type=duration,
+        type=positive_duration,
         default="90d",
         metavar="DURATION",
         help="age at which rows of the tables are removed. Default: 90d",
@@ -104,7 +104,7 @@ def add_pipeline(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--since",
-        type=duration,
+        type=positive_duration,
         metavar="DURATION",
         help="audit: how far back a first run begins, such as 7d",
     )
@@ -135,6 +135,7 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         "--config.file",
         dest="config_file",
         metavar=FILE,
+        default=argparse.SUPPRESS,  # it may be before the command, too
         help="the exporter's settings: alerts have the line that makes the commands of a runbook read this file",
     )
     parser.add_argument("--clusters", metavar=FILE, help="a fleet's file, which these commands read too")

@@ -41,6 +41,8 @@ def number(minimum: int, maximum: int) -> Callable[[str], Any]:
 
 duration = argument(values.duration_ms)
 """Parses a duration to milliseconds."""
+positive_duration = argument(values.positive_duration_ms)
+"""Parses a duration above zero to milliseconds."""
 rate = argument(values.size_bytes)
 """Parses a number of bytes, here those of a second."""
 java_size = argument(values.java_size)

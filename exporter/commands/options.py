@@ -14,6 +14,7 @@ from exporter.commands.option_types import (
     name_text,
     number,
     pattern,
+    positive_duration,
     states,
     verdict,
     web_address,
@@ -133,7 +134,7 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
 def add_timeouts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since",
-        type=duration,
+        type=positive_duration,
         default=DAY_MS,
         metavar="DURATION",
         help="how far back, such as 30m or 7d. Default: 1d",
@@ -333,7 +334,7 @@ def add_complete(parser: argparse.ArgumentParser) -> None:
     add_start_offset(parser, required=True)
     parser.add_argument(
         "--stuck-after",
-        type=duration,
+        type=positive_duration,
         metavar="DURATION",
         help="time that it must be completing. Default: verdicts.stuck_after",
     )

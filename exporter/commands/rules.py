@@ -23,7 +23,8 @@ OF_A_FLEET: Final = (
 def run(context: Context, publish: PublishSettings) -> int:
     """Prints the rules; returns the exit status, WRONG_USAGE for a choice that names nothing."""
     options = context.options
-    if context.file_of_environment is not None and options.config_file is None and options.clusters is None:
+    config_file: str | None = vars(options).get("config_file")
+    if context.file_of_environment is not None and config_file is None and options.clusters is None:
         # In a pod the variable names a file that an operator's machine lacks: alerts name only what an option names.
         complain(
             "no alert names the settings file; on a host use "
@@ -40,7 +41,7 @@ def run(context: Context, publish: PublishSettings) -> int:
         runbook_base=options.runbook_base or publish.runbook_url or "",
         exporter_url=publish.external_url or "",
         grafana_url=options.grafana_url or "",
-        function=function_of(options.config_file, options.clusters),
+        function=function_of(config_file, options.clusters),
     )
     try:
         groups = rule_groups(choices)

@@ -15,7 +15,7 @@ clusters:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -28,13 +28,16 @@ from exporter.config.loading import (
     SettingSource,
     SettingsWithSources,
     WrongUsageError,
+    bootstrap_servers_of,
     composed,
+    flag_name,
     load,
     settings_below,
 )
 from exporter.config.settings import ClusterSettings
 from exporter.config.suggestions import CLUSTERS
 
+BROKERS: Final = "kafka.bootstrap.servers"
 SECTIONS: Final = ("kafka", "scan", "verdicts", "blocked", "transaction_log")
 OF_THE_PROCESS: Final = frozenset({"scan.receive_limit", "transaction_log.groups"})
 """Settings in these sections that the whole fleet shares."""
@@ -47,16 +50,23 @@ def load_fleet(
     java: Mapping[str, SettingSource] = MappingProxyType({}),
     environment: Mapping[str, str] = MappingProxyType({}),
     flags: Mapping[str, str] = MappingProxyType({}),
+    chosen: str | None = None,
 ) -> SettingsWithSources:
     """Settings with their clusters, in the order of the file `clusters`, a path and its text.
 
-    Raises ConfigurationError with every problem found.
+    With `chosen` only those of this cluster: what the others refer to is not read. Raises ConfigurationError with every
+    problem found.
     """
     problems: list[str] = []
     files: list[Path] = []
     blocks = _blocks(*clusters, problems)
+    if blocks and chosen is not None and chosen not in blocks:
+        raise _no_such_cluster(chosen, blocks)
+    own = {name: block for name, block in blocks.items() if chosen in (None, name)}
+    if ignored := list(_flags_without_effect(clusters[0], own, flags)):
+        raise WrongUsageError(ignored)
     loaded: dict[str, SettingsWithSources] = {}
-    for name, block in blocks.items():
+    for name, block in own.items():
         try:
             loaded[name] = load(
                 file=file,
@@ -74,7 +84,12 @@ def load_fleet(
     if problems:
         raise ConfigurationError(problems, files=files)
     first = next(iter(loaded.values()))
-    brokers = Counter(cluster.settings.kafka.bootstrap_servers for cluster in loaded.values())
+    brokers = Counter(
+        loaded[name].settings.kafka.bootstrap_servers
+        if name in loaded
+        else bootstrap_servers_of(file=file, java=java, environment=environment, cluster=block)
+        for name, block in blocks.items()
+    )
     members = tuple(
         ClusterSettings(
             name=name,
@@ -102,18 +117,40 @@ def choose_cluster(loaded: SettingsWithSources, name: str | None, *, one: bool) 
     """
     settings = loaded.settings
     found = [cluster for cluster in settings.clusters if name in (None, cluster.name)]
-    names = ", ".join(str(cluster.name) for cluster in settings.clusters)
+    names = [str(cluster.name) for cluster in settings.clusters]
     if not found:
-        raise WrongUsageError([f"--cluster {name}: there is no such cluster; the file has {names}"])
+        raise _no_such_cluster(str(name), names)
     if not one and name is None:
         return loaded
     if len(found) > 1:
-        raise WrongUsageError([f"this command reads one cluster: choose it by --cluster NAME, one of {names}"])
+        known = ", ".join(names)
+        raise WrongUsageError([f"this command reads one cluster: choose it by --cluster NAME, one of {known}"])
     (cluster,) = found
     own = (
         replace(cluster.settings, cluster_name=cluster.name) if one else replace(cluster.settings, clusters=(cluster,))
     )
     return replace(loaded, settings=own, written=cluster.written)
+
+
+def _no_such_cluster(name: str, names: Iterable[str]) -> WrongUsageError:
+    return WrongUsageError([f"--cluster {name}: there is no such cluster; the file has {', '.join(names)}"])
+
+
+def _flags_without_effect(
+    path: str, blocks: Mapping[str, Mapping[str, SettingSource]], flags: Mapping[str, str]
+) -> Iterator[str]:
+    """Says which flags a block overrides. A command that writes must not go to other brokers than its options name."""
+    for setting in flags:
+        if setting == BROKERS and blocks:
+            yield (
+                f"--bootstrap-server ({BROKERS}): each cluster has its brokers in {path}: leave the option out, and choose "
+                "a cluster by --cluster NAME"
+            )
+            continue
+        for name, block in blocks.items():
+            if setting in block:
+                place = block[setting].place
+                yield f"{flag_name(setting)}: cluster {name} has a {setting} of its own ({place}): leave the option out"
 
 
 def expecting(loaded: SettingsWithSources, cluster_id: str) -> SettingsWithSources:
@@ -145,7 +182,8 @@ def _blocks(path: str, text: str, problems: list[str]) -> dict[str, dict[str, Se
         name = str(key.value)
         if name in blocks:
             problems.append(f"{place}: {name!r} is named twice")
-        elif not name.strip(".") or "/" in name:  # its pages would be at `..`, or below those of another cluster
+        # Its pages would be at `..`, or below those of another cluster; and each line with its name would be two.
+        elif not name.strip(".") or "/" in name or not name.isprintable():
             problems.append(f"{place}: {name!r} is not a valid cluster name")
         elif not isinstance(node, yaml.MappingNode):
             problems.append(f"{place}: {name} must be a mapping with a section `kafka`")

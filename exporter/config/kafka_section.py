@@ -72,7 +72,7 @@ class OauthSettings:
     )
     https_ca_location: str | None = setting(
         "kafka.https.ca.location",
-        values.TEXT,
+        values.PATH,
         "PEM file with the authorities that sign the token endpoint's certificate; the system's when left out.",
         is_path=True,
     )
@@ -102,15 +102,15 @@ class TlsSettings:
 
     ca_location: str | None = setting(
         "kafka.ssl.ca.location",
-        values.TEXT,
+        values.PATH,
         "PEM file with the authorities that sign brokers' certificates; the system's when left out.",
         is_path=True,
     )
     certificate_location: str | None = setting(
-        "kafka.ssl.certificate.location", values.TEXT, "PEM file with this client's certificate.", is_path=True
+        "kafka.ssl.certificate.location", values.PATH, "PEM file with this client's certificate.", is_path=True
     )
     key_location: str | None = setting(
-        "kafka.ssl.key.location", values.TEXT, "PEM file with this client's private key.", is_path=True
+        "kafka.ssl.key.location", values.PATH, "PEM file with this client's private key.", is_path=True
     )
     key_password: str | None = setting(
         "kafka.ssl.key.password", values.TEXT, "The password of that private key.", is_secret=True
@@ -122,11 +122,11 @@ class TlsSettings:
         default="https",
     )
     crl_location: str | None = setting(
-        "kafka.ssl.crl.location", values.TEXT, "PEM file with certificates that are revoked.", is_path=True
+        "kafka.ssl.crl.location", values.PATH, "PEM file with certificates that are revoked.", is_path=True
     )
     keystore_location: str | None = setting(
         "kafka.ssl.keystore.location",
-        values.TEXT,
+        values.PATH,
         "PKCS12 file with this client's certificate and key, in place of the two PEM files.",
         is_path=True,
     )
@@ -135,7 +135,7 @@ class TlsSettings:
     )
     truststore_location: str | None = setting(
         "kafka.ssl.truststore.location",
-        values.TEXT,
+        values.PATH,
         "PKCS12 file with the authorities, in place of the PEM file; a property of Java, not of librdkafka.",
         is_path=True,
     )
@@ -166,7 +166,7 @@ class KafkaSettings:
     )
     allowed_hosts: tuple[re.Pattern[str], ...] | None = setting(
         "kafka.allowed.hosts",
-        values.PATTERNS,
+        values.SOME_PATTERNS,
         "Regular expressions that match a whole host name: the exporter connects to these brokers only, and sends its "
         "credentials nowhere else. Without it, to every host that the cluster's metadata names.",
     )

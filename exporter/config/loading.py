@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,10 +12,11 @@ from typing import Any
 import yaml
 
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS, in_client_file
-from exporter.config.references import ReadText, ReferenceSources, is_one_reference
+from exporter.config.references import ReadText, ReferenceSources
 from exporter.config.settings import BY_NAME, SETTINGS, PublishSettings, Settings, complete_values, impossible
+from exporter.config.sources import merged, resolve_references
 from exporter.config.suggestions import CLUSTERS, instead_of, nearest
-from exporter.config.table import FILE_SUFFIX, Setting, Values, fill_record
+from exporter.config.table import Setting, Values, fill_record
 from exporter.files import read_text
 
 ENVIRONMENT_PREFIX = "KAFKA_TRANSACTION_EXPORTER__"
@@ -26,7 +27,6 @@ settings.
 
 VALUES_MAX = 100_000
 """Limit for one file. Ten lines of aliases of aliases can expand to a billion values."""
-_SECRETS = frozenset(setting.name for setting in SETTINGS if setting.is_secret)
 
 
 class ConfigurationError(Exception):
@@ -50,8 +50,8 @@ class SettingSource:
     value: Any = field(repr=False)
     place: str
     """`config.yaml:12`, `KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL`, `--scan.interval`, `default`."""
-    reference: str | None = None
-    """The value as it was written, if it is a reference: the resolved value may be a secret, the reference is not."""
+    reference: Any = None
+    """The value as it was written, if it has references: the resolved value may be a secret, the reference is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +97,9 @@ def load(
     problems: list[str] = []
     of_file = _from_yaml(file, problems)
     is_file_unread = bool(problems) and not of_file
-    others = _values_by_setting(java, environment, flags, problems)
-    written = {**of_file, **others, **(cluster or {})}
+    written = merged(of_file, java, _from_environment(environment, problems), _from_flags(flags), cluster or {})
     elsewhere = ReferenceSources(environment, read)
-    written = _resolve_references(written, elsewhere, problems)
+    written = resolve_references(written, elsewhere, problems)
     parsed: Values = _parse(written, problems)
     if parsed.get("kafka.bootstrap.servers", "") is None and not is_file_unread:  # it may well be in there
         place = _place(written, "kafka.bootstrap.servers")
@@ -139,61 +138,32 @@ def load_publish(
     ConfigurationError for a file that is not YAML, and for these settings; with `refuses_unknown` for unknown ones too.
     """
     of_all: list[str] = []
-    written = {**_from_yaml(file, of_all), **_values_by_setting({}, environment, flags, problems=[])}
+    written = merged(_from_yaml(file, of_all), _from_environment(environment, problems=[]), _from_flags(flags))
     problems = [problem for problem in of_all if refuses_unknown and ": publish." in problem]
     own = {name: source for name, source in written.items() if name.startswith("publish.")}
-    parsed: Values = _parse(_resolve_references(own, ReferenceSources(environment, read), problems), problems)
+    parsed: Values = _parse(resolve_references(own, ReferenceSources(environment, read), problems), problems)
     if problems:
         raise ConfigurationError(problems)
     return fill_record(PublishSettings, parsed)
 
 
-def _values_by_setting(
+def bootstrap_servers_of(
+    *,
+    file: tuple[str, str] | None,
     java: Mapping[str, SettingSource],
     environment: Mapping[str, str],
-    flags: Mapping[str, str],
-    problems: list[str],
-) -> dict[str, SettingSource]:
-    """The values of all sources but the file by setting; the later sources override the earlier."""
-    return {
-        **java,
-        **_from_environment(environment, problems),
-        **{name: SettingSource(value, flag_name(name)) for name, value in flags.items()},
-    }
+    cluster: Mapping[str, SettingSource],
+) -> tuple[tuple[str, int], ...] | None:
+    """The brokers of a cluster of a fleet, whatever is wrong with its other settings; None where they are not known."""
+    written = merged(_from_yaml(file, []), java, _from_environment(environment, []), cluster)
+    own = {name: source for name, source in written.items() if name == "kafka.bootstrap.servers"}
+    servers: tuple[tuple[str, int], ...] | None
+    servers = _parse(resolve_references(own, ReferenceSources(environment), []), []).get("kafka.bootstrap.servers")
+    return servers
 
 
-def _resolve_references(
-    written: Mapping[str, SettingSource], elsewhere: ReferenceSources, problems: list[str]
-) -> dict[str, SettingSource]:
-    """Replaces references by the values that they refer to."""
-    resolved: dict[str, SettingSource] = {}
-    for name, source in written.items():
-        try:
-            value = _with_references(source.value, elsewhere)
-            # A secret is shown only if the value is nothing but the reference.
-            is_shown = name not in _SECRETS or is_one_reference(str(source.value))
-            reference = str(source.value) if value != source.value and is_shown else None
-            resolved[name] = replace(source, value=value, reference=reference)
-        except ValueError as error:
-            problems.append(f"{source.place}: {name} {error}")
-    for name, source in list(resolved.items()):
-        secret = name.removesuffix(FILE_SUFFIX)
-        if secret not in _SECRETS or secret == name:
-            continue
-        if secret in resolved:
-            problems.append(f"{source.place}: {name} and {secret} (at {resolved[secret].place}) cannot both be set")
-            continue
-        try:
-            resolved[secret] = SettingSource(elsewhere.contents(str(source.value)), f"{source.place} ({source.value})")
-        except ValueError as error:
-            problems.append(f"{source.place}: {name} {error}")
-    return resolved
-
-
-def _with_references(value: Any, elsewhere: ReferenceSources) -> Any:
-    if isinstance(value, list):
-        return [_with_references(item, elsewhere) for item in value]
-    return elsewhere.resolve(value) if isinstance(value, str) else value
+def _from_flags(flags: Mapping[str, str]) -> dict[str, SettingSource]:
+    return {name: SettingSource(value, flag_name(name)) for name, value in flags.items()}
 
 
 def _parse(written: Mapping[str, SettingSource], problems: list[str]) -> dict[str, Any]:

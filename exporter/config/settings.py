@@ -93,7 +93,7 @@ class VerdictSettings:
     )
     stuck_after_ms: int = setting(
         "verdicts.stuck_after",
-        values.DURATION,
+        values.POSITIVE_DURATION,
         "A transaction that is completing for longer than this is stuck.",
         default="1m",
     )
@@ -131,7 +131,7 @@ class PublishSettings:
     )
     web_config_file: str | None = setting(
         "publish.web_config_file",
-        values.TEXT,
+        values.PATH,
         "TLS, client certificates, basic auth and headers of the web server, in the format of Prometheus' exporters.",
         needs_restart=True,
     )
@@ -311,7 +311,7 @@ class Settings:
     """0 turns it off."""
     state_file: str = setting(
         "state.file",
-        values.TEXT,
+        values.STATE_PATH,
         "File that keeps first-seen times over restarts: a path, `none`, or `auto` (in the user's state directory). "
         "A second exporter of the same user and brokers needs its own.",
         default="auto",

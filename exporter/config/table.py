@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from exporter.config.values import TEXT, SettingType
+from exporter.config.values import PATH, SettingType
 
 FILE_SUFFIX = "_file"
 """`kafka.sasl.password_file` names a file that holds `kafka.sasl.password`."""
@@ -96,7 +96,7 @@ def _file_of(secret: Setting) -> Setting:
     name = secret.name + FILE_SUFFIX
     return Setting(
         name=name,
-        kind=TEXT,
+        kind=PATH,
         default=None,
         help=f"File that holds `{secret.name}`; read again when it changes.",
         is_path=True,

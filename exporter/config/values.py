@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -101,10 +102,27 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def place(value: Any) -> str:
-    """Parses a path, or a URI of a disk or an object store."""
+def path(value: Any) -> str | None:
+    """Parses the path of a file; an empty one is none, as for `name`."""
     written = text(value)
-    parse_location(written)
+    if "\0" in written:
+        raise ValueError("must be a path, which has no null character")
+    return written or None
+
+
+def state_path(value: Any) -> str:
+    """Parses `auto`, `none`, or the path of a file whose name can be changed for one cluster."""
+    written = path(value)
+    if written is None or Path(written).name in {"", ".."}:
+        raise ValueError("must be the path of a file, `none` or `auto`")
+    return written
+
+
+def place(value: Any) -> str | None:
+    """Parses a path, or a URI of a disk or an object store; an empty one is none, as for `name`."""
+    written = path(value)
+    if written is not None:
+        parse_location(written)
     return written
 
 
@@ -229,7 +247,9 @@ def groups(value: Any) -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def patterns(value: Any) -> tuple[re.Pattern[str], ...]:
-    """A list of regular expressions, as JSON in a variable or flag, or one regular expression."""
+    """A list of regular expressions, as JSON in a variable or flag, or one regular expression; an empty one is no list."""
+    if isinstance(value, str) and not value.strip():
+        return ()
     written = [value] if isinstance(value, str) else value
     if isinstance(value, str) and value.startswith("["):
         with suppress(ValueError):  # `[a-z]+` is an expression
@@ -239,7 +259,17 @@ def patterns(value: Any) -> tuple[re.Pattern[str], ...]:
     return tuple(_pattern(pattern, "") for pattern in written)
 
 
+def some_patterns(value: Any) -> tuple[re.Pattern[str], ...]:
+    """`patterns`, of which an empty list would match nothing."""
+    found = patterns(value)
+    if not found:
+        raise ValueError("must have at least one regular expression: leave it out to match everything")
+    return found
+
+
 def _pattern(text: str, of: str) -> re.Pattern[str]:
+    if text == "":
+        raise ValueError(f"must have regular expressions; an empty one{of} matches nothing")
     try:
         return compile_bounded(text)
     except (re.error, TypeError, RecursionError) as error:
@@ -264,6 +294,8 @@ DURATION = SettingType(duration_ms, _DURATION_SCHEMA)
 POSITIVE_DURATION = SettingType(positive_duration_ms, _DURATION_SCHEMA)
 SIZE = SettingType(size_bytes, {"type": "string", "pattern": f"^{_SIZE.pattern}$"})
 TEXT = SettingType(text, {"type": ["string", "number"]})
+PATH = SettingType(path, {"type": ["string", "number"]})
+STATE_PATH = SettingType(state_path, {"type": ["string", "number"]})
 PLACE = SettingType(place, {"type": ["string", "number"]})
 NAME = SettingType(name, {"type": ["string", "number"]})
 URL = SettingType(url, {"type": ["string", "number"]})
@@ -275,6 +307,7 @@ SERVERS = SettingType(bootstrap_servers, {"type": ["string", "array"], "items": 
 PAIRS = SettingType(pairs, {"type": "string"})
 GROUPS = SettingType(groups, {"type": ["array", "string"], "items": _GROUP_SCHEMA})
 PATTERNS = SettingType(patterns, {"type": ["array", "string"], "items": {"type": "string"}})
+SOME_PATTERNS = SettingType(some_patterns, {**PATTERNS.schema, "minItems": 1, "minLength": 1})
 LISTEN_ADDRESS = SettingType(listen_address, {"type": "string"})
 
 

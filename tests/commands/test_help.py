@@ -14,6 +14,7 @@ import pytest
 from exporter.__main__ import main as start
 from exporter.cli import main
 from exporter.commands.arguments import COMMANDS, SHORT, Group, build_parser
+from exporter.commands.parser import OptionParser
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 from tests.each import each
@@ -51,6 +52,32 @@ def test_help_fits_a_screen_and_ends_with_examples_and_statuses(
 def test_doctor_keeps_the_name_of_a_cluster(words: str, cluster: str | None) -> None:
     """It names a cluster and asks for the check of its settings: a second one without a name takes none away."""
     assert build_parser().parse_args(["doctor", *words.split()]).cluster == cluster
+
+
+PARSER = build_parser()
+assert isinstance(PARSER, OptionParser)
+CONNECTION = [
+    action
+    for action in PARSER._actions
+    if action.option_strings and action.dest not in {"help", "version", "help_settings"}
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (command, action.option_strings[0])
+        for command, parser in PARSER.commands.items()
+        for action in CONNECTION
+        if action.option_strings[0] in parser._option_string_actions
+    ],
+)
+def test_an_option_before_the_command_is_not_lost(command: str, option: str) -> None:
+    """A command that repeats it takes no value away."""
+    (action,) = (action for action in CONNECTION if option in action.option_strings)
+    example = re.sub(r"--(config\.file|bootstrap-server) \S+", "", COMMANDS[command].examples[0].partition(" > ")[0])
+
+    assert getattr(build_parser().parse_args([option, "given", *shlex.split(example)]), action.dest) == "given"
 
 
 @each(COMMANDS)

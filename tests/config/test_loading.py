@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from exporter.config import values
 from exporter.config.kafka_section import SaslSettings, TlsSettings
 from exporter.config.loading import ConfigurationError, environment_name, flag_name, load
 from exporter.config.settings import SETTINGS, Settings
+from exporter.config.table import Setting, given_in
 from tests.config.sasl import sasl_of
 
 SERVERS = "kafka:\n  bootstrap.servers: broker:9092\n"
@@ -309,6 +312,8 @@ def test_invalid_groups_are_refused(written: str, problem: str) -> None:
         ("orders", ("orders",)),
         ("""'["a", "b"]'""", ("a", "b")),
         ("[]", ()),
+        ("''", ()),
+        ("' '", ()),
     ],
 )
 def test_patterns_of_topics_are_a_list_or_one_expression(written: str, expected: tuple[str, ...]) -> None:
@@ -329,6 +334,7 @@ def test_patterns_of_topics_are_a_list_or_one_expression(written: str, expected:
         ),
         ("'('", "must have regular expressions; '(' is not one: missing ), unterminated subpattern at position 0"),
         ("'(a+)+b'", "must have regular expressions that are quick to match; '(a+)+b': matching could take too long"),
+        ("['']", "must have regular expressions; an empty one matches nothing"),
     ],
 )
 def test_invalid_patterns_of_topics_are_refused(written: str, problem: str) -> None:
@@ -410,3 +416,43 @@ def test_aliases_of_aliases_end() -> None:
         assert problems_of("\n".join(lines))[:1] == [
             "config.yaml: not valid YAML: with its YAML aliases it has more than 100000 values"
         ]
+
+
+@pytest.mark.parametrize("setting", [setting for setting in SETTINGS if setting.kind in {values.PATH, values.PLACE}])
+def test_an_empty_path_is_none(setting: Setting) -> None:
+    """A template may have nothing to put there; as a path it would be the working folder."""
+    loaded = load(file=("config.yaml", f"{SERVERS}{setting.name}: ''\n"), environment={}, flags={})
+
+    assert setting.name not in given_in(loaded.settings)
+    assert Path() not in loaded.files
+
+
+@pytest.mark.parametrize("written", ["", "/", ".", "a/.."])
+def test_a_state_file_has_a_name(written: str) -> None:
+    """A fleet's clusters get names beside it."""
+    assert problems_of(f"{SERVERS}state.file: '{written}'\n") == [
+        "config.yaml:3: state.file must be the path of a file, `none` or `auto`"
+    ]
+
+
+def test_a_path_has_no_null_character() -> None:
+    """No file can have this name: to open it is an error of another kind."""
+    assert problems_of(f'{SERVERS}baseline.file: "a\\0b"\n') == [
+        "config.yaml:3: baseline.file must be a path, which has no null character"
+    ]
+
+
+@pytest.mark.parametrize("written", ["''", "[]"])
+def test_no_allowed_host_is_refused(written: str) -> None:
+    """Neither no broker nor every host can be meant."""
+    (found,) = problems_of(f"{SERVERS}kafka.allowed.hosts: {written}\n")
+    assert found == (
+        "config.yaml:3: kafka.allowed.hosts must have at least one regular expression: leave it out to match everything"
+    )
+
+
+def test_nothing_is_stuck_at_once() -> None:
+    """As an option of find-hanging 0 is never: as a setting it would be at once."""
+    assert problems_of(f"{SERVERS}verdicts.stuck_after: 0\n") == [
+        "config.yaml:3: verdicts.stuck_after must be longer than 0"
+    ]

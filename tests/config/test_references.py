@@ -122,19 +122,42 @@ def test_what_cannot_be_fetched_is_reported_with_its_place(
 
 
 def test_a_secret_and_its_file_exclude_each_other() -> None:
-    """Wherever the two were set: which one is meant cannot be known."""
+    """In one source: which one is meant cannot be known."""
     found = problems(
-        SASL + "  sasl.password_file: /run/secret\n",
+        SASL + "  sasl.password_file: /run/secret\n  sasl.password: two\n",
         {"/run/secret": "one"},
-        KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD="two",
     )
 
     assert found == [
-        (
-            "config.yaml:6: kafka.sasl.password_file and kafka.sasl.password "
-            "(at KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD) cannot both be set"
-        )
+        ("config.yaml:6: kafka.sasl.password_file and kafka.sasl.password (at config.yaml:7) cannot both be set")
     ]
+
+
+VARIABLE = "KAFKA_TRANSACTION_EXPORTER__KAFKA__SASL_PASSWORD"
+
+
+@pytest.mark.parametrize(
+    ("line", "variables", "password"),
+    [
+        ("sasl.password_file: /run/one", {VARIABLE: "two"}, "two"),
+        ("sasl.password: one", {f"{VARIABLE}_FILE": "/run/two"}, "two"),
+        ("sasl.password: one", {f"{VARIABLE}_FILE": ""}, "one"),
+    ],
+)
+def test_a_later_source_has_a_secret_in_its_own_way(line: str, variables: dict[str, str], password: str) -> None:
+    """It overrides the secret, whether its value or its file is written; an empty name of a file is none."""
+    files: dict[str, str | bytes] = {"/run/one": "one", "/run/two": "two"}
+
+    assert sasl_of(loaded(f"{SASL}  {line}\n", files, **variables).settings).password == password
+
+
+def test_references_are_replaced_inside_of_lists_and_mappings() -> None:
+    """A group's name and expression may come from a variable."""
+    text = f"{BROKER}transaction_log.groups: [{{name: '${{env:TEAM}}', match: '${{env:TEAM}}-.*'}}]\n"
+
+    ((name, pattern),) = loaded(text, TEAM="orders").settings.transaction_log.groups
+
+    assert (name, pattern.pattern) == ("orders", "orders-.*")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from exporter.config.settings import SETTINGS
 ROOT = Path(__file__).parents[2]
 GOOD = [
     "kafka: {bootstrap.servers: 'a:1'}",
-    "kafka: {bootstrap: {servers: [a:1, b:2]}}\nscan: {interval: 10s, deadline: 5s}\nverdicts: {stuck_after: 0}",
+    "kafka: {bootstrap: {servers: [a:1, b:2]}}\nscan: {interval: 10s, deadline: 5s}\nverdicts: {late_padding: 0}",
     (
         "kafka.bootstrap.servers: a:1\nkafka: {sasl: {mechanisms: scram-sha-512, username: u, password: p},\n"
         "  security: {protocol: sasl_plaintext}}"
@@ -73,6 +73,7 @@ def test_a_dump_can_be_loaded_and_shows_no_secret() -> None:
     text = (
         "kafka:\n  bootstrap.servers: [a:1, b:2]\n  security.protocol: SASL_SSL\n  sasl.mechanism: PLAIN\n"
         "  sasl.username: ${env:WHO}\n  sasl.password: c4nary\nscan.interval: 20s\n"
+        "scan.topics.include: ['${env:WHO}-.*', orders]\n"
     )
     environment = {"WHO": "somebody", environment_name("scan.deadline"): "7s"}
     loaded = load(file=("config.yaml", text), environment=environment, flags={"publish.suspects_limit": "3"})
@@ -86,6 +87,7 @@ def test_a_dump_can_be_loaded_and_shows_no_secret() -> None:
         "  sasl.username: ${env:WHO}  # config.yaml:5",
         "  # sasl.password: <secret>  # config.yaml:6",
         "  interval: 20s  # config.yaml:7",
+        "  topics.include: ['${env:WHO}-.*', orders]  # config.yaml:8",
         f"  deadline: 7s  # {environment_name('scan.deadline')}",
         f"  suspects_limit: '3'  # {flag_name('publish.suspects_limit')}",
         "  stale_after_cycles: 3  # default",

@@ -19,7 +19,8 @@ def fleet(*names: str, more: str = "", **flags: str) -> Settings:
     blocks = [f"  {name}:\n    kafka: {{bootstrap.servers: '{name}:1'}}\n" for name in names]
     blocks[0] += more
     text = "clusters:\n" + "".join(blocks)
-    return load_fleet(("fleet.yaml", text), flags={**FLAGS, **named_flags}).settings
+    common = "".join(f"{name}: {value}\n" for name, value in FLAGS.items() if name not in named_flags)
+    return load_fleet(("fleet.yaml", text), file=("config.yaml", common), flags=named_flags).settings
 
 
 class Scripts:

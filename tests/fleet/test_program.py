@@ -128,6 +128,7 @@ def test_a_scan_is_submitted_to_spark(kafka_4_3_1: KafkaCluster, make_topic: Mak
         (["serve", "--clusters=clusters.yaml", "--state.file=s.json"], "state.file must be `auto` or `none`", 1),
         (["serve", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read", 1),
         (["serve", "--cluster=one"], "--cluster one: it needs --clusters, the file that has this name", 2),
+        (["once", "--clusters=clusters.yaml", "--bootstrap-server=x:1"], "--bootstrap-server", 2),
         (["once", "--clusters=clusters.yaml", "--cluster=two"], "there is no such cluster; the file has one, other", 2),
         *(
             (
@@ -146,7 +147,7 @@ def test_what_cannot_work_is_refused(
     monkeypatch.chdir(tmp_path)
     fleet_file(tmp_path, one="one:9092", other="other:9092")
     command, *words = arguments
-    server = [] if command == "incident" else ["--bootstrap-server=127.0.0.1:1"]
+    server = [] if "--clusters=clusters.yaml" in words else ["--bootstrap-server=127.0.0.1:1"]
     run = ended(tmp_path, command, *server, *words, PYTHONPATH=str(ROOT))
     assert run.returncode == status
     assert sentence in run.stderr
