@@ -187,20 +187,21 @@ def _load(options: argparse.Namespace, environment: Mapping[str, str]) -> Settin
             raise WrongUsageError([f"--cluster {given['cluster']}: {why}"])
     else:
         clusters = clusters_file, _text(clusters_file)
-        loaded = load_fleet(clusters, file=file, java=java, environment=environment, flags=flags)
-        name, reads_clusters = given.get("cluster"), COMMANDS[options.command].reads_clusters
-        loaded = choose_cluster(loaded, name or None, one=not reads_clusters)
+        name = given.get("cluster") or None
+        loaded = load_fleet(clusters, file=file, java=java, environment=environment, flags=flags, chosen=name)
+        loaded = choose_cluster(loaded, name, one=not COMMANDS[options.command].reads_clusters)
     loaded = expecting(loaded, environment.get(CLUSTER_ID_VARIABLE, ""))
     from exporter.kafka.client.credentials import CredentialsError, client_options  # noqa: PLC0415 - not for completion
 
-    problems = []
-    for cluster in loaded.settings.watched:
+    problems, watched = [], loaded.settings.watched
+    for cluster in watched:
         try:
             client_options(cluster.settings.kafka)
         except CredentialsError as error:
             source = (cluster.written or loaded.written).get(error.setting)
             problems.append(str(error) if source is None else f"{source.place}: {error}")
-    if problems:
+    # Of several clusters a command that reads goes on with the others, and reports the failure of this one.
+    if problems and (len(problems) == len(watched) or not COMMANDS[options.command].reads_in_part):
         raise ConfigurationError(dict.fromkeys(problems))
     return loaded
 

@@ -145,6 +145,8 @@ class Command:
     """True if an output that nobody reads is a failure: the operator must know what was written."""
     reads_clusters: bool = False
     """True if it reads all clusters of a fleet; others need --cluster to choose one."""
+    reads_in_part: bool = False
+    """True if clusters whose credentials cannot be used are failures of their own, and the others are read."""
     has_cluster_options: bool = True
     """False if the command has options of its own for that."""
     needs_settings: Callable[[argparse.Namespace], bool] | None = lambda _: True
@@ -179,6 +181,7 @@ _COMMANDS: Final = {
         "run one cycle and print it",
         options.add_once,
         reads_clusters=True,
+        reads_in_part=True,
         examples=("once --bootstrap-server kafka:9092",),
         statuses=READS,
     ),
@@ -188,6 +191,7 @@ _COMMANDS: Final = {
         "say whether a hang could be proved, and which grants are missing",
         options.add_doctor,
         reads_clusters=True,
+        reads_in_part=True,
         has_cluster_options=False,
         examples=(
             "doctor --bootstrap-server kafka:9092",
@@ -213,6 +217,7 @@ _COMMANDS: Final = {
         "list suspects: transactions that need attention, with evidence",
         options.add_find_hanging,
         reads_clusters=True,
+        reads_in_part=True,
         examples=(
             "find-hanging --bootstrap-server kafka:9092",
             "find-hanging --bootstrap-server kafka:9092 --topic orders --watch",
@@ -225,6 +230,7 @@ _COMMANDS: Final = {
         "list transactions as their coordinators do",
         options.add_list,
         reads_clusters=True,
+        reads_in_part=True,
         examples=("list --bootstrap-server kafka:9092 --states Ongoing",),
         statuses=READS,
     ),

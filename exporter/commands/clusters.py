@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -37,11 +38,25 @@ def on_each(settings: Settings, read: Callable[[ClusterSettings, Collector], T])
 
 
 def at_the_same_time(do: Callable[[ClusterSettings], T], clusters: Sequence[ClusterSettings]) -> tuple[T, ...]:
-    """The results of `do`, in the order of `clusters`. One cluster alone runs in this thread, which Ctrl-C interrupts."""
+    """The results of `do`, in the order of `clusters`. One cluster alone runs in this thread, which Ctrl-C interrupts.
+
+    Ctrl-C leaves the others behind: a pool would be joined, also by the interpreter at its end.
+    """
     if len(clusters) == 1:
         return (do(clusters[0]),)
-    with ThreadPoolExecutor(min(len(clusters), CLUSTERS_MAX)) as pool:
-        return tuple(pool.map(do, clusters))
+    results = [(cluster, Future[T]()) for cluster in clusters]
+    waiting = iter(results)  # next() of it is one step: two threads never get the same
+
+    def work() -> None:
+        for cluster, result in waiting:
+            try:
+                result.set_result(do(cluster))
+            except BaseException as error:  # noqa: BLE001 - raised where the result is used
+                result.set_exception(error)
+
+    for _ in range(min(len(clusters), CLUSTERS_MAX)):
+        threading.Thread(target=work, name="cluster", daemon=True).start()
+    return tuple(result.result() for _, result in results)
 
 
 def cluster_prefix(cluster: ClusterSettings) -> str:

@@ -23,6 +23,7 @@ from exporter.doctor.remedies import PLACEHOLDER, acl_lines, strimzi_rules
 from exporter.doctor.topics import of_patterns, of_transaction_log
 from exporter.evaluation.humanize import printable
 from exporter.evaluation.protection import ADMIN_FILE
+from exporter.kafka.client.credentials import CredentialsError
 from exporter.kafka.client.principal import principal_of
 from exporter.kafka.collect.preconditions import preconditions
 from exporter.kafka.collect.protection import read_protection
@@ -77,33 +78,30 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
     principal = options.principal or principal_of(settings.kafka)
     state_path = context.state_path(common, settings)
     local = tuple(local_findings(settings, state_path=state_path))
-    with opened_collector(settings) as collector:
-        try:
+    try:
+        with opened_collector(settings) as collector:
             snapshot = collector.collect()
             read = collector.query(preconditions)
             protection = collector.query(read_protection) if options.cluster is not None else None
-        except ClusterUnavailableError as error:
-            diagnosis = unreachable(
-                str(error),
-                (*local, *prometheus_findings(options.prometheus, None)),
-                is_another=isinstance(error, AnotherClusterError),
-            )
-            status = ExitStatus.COULD_NOT_RUN
-        else:
-            local += () if protection is None else tuple(of_protection(protection, settings.kafka.connection_of_tools))
-            local += tuple(of_transaction_log(snapshot)) if settings.transaction_log.enabled else ()
-            local += tuple(of_patterns(settings.scan, snapshot.partitions.topics))
-            local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
-            diagnosis = diagnose(
-                snapshot,
-                read,
-                principal=principal,
-                local=local,
-                connection=settings.kafka.connection_of_tools,
-            )
-            is_enough = diagnosis.provable in ENOUGH[options.require]
-            is_enough &= options.require == "some" or not diagnosis.problems
-            status = ExitStatus.ANSWERED if is_enough else ExitStatus.INCOMPLETE
+    except (ClusterUnavailableError, CredentialsError) as error:
+        local += tuple(prometheus_findings(options.prometheus, None))
+        diagnosis = unreachable(str(error), local, obstacle=_obstacle(error))
+        status = ExitStatus.COULD_NOT_RUN
+    else:
+        local += () if protection is None else tuple(of_protection(protection, settings.kafka.connection_of_tools))
+        local += tuple(of_transaction_log(snapshot)) if settings.transaction_log.enabled else ()
+        local += tuple(of_patterns(settings.scan, snapshot.partitions.topics))
+        local += tuple(prometheus_findings(options.prometheus, snapshot.cluster_id))
+        diagnosis = diagnose(
+            snapshot,
+            read,
+            principal=principal,
+            local=local,
+            connection=settings.kafka.connection_of_tools,
+        )
+        is_enough = diagnosis.provable in ENOUGH[options.require]
+        is_enough &= options.require == "some" or not diagnosis.problems
+        status = ExitStatus.ANSWERED if is_enough else ExitStatus.INCOMPLETE
 
     def remedies(findings: Sequence[Finding]) -> tuple[str, ...]:
         if options.acls == "strimzi":
@@ -113,6 +111,12 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
     needed = remedies([finding for finding in diagnosis.findings if finding.level is FindingLevel.MISSING])
     optional = remedies([finding for finding in diagnosis.findings if finding.level is not FindingLevel.MISSING])
     return Examination(diagnosis=diagnosis, status=status, principal=principal, needed=needed, optional=optional)
+
+
+def _obstacle(error: Exception) -> str:
+    if isinstance(error, CredentialsError):
+        return "the credentials cannot be used"
+    return "the brokers are of another cluster" if isinstance(error, AnotherClusterError) else "no broker responds"
 
 
 def _heading(form: str, remedies: tuple[str, ...], *, is_needed: bool) -> str:

@@ -79,10 +79,9 @@ def diagnose(
     )
 
 
-def unreachable(why: str, local: Iterable[Finding] = (), *, is_another: bool = False) -> Diagnosis:
-    """Returns the diagnosis if no broker responds, or only those of another cluster. `why` has each address's reason."""
+def unreachable(why: str, local: Iterable[Finding] = (), *, obstacle: str = "no broker responds") -> Diagnosis:
+    """Returns the diagnosis if nothing can be read of the cluster. `why` has each address's reason."""
     found = Finding(check="connection", level=FindingLevel.MISSING, result=why, consequence="nothing can be read")
-    obstacle = "the brokers are of another cluster" if is_another else "no broker responds"
     return nothing_provable(obstacle, (found, *local), topics_visible=0)
 
 
