@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
 
+from exporter.config.jaas import login
 from exporter.config.kafka_section import ALIASES, PEM_OF_STORE, SAME_AS_OURS
 from exporter.config.loading import ConfigurationError, SettingSource
-from exporter.config.sasl import MECHANISMS
 from exporter.config.settings import BY_NAME
 from exporter.config.suggestions import nearest
 
@@ -150,19 +149,11 @@ _INLINE_PEM = {
     "ssl.keystore.key": "ssl.keystore.location",
 }
 
-_MODULES = {
-    mechanism.login_module: mechanism for mechanism in MECHANISMS.values() if mechanism.login_module is not None
-}
-"""Mechanisms that differ only in their hash share a module."""
-_KERBEROS_MODULES = frozenset(
-    {"com.sun.security.auth.module.Krb5LoginModule", "com.ibm.security.auth.module.Krb5LoginModule"}
-)
 _IAM_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+_IAM_BY_TOKENS = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
 _CALLBACK_HANDLERS = "org.apache.kafka.common.security.oauthbearer."
 _STORE_TYPES = frozenset({"PEM", "PKCS12", "JKS"})
-_LOGIN = re.compile(r"\s*(?P<module>[\w.]+)\s+required\b\s*(?P<options>.*?);?\s*", re.DOTALL)
 _OF_JAVA_ALONE = ("sasl.jaas.config", "ssl.truststore.type", "ssl.keystore.type")
-_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -241,7 +232,7 @@ def _ours(key: str, value: str, given: Mapping[str, str]) -> dict[str, str]:
     if _is_left_out(key, value):
         return {}
     if key == "sasl.jaas.config":
-        return _login(value)
+        return login(value, mechanism=given.get("sasl.mechanism") or given.get("sasl.mechanisms"))
     if key.startswith("ssl."):
         return _tls(key, value, given)
     return {_setting_of(key): value}
@@ -265,13 +256,22 @@ def _setting_of(key: str) -> str:
 
 
 def _is_left_out(key: str, value: str) -> bool:
-    """True for what cannot change what a command sees, and for classes of the Java client whose mechanism is supported."""
+    """True for what cannot change what a command sees, and for classes of the Java client whose mechanism is supported.
+
+    Raises ValueError with the end of a sentence.
+    """
     if key == "sasl.login.callback.handler.class":
+        if value == _IAM_BY_TOKENS:
+            raise ValueError(
+                "is for tokens of IAM: remove it, and write sasl.mechanism=AWS_MSK_IAM with IAMLoginModule"
+            )
         return value.startswith(_CALLBACK_HANDLERS)
+    if (of_librdkafka := f"kafka.{key}") in SAME_AS_OURS:
+        if value.lower() != SAME_AS_OURS[of_librdkafka]:
+            raise ValueError(f"must be {SAME_AS_OURS[of_librdkafka]}: no other value is supported")
+        return True
     if key == "sasl.client.callback.handler.class":
         return value == _IAM_HANDLER
-    if (of_librdkafka := f"kafka.{key}") in SAME_AS_OURS:
-        return value.lower() == SAME_AS_OURS[of_librdkafka]
     return key in HARMLESS or key.startswith(HARMLESS_BEGINNINGS)
 
 
@@ -302,59 +302,3 @@ def _is_pem(given: Mapping[str, str], type_key: str) -> bool:
 def _store(key: str, value: str, *, is_pem: bool) -> dict[str, str]:
     setting = f"kafka.{key}"
     return dict.fromkeys(PEM_OF_STORE[setting.removesuffix(".location")] if is_pem else (setting,), value)
-
-
-def _login(value: str) -> dict[str, str]:
-    match = _LOGIN.fullmatch(value)
-    if match is None or match["module"] not in {*_MODULES, *_KERBEROS_MODULES}:
-        raise ValueError(
-            "must name PlainLoginModule or ScramLoginModule with username and password, OAuthBearerLoginModule, "
-            "IAMLoginModule or Krb5LoginModule"
-        )
-    options = {
-        name: re.sub(r"\\(.)", r"\1", double or single or bare)
-        for name, double, single, bare in _OPTION.findall(match["options"])
-    }
-    if match["module"] in _KERBEROS_MODULES:
-        return _kerberos(options)
-    mechanism = _MODULES[match["module"]]
-    names = mechanism.login_options
-    is_oauth = mechanism.name == "OAUTHBEARER"
-    extensions = {name: text for name, text in options.items() if is_oauth and name.startswith(_EXTENSION)}
-    ignored = sorted(options.keys() - names.keys() - extensions.keys())
-    if ignored:
-        raise ValueError(f"has options that are not supported: {', '.join(map(_option_named, ignored))}")
-    # Kafka 4.1 has properties of their own for the client's id and secret.
-    missing = [name for name, ours in names.items() if name not in options and ours in mechanism.needs and not is_oauth]
-    if missing:
-        raise ValueError(f"must hold {' and '.join(missing)}")
-    found = {ours: options[name] for name, ours in names.items() if name in options}
-    if extensions:
-        pairs = (f"{name.removeprefix(_EXTENSION)}={text}" for name, text in extensions.items())
-        found["kafka.sasl.oauthbearer.extensions"] = ",".join(pairs)
-    return found
-
-
-_EXTENSION = "extension_"
-
-
-_BY_PROFILE: Final = "remove it, and name a profile that does this in the environment variable AWS_PROFILE"
-_INSTEAD_OF_OPTION: Final = {
-    "tokenauth": "delegation tokens are not supported",
-    "awsProfileName": "remove it, and set the environment variable AWS_PROFILE to it",
-    **dict.fromkeys(("awsRoleArn", "awsRoleSessionName", "awsStsRegion"), _BY_PROFILE),
-}
-
-
-def _option_named(option: str) -> str:
-    return f"{option} ({_INSTEAD_OF_OPTION[option]})" if option in _INSTEAD_OF_OPTION else option
-
-
-def _kerberos(options: Mapping[str, str]) -> dict[str, str]:
-    """The ticket cache of this user is used, as with `useTicketCache=true`."""
-    if options.get("useKeyTab", "").lower() == "true" or "keyTab" in options:
-        raise ValueError(
-            "names a key tab, which is not read from here: set the environment variable KRB5_CLIENT_KTNAME to it, or run "
-            "kinit -k -t KEYTAB PRINCIPAL, and leave the options useKeyTab and keyTab out"
-        )
-    return {"kafka.sasl.kerberos.service.name": options["serviceName"]} if "serviceName" in options else {}

@@ -92,6 +92,8 @@ def test_client_credentials_are_understood() -> None:
 
 
 JAAS = "org.apache.kafka.common.security"
+LOGIN = 'username="svc" password="secret"'
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
 VENDORS = {
     "Confluent Cloud": (
         """
@@ -248,6 +250,29 @@ def test_a_file_as_its_vendor_hands_it_out_is_understood(vendor: str) -> None:
             "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username=a;",
             "must hold password",
         ),
+        (
+            f"sasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={JAAS}.plain.PlainLoginModule required {LOGIN};",
+            "names PlainLoginModule, which is for PLAIN: sasl.mechanism is SCRAM-SHA-256",
+        ),
+        (
+            f"sasl.mechanism=GSSAPI\nsasl.jaas.config={JAAS}.scram.ScramLoginModule required {LOGIN};",
+            "ScramLoginModule,",
+        ),
+        (f"sasl.mechanism=PLAIN\nsasl.jaas.config={KERBEROS};", "names Krb5LoginModule, which is for GSSAPI:"),
+        (
+            f'sasl.jaas.config={KERBEROS} useTicketCache=true principal="me@REALM" ticketCache="/tmp/x";',
+            "not supported: principal (leave it out: the ticket cache that the environment variable KRB5CCNAME names is",
+        ),
+        (
+            f"sasl.jaas.config={KERBEROS} useTicketCache=false;",
+            "must not have useTicketCache without true (leave it out:",
+        ),
+        (f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required {LOGIN} x-y=z;", "not supported: x-y"),
+        (
+            "sasl.login.callback.handler.class=software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
+            "write sasl.mechanism=AWS_MSK_IAM",
+        ),
+        ("enable.ssl.certificate.verification=false", "must be true: no other value is supported"),
     ],
 )
 def test_what_is_not_supported_is_refused(text: str, problem: str) -> None:
@@ -295,3 +320,34 @@ def test_properties_that_only_clients_of_librdkafka_have_are_left_out(name: str)
 def test_whether_java_s_tools_can_use_a_file(text: str, *, has_login: bool, expected: bool) -> None:
     """A login or certificates under librdkafka's names alone are nothing to them."""
     assert serves_java(text, has_login=has_login) is expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        'username="svc" password="c0rrect horse;',
+        'username="svc" password="c0rrect"horse;',
+        'username="svc" password="c0rrect" horse;',
+        "username=svc password=;",
+        "username=svc password=c0rrect=horse;",
+        "username=svc password='c0rrect's horse';",
+        f"{LOGIN}; {JAAS}.plain.PlainLoginModule required {LOGIN};",
+        f"{LOGIN}; c0rrect",
+    ],
+)
+def test_text_of_a_login_that_is_not_understood_is_refused(options: str) -> None:
+    """Java refuses it too; a part of it would be another password. It is not shown."""
+    with pytest.raises(ConfigurationError) as failure:
+        from_java("client.properties", f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required {options}")
+
+    (problem,) = failure.value.problems
+    assert "sasl.jaas.config has text that is not an option (not shown)" in problem
+    assert "c0rrect" not in problem
+
+
+@pytest.mark.parametrize("flag", ["required", "REQUIRED", "Required"])
+def test_the_control_flag_may_be_in_any_case(flag: str) -> None:
+    """Kafka's own parser takes it so, and escapes in quotes."""
+    module = f"{JAAS}.plain.PlainLoginModule"
+    given = settings(f'sasl.jaas.config={module} {flag} username = \'a\' password="b\\\\"c;" ;\n')
+    assert given == {"kafka.sasl.username": "a", "kafka.sasl.password": 'b"c;'}
