@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import time
 
-from exporter import PROGRAM
 from exporter.commands.context import Context
 from exporter.commands.lines import connection_of, fit_terminal, next_line
 from exporter.commands.report import complain, with_collector
@@ -47,7 +45,7 @@ def _describe(options: argparse.Namespace, collector: Collector) -> int:
     words = [in_words(row, nothing="none that this login sees" if transaction.has_hidden_partitions else "none")]
     if not transaction.is_active:  # an older transaction of its producer may be open on a partition, and hang there
         why = ["why", "--transactional-id", options.transactional_id, *connection_of(options)]
-        words.append(next_line(f"{PROGRAM} {shlex.join(why)}"))
+        words.append(next_line(why))
     hides = transaction.is_active and collector.query(may_hide_topics)
     document = {**row, "may_hide_partitions": hides}
     print(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from exporter import PROGRAM
 from exporter.commands.clusters import ClusterResult, on_each
 from exporter.commands.context import Context
 from exporter.commands.evaluations import MINUTE_MS, Results, has_output, render_evaluations, status_of_evaluations
@@ -40,10 +38,8 @@ def run(context: Context, settings: Settings) -> int:
         return complain(against, ExitStatus.WRONG_USAGE)
     if options.plan_file is not None and Path(options.plan_file).exists():
         return complain(f"{options.plan_file} exists already and is not overwritten: remove it or name another file")
-    if settings.clusters and options.watch is not None:
-        return complain(
-            "--watch is about one cluster: choose it by its own settings, without --clusters", ExitStatus.WRONG_USAGE
-        )
+    if len(settings.clusters) > 1 and options.watch is not None:
+        return complain("--watch is about one cluster: choose it by --cluster NAME", ExitStatus.WRONG_USAGE)
     if len(settings.clusters) > 1 and options.plan_file is not None:
         return complain("--plan-file is about one cluster: choose it by --cluster NAME", ExitStatus.WRONG_USAGE)
     if options.watch is not None:
@@ -171,5 +167,5 @@ def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRo
         complain(f"it leaves out {left_out} whose producer is unknown without READ on the topic")
     if any(hangs):
         words = ["abort", "--plan-file", str(path), "--dry-run", *connection]
-        print(next_line(f"{PROGRAM} {shlex.join(words)}"), file=sys.stderr)
+        print(next_line(words), file=sys.stderr)
     return True

@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Final, TextIO
+
+from exporter import PROGRAM
+from exporter.config.loading import flag_name
 
 WIDTH_MIN: Final = 40
 """A narrower terminal gets lines of this length."""
@@ -16,6 +20,7 @@ CLIENT_FILE: Final = "client.properties"
 """The name that the documents use for a file with a login as Java's clients write it."""
 JAVA_FILE: Final = "java.properties"
 """The name of such a file where the former is one that Java's tools cannot use."""
+NO_COMMAND: Final = "no command can be pasted: a name in it has characters that a terminal does not show"
 _NEXT: Final = "Next"
 _COMMAND_OF_KAFKA: Final = re.compile(r"(?<=:) (kafka-[a-z-]+\.sh .*)$")
 _GAP: Final = re.compile(r"(?<=\S) {2,}(?=\S)")
@@ -31,9 +36,19 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     return max(columns, WIDTH_MIN) if columns else None
 
 
-def next_line(command: str, who: str = "") -> str:
+def next_line(words: Sequence[str], who: str = "") -> str:
     """A command to paste, and who may; `fit` leaves it on one line, or its first part would be another command."""
-    return f"{_NEXT}{f', for {who}' if who else ''}: {command}"
+    return f"{_NEXT}{f', for {who}' if who else ''}: {to_paste(PROGRAM, *words)}"
+
+
+def to_paste(*words: str) -> str:
+    """A command for a shell, or a sentence instead of it.
+
+    Any client chooses ids and group names: a line end in one would begin another line, such as a false next command, and
+    without a character that a terminal does not show it would be another name.
+    """
+    command = shlex.join(words)
+    return command if command.isprintable() else NO_COMMAND
 
 
 def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
@@ -46,6 +61,8 @@ def connection_of(options: argparse.Namespace) -> tuple[str, ...]:
         "--clusters": "clusters",
         "--cluster": "cluster",
     }
+    settings = (name for name in given if name.startswith("setting:kafka.") and name not in names.values())
+    names |= {flag_name(name.removeprefix("setting:")): name for name in settings}
     return tuple(word for flag, name in names.items() if given.get(name) for word in (flag, str(given[name])))
 
 

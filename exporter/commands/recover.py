@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from exporter import PROGRAM
 from exporter.commands.consent import agrees, audit_log, on_cluster, with_audited
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
@@ -233,7 +231,7 @@ def say_how_to_write(context: Context) -> None:
     """Prints the command of a dry run again, as one that asks and writes."""
     words = [word for word in context.words if word != DRY_RUN]
     if words:
-        say(next_line(f"{PROGRAM} {shlex.join(words)}"))
+        say(next_line(words))
 
 
 def log_plan(audit: AuditLog, plan: Plan, step: str = "planned", *, forced: str | None = None) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from exporter import PROGRAM
 from exporter.commands.group_position import GroupPosition, Stand
-from exporter.commands.lines import CLIENT_FILE, JAVA_FILE, next_line, with_another_login
+from exporter.commands.lines import CLIENT_FILE, JAVA_FILE, next_line, to_paste, with_another_login
 from exporter.commands.standstill import NAMES_MAX, OF_THOSE_SEEN, Answer, Hold
 from exporter.evaluation.blocked import is_assumed
-from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names
+from exporter.evaluation.humanize import humanize_bytes, humanize_count, humanize_duration, humanize_names, printable
 from exporter.evaluation.reasons import START_IN_WORDS, until_in_words
 from exporter.evaluation.stuck import stuck_in_words
 from exporter.evaluation.stuck_transaction import StuckTransaction
@@ -21,24 +19,24 @@ from exporter.snapshot import OFFSETS_TOPIC, MarkerFinding
 
 def in_words(answer: Answer) -> str:
     """A paragraph for each transaction, or a sentence that there is none; first whether all are young, or ahead."""
-    paragraphs = [_paragraph(answer, hold) for hold in answer.holds]
+    paragraphs: list[Sequence[str]] = [_paragraph(answer, hold) for hold in answer.holds]
     if answer.holds and not answer.is_held:
         stands = {hold.stand for hold in answer.holds}
         if stands == {Stand.AT}:
-            paragraphs.insert(0, _all_young(answer))
+            paragraphs.insert(0, (_all_young(answer),))
         elif Stand.BEYOND not in stands:
-            paragraphs.insert(0, _nothing(answer))
+            paragraphs.insert(0, (_nothing(answer),))
     paragraphs += [_stuck_paragraph(answer, each) for each in answer.stuck]
     if answer.is_held and not answer.unknown:
-        paragraphs += _elsewhere(answer)
+        paragraphs += [(sentence,) for sentence in _elsewhere(answer)]
     if not paragraphs:
-        paragraphs = [" ".join(filter(None, (_nothing(answer), answer.aside)))]
+        paragraphs = [(" ".join(filter(None, (_nothing(answer), answer.aside))),)]
     if answer.hides_topics and answer.lag is None:
-        paragraphs.append(_MAY_BE_OPEN_ELSEWHERE)
+        paragraphs.append((_MAY_BE_OPEN_ELSEWHERE,))
     elif answer.hides_topics and (answer.holds or answer.unknown):
-        paragraphs.append(_MAY_STAND_ELSEWHERE)
-    paragraphs += [f"Not known: {sentence}." for sentence in answer.unknown]
-    return "\n\n".join(paragraphs)
+        paragraphs.append((_MAY_STAND_ELSEWHERE,))
+    paragraphs += [(f"Not known: {sentence}.",) for sentence in answer.unknown]
+    return "\n\n".join("\n".join(map(printable, lines)) for lines in paragraphs)
 
 
 _MAY_STAND_ELSEWHERE: Final = (
@@ -118,7 +116,7 @@ def _describe(answer: Answer) -> str:
     *_, file = answer.connection_of_tools or ("",)
     is_to_make = file in {CLIENT_FILE, JAVA_FILE} and file not in answer.connection
     login = f" ({file} has this login as Java's clients write it)" if is_to_make else ""
-    return f"See whether its members run and move{login}: kafka-consumer-groups.sh {shlex.join(words)}"
+    return f"See whether its members run and move{login}: {to_paste('kafka-consumer-groups.sh', *words)}"
 
 
 def _behind(position: GroupPosition) -> int:
@@ -129,13 +127,13 @@ def _any_partition(answer: Answer, article: str) -> str:
     return f"any of {article} {answer.partitions:,} partitions" if answer.partitions != 1 else f"{article} partition"
 
 
-def _paragraph(answer: Answer, hold: Hold) -> str:
+def _paragraph(answer: Answer, hold: Hold) -> Sequence[str]:
     row = hold.row
     opened = f"open from offset {row.start_offset} on {_age(row)}"
     comma = "," if not row.has_producer or row.transactional_id is not None else ""
     who = f"{_who(answer, hold)} behind a transaction of {_owner(row)}{comma} {opened}"
     if answer.is_young(row):
-        return "\n".join((f"{who}.{_YOUNG if answer.is_held else ''}", *_then(hold, answer.connection)))
+        return (f"{who}.{_YOUNG if answer.is_held else ''}", *_then(hold, answer.connection))
     has_start = row.start_source is not StartSource.FIRST_SEEN and not _may_be_of_another(row)
     since = f"{START_IN_WORDS[row.start_source]}; " if has_start else ""
     is_stuck = answer.is_stuck(row)
@@ -145,7 +143,7 @@ def _paragraph(answer: Answer, hold: Hold) -> str:
         *(() if is_stuck else (_effect(answer, hold), _next(row, answer.connection))),
         *_then(hold, answer.connection),
     ]
-    return "\n".join(filter(None, lines))
+    return tuple(filter(None, lines))
 
 
 def _then(hold: Hold, connection: tuple[str, ...]) -> Iterator[str]:
@@ -166,7 +164,7 @@ def _owner(row: TransactionRow) -> str:
     return f"producer {row.producer_id}{named}" if row.has_producer else "an unknown producer"
 
 
-def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> str:
+def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> Sequence[str]:
     """The finding, and the plan of each marker that is still missing here, or else the runbook that has what ends it."""
     rows = [hold.row for hold in answer.holds if answer.is_stuck(hold.row)]
     open_ = [row for row in rows if row.producer_id == stuck.producer_id]
@@ -176,7 +174,7 @@ def _stuck_paragraph(answer: Answer, stuck: StuckTransaction) -> str:
     there = (
         f"The operators of Kafka have the next steps in the runbook {runbook}, which the exporter has at /runbooks/."
     )
-    return "\n".join([stuck_in_words(stuck), *((not is_contradicted and next_) or [there])])
+    return (stuck_in_words(stuck), *((not is_contradicted and next_) or [there]))
 
 
 _YOUNG: Final = " It is young, which is normal."
@@ -393,7 +391,7 @@ def _next(row: TransactionRow, connection: tuple[str, ...], *, verdict: Verdict 
         words = ["find-hanging", *place, "--all"]
     if who == _OPERATORS and "--command-config" in connection:  # the login of whoever asks is not theirs
         connection, who = with_another_login(connection), f"{who}, whose login is in {CLIENT_FILE}"
-    return next_line(f"{PROGRAM} {shlex.join([*words, *connection])}", who)
+    return next_line([*words, *connection], who)
 
 
 _OPERATORS: Final = "the operators of Kafka"

@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from exporter.commands.report import complain, complain_of_gaps
+from exporter.commands.report import NO_RESPONSE, complain, complain_of_gaps
 from exporter.commands.status import ExitStatus
 from exporter.evaluation.gaps import gaps
 from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
-from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import TransactionKey
 
 HOME, END_LINE, END_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
@@ -56,8 +55,8 @@ def watch(
 ) -> int:
     """Prints `shown` of each `look`, one every `options.watch` milliseconds, until Ctrl-C: status 0.
 
-    A cluster that does not respond ends it only at the first cycle; later the failure is printed, and the next cycle
-    retries.
+    A cluster or broker that does not respond ends it only at the first cycle; later the failure is printed, and the next
+    cycle retries.
     """
     interval_s = options.watch / 1000
     looked = False
@@ -67,7 +66,7 @@ def watch(
             began = clock()
             try:
                 evaluation = look()
-            except ClusterUnavailableError as error:
+            except NO_RESPONSE as error:
                 complain(str(error))
                 if not looked:
                     return ExitStatus.COULD_NOT_RUN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -14,7 +13,7 @@ from exporter import PROGRAM
 from exporter.commands.context import Context
 from exporter.commands.examine import Examiner, policy
 from exporter.commands.group_position import GroupPosition, Stand
-from exporter.commands.lines import CLIENT_FILE, JAVA_FILE, connection_of, fit_terminal
+from exporter.commands.lines import CLIENT_FILE, JAVA_FILE, NO_COMMAND, connection_of, fit_terminal, to_paste
 from exporter.commands.names import suggestion
 from exporter.commands.report import complain, complain_of_gaps, why_missing, with_collector
 from exporter.commands.rows import as_json
@@ -41,7 +40,7 @@ from exporter.evaluation.document import stuck_transaction
 from exporter.evaluation.field_types import Output
 from exporter.evaluation.fields import project
 from exporter.evaluation.gaps import gaps
-from exporter.evaluation.humanize import humanize_names, printable
+from exporter.evaluation.humanize import humanize_names
 from exporter.evaluation.stuck import stuck_transactions
 from exporter.evaluation.verdicts import Evaluation, Verdict
 from exporter.kafka.cluster_client import ClusterClient
@@ -82,7 +81,7 @@ def _explain(options: argparse.Namespace, settings: Settings, collector: Collect
     if options.format == "json":
         print(as_json(document(evaluation, answer)))
     else:
-        print("\n".join(fit_terminal(printable(line)) for line in in_words(answer).split("\n")))
+        print(fit_terminal(in_words(answer)))
     if answer.unknown or answer.is_unproved:
         complain_of_gaps(gaps(evaluation.snapshot, of=answer.names))
         return ExitStatus.INCOMPLETE
@@ -199,9 +198,10 @@ def _may_be_its_own(transaction: CoordinatorTransaction, connection: Sequence[st
     """Says what its coordinator has, for a login that does not see whose the open transactions are."""
     names = [f"{topic}-{partition}" for topic, partition in sorted(transaction.partitions or ())]
     fence = ["force-terminate", "--transactional-id", transaction.transactional_id, "--dry-run", *connection]
+    command = to_paste(PROGRAM, *fence)
+    end = command if command == NO_COMMAND else f"{command} shows its end"
     return (
-        f"its coordinator has it {transaction.state.value} with {humanize_names(names, shown_max=NAMES_MAX)}, and "
-        f"{PROGRAM} {shlex.join(fence)} shows its end"
+        f"its coordinator has it {transaction.state.value} with {humanize_names(names, shown_max=NAMES_MAX)}, and {end}"
     )
 
 

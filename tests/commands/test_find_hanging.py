@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from exporter.evaluation.evaluate import evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Evaluation, Policy, Verdict
 from exporter.kafka.collect.scope import Scope
-from exporter.kafka.errors import ClusterUnavailableError
+from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, FaultReason
 from exporter.snapshot import MarkerFinding
 from tests.commands.scenes import (
     ODD_ID,
@@ -289,9 +289,12 @@ def test_a_hang_that_is_not_read_has_not_ended(capsys: pytest.CaptureFixture[str
     assert "Ended" not in capsys.readouterr().out
 
 
-def test_a_watch_survives_a_cluster_that_goes_away(capsys: pytest.CaptureFixture[str]) -> None:
-    """But a cluster that was never there is status 1 at once."""
-    gone = ClusterUnavailableError("no broker responded")
+@pytest.mark.parametrize("failure", [ClusterUnavailableError, partial(BrokerFault, FaultReason.TIMED_OUT)])
+def test_a_watch_survives_a_cluster_that_goes_away(
+    failure: Callable[[str], Exception], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a broker that restarts between two requests. But a cluster that was never there is status 1 at once."""
+    gone = failure("no broker responded")
 
     assert watched(["--watch"], [nothing(), gone, nothing()])[0] == 0
     assert capsys.readouterr().err == "kafka-transaction-exporter: no broker responded\n"

@@ -17,7 +17,7 @@ import pytest
 from exporter.cli import main
 from exporter.commands.arguments import COMMANDS, build_parser
 from exporter.commands.doctor import _finding
-from exporter.commands.lines import WIDTH_MIN, fit, terminal_width
+from exporter.commands.lines import NO_COMMAND, WIDTH_MIN, fit, next_line, terminal_width
 from exporter.commands.parser import OptionParser
 from exporter.commands.recover import dry_run
 from exporter.commands.rows import RED, RESET, by_verdict, table_for_people
@@ -195,3 +195,11 @@ def test_a_command_of_kafka_stays_whole_on_a_line_of_its_own() -> None:
     assert " ".join(line.strip() for line in words) == advice.removesuffix(f" {command}")
     assert max(map(len, words)) <= NARROW
     assert fit(f"Look: {command}", 200) == f"Look: {command}"
+
+
+def test_a_command_to_paste_is_for_the_names_that_are_shown() -> None:
+    """A command with other characters would be on two lines, or name something else."""
+    assert next_line(["why", "--transactional-id", "it's"]) == (
+        "Next: kafka-transaction-exporter why --transactional-id 'it'\"'\"'s'"
+    )
+    assert next_line(["why", "--transactional-id", "a\nb"], "its owner") == f"Next, for its owner: {NO_COMMAND}"

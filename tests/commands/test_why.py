@@ -36,6 +36,7 @@ from tests.kafka.scene import scene
 ROOT: Final = Path(__file__).parents[2]
 SCHEMAS: Final = ROOT / "docs" / "schema"
 ORDERS_0: Final = ("orders", 0)
+BEHIND: Final = GroupPosition(committed=7, last_stable_offset=9, high_watermark=9)
 AT_LSO: Final = GroupPosition(committed=100, last_stable_offset=100, high_watermark=150)
 
 
@@ -769,6 +770,29 @@ def test_the_next_command_finds_the_cluster_as_this_one_did() -> None:
 
     own = replace(about_topic(live(), "orders", 0), connection=answer.connection)
     assert "--command-config 'my client.properties' --clusters c.yaml" in in_words(own)
+
+
+def test_the_next_command_has_every_option_of_the_connection() -> None:
+    """A setting of a broker's connection is needed again; other settings are not."""
+    words = ["why", "--group", "g", "--kafka.security.protocol", "SSL", "--kafka.ssl.ca.location", "a b.pem"]
+    options = build_parser().parse_args([*words, "--scan.interval", "1m", "--bootstrap-server", "a:1"])
+
+    assert connection_of(options) == (
+        *("--bootstrap-server", "a:1", "--kafka.security.protocol", "SSL"),
+        *("--kafka.ssl.ca.location", "a b.pem"),
+    )
+
+
+@pytest.mark.parametrize("id_", ["a\nNext: rm -rf .", "app\x07-1"])
+def test_a_name_that_cannot_be_shown_makes_no_command(id_: str) -> None:
+    """Any client chooses an id: a line end would begin a false command, and without a bell it is another id."""
+    words = in_words(about_topic(live(transactional_id=id_), "orders", 0))
+    of_group = in_words(about_group(evaluate(snapshot(), Memory(), Policy()), id_, {("orders", 0): BEHIND}))
+
+    for text in (words, of_group):
+        assert text.replace("\n", "").isprintable()
+        assert "no command can be pasted: a name in it has characters that a terminal does not show" in text
+        assert not [line for line in text.split("\n") if line.startswith("Next: rm")]
 
 
 @pytest.mark.parametrize(("where", "what"), [((), "topic hungs"), (("--partition", "9"), "hungs-9")])

@@ -129,6 +129,7 @@ def test_a_scan_is_submitted_to_spark(kafka_4_3_1: KafkaCluster, make_topic: Mak
         (["serve", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read", 1),
         (["serve", "--cluster=one"], "--cluster one: it needs --clusters, the file that has this name", 2),
         (["once", "--clusters=clusters.yaml", "--bootstrap-server=x:1"], "--bootstrap-server", 2),
+        (["find-hanging", "--clusters=clusters.yaml", "--watch"], "--watch is about one cluster: choose it by", 2),
         (["once", "--clusters=clusters.yaml", "--cluster=two"], "there is no such cluster; the file has one, other", 2),
         *(
             (
