@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -12,7 +11,7 @@ import yaml
 from exporter.commands.cautions import cautions
 from exporter.commands.context import Context
 from exporter.commands.report import complain
-from exporter.commands.serve import baseline_of, require_startable, web_server
+from exporter.commands.serve import require_startable, web_server, why_baseline_unusable
 from exporter.commands.status import ExitStatus
 from exporter.config.loading import ConfigurationError, SettingSource
 from exporter.config.settings import SETTINGS, Settings
@@ -45,11 +44,9 @@ def run(context: Context, settings: Settings) -> int:
 
 def _unusable_files(settings: Settings) -> Iterator[str]:
     """Reads what `serve` reads from this disk while it runs, and goes on without."""
-    baseline = baseline_of(settings)
-    if baseline is not None and isinstance(baseline.place, Path):
-        why = baseline.why_unusable()
-        if why is not None:
-            yield f"baseline.file {settings.baseline.file} would not be used: {why}"
+    why = why_baseline_unusable(settings)
+    if why is not None:
+        yield f"baseline.file {settings.baseline.file} would not be used: {why}"
 
 
 def dump(written: Mapping[str, SettingSource]) -> str:

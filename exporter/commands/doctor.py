@@ -12,7 +12,9 @@ from exporter.commands.context import Context
 from exporter.commands.lines import fit_terminal, say
 from exporter.commands.report import opened_collector
 from exporter.commands.rows import as_json
+from exporter.commands.serve import require_startable, web_server, why_baseline_unusable
 from exporter.commands.status import ExitStatus
+from exporter.config.loading import ConfigurationError
 from exporter.config.settings import ClusterSettings, Settings
 from exporter.doctor.diagnose import diagnose, unreachable
 from exporter.doctor.findings import Diagnosis, Finding, FindingLevel
@@ -77,7 +79,9 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
     options, settings = context.options, cluster.settings
     principal = options.principal or principal_of(settings.kafka)
     state_path = context.state_path(common, settings)
-    local = tuple(local_findings(settings, state_path=state_path))
+    problems = _start_problems(common)
+    unusable = why_baseline_unusable(settings)
+    local = tuple(local_findings(settings, state_path=state_path, start_problems=problems, baseline_problem=unusable))
     try:
         with opened_collector(settings) as collector:
             snapshot = collector.collect()
@@ -111,6 +115,16 @@ def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> E
     needed = remedies([finding for finding in diagnosis.findings if finding.level is FindingLevel.MISSING])
     optional = remedies([finding for finding in diagnosis.findings if finding.level is not FindingLevel.MISSING])
     return Examination(diagnosis=diagnosis, status=status, principal=principal, needed=needed, optional=optional)
+
+
+def _start_problems(settings: Settings) -> tuple[str, ...]:
+    """Says what prevents a start of `serve` with these settings, apart from the cluster."""
+    try:
+        require_startable(settings)
+        web_server(settings)
+    except ConfigurationError as error:
+        return error.problems
+    return ()
 
 
 def _obstacle(error: Exception) -> str:

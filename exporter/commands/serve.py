@@ -214,6 +214,12 @@ def baseline_of(settings: Settings) -> BaselineFile | None:
     )
 
 
+def why_baseline_unusable(settings: Settings) -> str | None:
+    """Returns why `serve` would go on without the baseline file that is on this disk; None without a reason."""
+    baseline = baseline_of(settings)
+    return baseline.why_unusable() if baseline is not None and isinstance(baseline.place, Path) else None
+
+
 def history_of(settings: Settings) -> Recorder | None:
     """The writer of the history; None if none is configured."""
     if settings.history.directory is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from exporter.config.settings import Settings
 from exporter.doctor.findings import Finding, FindingLevel, ok
@@ -25,7 +26,14 @@ def lacking_package(settings: Settings) -> str | None:
     return f"{needs} needs the Python package pyarrow: in a clone of the project pip install '.[history]'"
 
 
-def local_findings(settings: Settings, *, state_path: Path | None) -> Iterator[Finding]:
+def local_findings(
+    settings: Settings,
+    *,
+    state_path: Path | None,
+    start_problems: Sequence[str] = (),
+    baseline_problem: str | None = None,
+) -> Iterator[Finding]:
+    """The findings about this machine. `start_problems` prevent a start of `serve`, `baseline_problem` a baseline."""
     yield _state_file(state_path)
     if settings.history.directory is not None:
         why = _unwritable(place_of(settings.history.directory))
@@ -34,9 +42,15 @@ def local_findings(settings: Settings, *, state_path: Path | None) -> Iterator[F
         yield Finding(check="history", level=level, result=result, consequence=lost)
     lacking = lacking_package(settings)
     if lacking is not None:
-        yield Finding(check="packages", level=FindingLevel.MISSING, result=lacking, consequence="serve does not start")
-    if settings.baseline.file is not None and not _is_readable(place_of(settings.baseline.file)):
-        result = f"baseline.file {settings.baseline.file} cannot be read"
+        yield Finding(check="packages", level=FindingLevel.MISSING, result=lacking, consequence=_NO_START)
+    for problem in start_problems:
+        if problem != lacking:
+            yield Finding(check="start", level=FindingLevel.MISSING, result=problem, consequence=_NO_START)
+    if settings.baseline.file is not None and baseline_problem is None:
+        is_readable = _is_readable(place_of(settings.baseline.file))
+        baseline_problem = None if is_readable else "it cannot be read"
+    if baseline_problem is not None:
+        result = f"baseline.file {settings.baseline.file} would not be used: {baseline_problem}"
         yield Finding(
             check="baseline",
             level=FindingLevel.LIMITED,
@@ -45,12 +59,15 @@ def local_findings(settings: Settings, *, state_path: Path | None) -> Iterator[F
         )
 
 
+_NO_START: Final = "serve does not start"
+
+
 def _state_file(path: Path | None) -> Finding:
     check = "state file"
     lost = "a restart forgets when transactions were first seen, so they become late later than they should"
     if path is None:
         return Finding(check=check, level=FindingLevel.LIMITED, result="there is none (state.file)", consequence=lost)
-    why = _unwritable(path.parent)
+    why = _unwritable(path.parent) or _unreadable(path)
     if why is not None:
         return Finding(
             check=check,
@@ -61,6 +78,18 @@ def _state_file(path: Path | None) -> Finding:
             "or to none",
         )
     return ok(check, f"{path} can be written by this user")
+
+
+def _unreadable(path: Path) -> str | None:
+    """Returns why an existing file cannot be read and replaced; None if it can be, or there is none."""
+    try:
+        if not path.exists():
+            return None
+        if not path.is_file():
+            return f"{path} is not a regular file"
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    return None if os.access(path, os.R_OK) else f"{path} cannot be read: no permission"
 
 
 def _is_readable(place: Place) -> bool:

@@ -90,3 +90,24 @@ def test_a_pattern_that_matches_no_topic_is_named(tmp_path: Path) -> None:
     assert "it excludes only these" in done.stdout
     assert "for all such names write 'hung.*'" in done.stdout
     assert "'mixed'" not in done.stdout
+
+
+def test_what_serve_would_not_start_with_or_go_without_is_said(tmp_path: Path) -> None:
+    """The sentences are those of `config check`."""
+    (tmp_path / "web.yaml").write_text("basic_auth_users:\n  ada: in plain text\n")
+    (tmp_path / "baselines.json").write_text("{")
+    (tmp_path / "clusters.yaml").write_text(
+        "".join(["clusters:\n", *(f"  {name}: {{kafka.bootstrap.servers: '{HOST}:1'}}\n" for name in "ab")])
+    )
+    files = (f"--publish.web-config-file={tmp_path}/web.yaml", f"--baseline.file={tmp_path}/baselines.json")
+
+    alone = ended(tmp_path, *NO_BROKER, *files, "--format=json")
+    fleet = ended(tmp_path, "doctor", f"--clusters={tmp_path}/clusters.yaml", "--state.file=s.json", "--format=json")
+
+    by_check = {finding["check"]: finding for finding in json.loads(alone.stdout)["findings"]}
+    assert by_check["start"]["result"].startswith(f"{tmp_path}/web.yaml:2: ")
+    assert (by_check["start"]["level"], by_check["start"]["consequence"]) == ("missing", "serve does not start")
+    assert by_check["baseline"]["result"].startswith(
+        f"baseline.file {tmp_path}/baselines.json would not be used: it is not JSON"
+    )
+    assert "state.file must be `auto` or `none` for several clusters" in fleet.stdout

@@ -51,3 +51,14 @@ def test_a_directory_that_is_closed_is_said(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(Path, "exists", closed)
 
     assert of_state_file(tmp_path / "a" / "state.json") == f"{tmp_path / 'a'} is closed to this user"
+
+
+def test_a_state_file_that_serve_could_not_use_is_said(tmp_path: Path) -> None:
+    """Its directory can be written, and that is not enough."""
+    (tmp_path / "state").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+
+    for name in ("state", "pipe"):
+        assert of_state_file(tmp_path / name) == f"{tmp_path / name} is not a regular file"
+    (tmp_path / "state.json").write_text("{}")
+    assert of_state_file(tmp_path / "state.json") == f"{tmp_path / 'state.json'} can be written by this user"
