@@ -95,6 +95,8 @@ def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Names
     except BrokenPipeError:
         _print_nothing_more()
         raise SystemExit(ExitStatus.ANSWERED) from None
+    except OSError as error:
+        raise SystemExit(_unprinted(error)) from None
 
 
 def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
@@ -114,12 +116,17 @@ def _run(context: Context, settings: Settings | PublishSettings | None) -> int:
         if isinstance(error, PermissionError) and error.filename is not None:
             print(f"{PROGRAM}: {error.filename} is closed to this user: {error.strerror}", file=sys.stderr)
             return ExitStatus.COULD_NOT_RUN
-        if error.errno != errno.ENOSPC:
-            raise
-        _print_nothing_more()
-        print(f"{PROGRAM}: the output could not be printed completely: {error.strerror}", file=sys.stderr)
-        return ExitStatus.COULD_NOT_RUN
+        return _unprinted(error)
     return status
+
+
+def _unprinted(error: OSError) -> ExitStatus:
+    """Says that the output has no more space. Raises any other error."""
+    if error.errno != errno.ENOSPC:
+        raise error
+    _print_nothing_more()
+    print(f"{PROGRAM}: the output could not be printed completely: {error.strerror}", file=sys.stderr)
+    return ExitStatus.COULD_NOT_RUN
 
 
 def _print_nothing_more() -> None:

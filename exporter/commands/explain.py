@@ -37,6 +37,10 @@ def run(context: Context, settings: Settings) -> int:
             "give --topic, --partition and --start-offset of a transaction, or --incident with the id of an incident",
             ExitStatus.WRONG_USAGE,
         )
+    if options.incident is not None and (options.partition is not None or options.start_offset is not None):
+        return complain(
+            "--incident names transactions: leave out --partition and --start-offset", ExitStatus.WRONG_USAGE
+        )
     if options.topic is not None and (options.partition is None or options.start_offset is None):
         return complain("--topic needs --partition and --start-offset", ExitStatus.WRONG_USAGE)
     suspects: tuple[Suspect, ...] = ()

@@ -31,6 +31,8 @@ UNAUTHORIZED: Final = 401
 def run(context: Context, publish: PublishSettings) -> int:
     """Prints the page; returns the exit status, 1 for a response that is not a success."""
     url, certificate = context.options.url, None
+    if "://" in context.options.path:
+        return complain("PATH begins at the exporter's address, which is for --url", ExitStatus.WRONG_USAGE)
     if url is None:
         try:
             certificate = _certificate(publish)

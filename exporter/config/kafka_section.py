@@ -53,7 +53,7 @@ class OauthSettings:
 
     token_endpoint_url: str = setting(
         "kafka.sasl.oauthbearer.token.endpoint.url",
-        values.URL,
+        values.ENDPOINT_URL,
         "URL that issues tokens for OAUTHBEARER (client credentials grant).",
     )
     client_id: str = setting("kafka.sasl.oauthbearer.client.id", values.TEXT, "The client for which a token is issued.")

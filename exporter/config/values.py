@@ -176,6 +176,14 @@ def url(value: Any) -> str:
     return written
 
 
+def endpoint_url(value: Any) -> str:
+    """Parses the URL of an endpoint to which requests are sent."""
+    written = url(value)
+    if urlsplit(written).scheme not in {"http", "https"} or not urlsplit(written).netloc:
+        raise ValueError("must begin with http:// or https:// and a host")
+    return written
+
+
 def page_url(value: Any) -> str | None:
     """Parses the address of a page, without the last slash; an empty one is none, as for `name`."""
     written = url(value).rstrip("/")
@@ -298,7 +306,7 @@ PATH = SettingType(path, {"type": ["string", "number"]})
 STATE_PATH = SettingType(state_path, {"type": ["string", "number"]})
 PLACE = SettingType(place, {"type": ["string", "number"]})
 NAME = SettingType(name, {"type": ["string", "number"]})
-URL = SettingType(url, {"type": ["string", "number"]})
+ENDPOINT_URL = SettingType(endpoint_url, {"type": ["string", "number"]})
 PAGE_URL_PATTERN = r"^([Hh][Tt][Tt][Pp][Ss]?://[^/?#@\s]+(/[^?#\s]*)?)?$"
 """The pattern of what `page_url` takes, for schemas."""
 PAGE_URL = SettingType(page_url, {"type": "string", "pattern": PAGE_URL_PATTERN})

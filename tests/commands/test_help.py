@@ -109,6 +109,22 @@ def test_every_command_is_in_one_group_of_the_help(capsys: pytest.CaptureFixture
     assert [f"{group.value}:\n" in out for group in Group] == [True] * len(Group)
 
 
+def test_a_help_that_cannot_be_printed_is_a_sentence() -> None:
+    """A full disk is no defect of the program."""
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-m", "exporter", "once", "--help-settings"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "kafka-transaction-exporter: the output could not be printed completely: No space left on device\n"
+    )
+
+
 def test_a_reader_of_the_help_may_end() -> None:
     """`| head -1`: no traceback, and status 0 as for the other commands."""
     reader, writer = os.pipe()

@@ -99,3 +99,21 @@ def test_a_folder_without_a_history_is_no_history(tmp_path: Path, capsys: pytest
     """It was read as one in which nothing had happened."""
     words = said(capsys, ExitStatus.COULD_NOT_RUN, "pipeline", "run", f"--history={tmp_path}", f"--tables={tmp_path}/t")
     assert f"--history {tmp_path}: is no history.directory of an exporter: it has no folder v1" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("get", "http://exporter:9814/metrics"), "PATH begins at the exporter's address, which is for --url"),
+        (
+            ("explain", "--incident", "X", "--partition", "3", "--bootstrap-server", "a:1"),
+            "--incident names transactions: leave out --partition and --start-offset",
+        ),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(
+    words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before any request."""
+    assert main(words) == ExitStatus.WRONG_USAGE
+    assert sentence in capsys.readouterr().err

@@ -456,3 +456,10 @@ def test_nothing_is_stuck_at_once() -> None:
     assert problems_of(f"{SERVERS}verdicts.stuck_after: 0\n") == [
         "config.yaml:3: verdicts.stuck_after must be longer than 0"
     ]
+
+
+@pytest.mark.parametrize("url", ["tokens.example.org/token", "file:///etc/passwd", "https:///token"])
+def test_the_token_endpoint_is_reached_by_http(url: str) -> None:
+    """Otherwise each login would fail, long after the start."""
+    found = problems_of(f"{SERVERS}kafka.sasl.oauthbearer.token.endpoint.url: {url}\n")
+    assert any("token.endpoint.url must begin with http:// or https:// and a host" in problem for problem in found)
