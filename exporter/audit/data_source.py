@@ -4,8 +4,9 @@
     spark.read.format("kafka_transaction_markers").option("kafka.bootstrap.servers", "broker:9092").load()
 
 Options are the settings' names (`kafka.*`, `scan.topics.include`, ...), `config.file` the path of their file.
-`startingOffsets` and `endingOffsets` are JSON, as of Spark's Kafka source: {"orders": {"0": 12}}; by default whole logs are
-read. `range.bytes` is the size of a task's part of the log. A row without a producer id is about a range of the log.
+`startingOffsets` and `endingOffsets` are JSON, as of Spark's Kafka source: {"orders": {"0": 12}}, where -2 is the earliest
+offset and -1 the latest one; by default whole logs are read. `range.bytes` is the size of a task's part of the log. A row
+without a producer id is about a range of the log.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pyspark.sql.types import StructType
 from exporter.audit.log_transactions import LogTransaction
 from exporter.audit.reading import (
     RANGE_BYTES,
+    LogExtent,
     LogRange,
     LogReadError,
     RangeResult,
@@ -35,11 +37,15 @@ from exporter.config.settings import ClusterSettings
 from exporter.fleet.data_source import settings_of_options
 from exporter.kafka.collect.topic_filter import TopicFilter
 from exporter.pipeline.transaction_log import dicts_of
+from exporter.snapshot import TopicPartition
 
 NAME: Final = "kafka_transaction_markers"
 STARTING_OFFSETS: Final = "startingOffsets"
 ENDING_OFFSETS: Final = "endingOffsets"
 RANGE_BYTES_OPTION: Final = "range.bytes"
+EARLIEST: Final = -2
+LATEST: Final = -1
+"""In place of an offset, as of Spark's Kafka source."""
 _ROWS: Final = 10_000
 """Rows of an Arrow batch."""
 _LONG, _INTEGER, _TEXT = pa.int64(), pa.int32(), pa.string()
@@ -114,10 +120,14 @@ class _Reader(DataSourceReader):
         if listing.failures:
             (topic, number), why = min(listing.failures.items())
             raise LogReadError(f"{topic}-{number}: {why}")
+        given = ((STARTING_OFFSETS, self._starting), (ENDING_OFFSETS, self._ending))
+        firsts, lasts = (_offsets_in(listing.ends, option, offsets) for option, offsets in given)
         ranges: list[InputPartition] = []
         for partition, ends in sorted(listing.ends.items()):
-            end = min(self._ending.get(partition, ends.high_watermark), ends.high_watermark)
-            first = max(self._starting.get(partition, ends.log_start), ends.log_start)
+            end, first = lasts.get(partition, ends.high_watermark), firsts.get(partition, ends.log_start)
+            if first > end:
+                name = f"{partition[0]}-{partition[1]}"
+                raise LogReadError(f"{STARTING_OFFSETS}: offset {first} of {name} is after its ending offset, {end}")
             wanted = ranges_of(partition, ends, first, end=end, range_bytes=self._range_bytes)
             ranges += [_Partition(kafka, each) for each in wanted]
         return ranges
@@ -131,7 +141,7 @@ class _Reader(DataSourceReader):
             yield pa.RecordBatch.from_pylist(rows, schema=MARKERS)
 
 
-def _offsets(option: str, text: str | None) -> dict[tuple[str, int], int]:
+def _offsets(option: str, text: str | None) -> dict[TopicPartition, int]:
     if text is None:
         return {}
     try:
@@ -142,6 +152,28 @@ def _offsets(option: str, text: str | None) -> dict[tuple[str, int], int]:
         }
     except (ValueError, AttributeError, TypeError) as error:
         raise ValueError(f'{option}: {error}; it looks like {{"orders": {{"0": 12}}}}') from error
+
+
+def _offsets_in(
+    extents: Mapping[TopicPartition, LogExtent], option: str, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Returns the offsets, with those of the log for `EARLIEST` and `LATEST`.
+
+    Raises LogReadError for an offset that the log does not have, which would be read as nothing or as the whole log.
+    """
+    found = {}
+    for partition, offset in offsets.items():
+        extent, name = extents.get(partition), f"{partition[0]}-{partition[1]}"
+        if extent is None:
+            raise LogReadError(f"{option}: {name} does not exist, or the settings exclude it, or it needs DESCRIBE")
+        first, end = extent.log_start, extent.high_watermark
+        found[partition] = {EARLIEST: first, LATEST: end}.get(offset, offset)
+        if not first <= found[partition] <= end:
+            raise LogReadError(
+                f"{option}: offset {offset} of {name} is not in its log, which is from {first} to {end} "
+                f"({EARLIEST} is the earliest offset, {LATEST} the latest one)"
+            )
+    return found
 
 
 def read_rows(

@@ -7,8 +7,18 @@ from itertools import count
 
 import pytest
 
-from exporter.audit import reading
-from exporter.audit.reading import ATTEMPTS, RangeResult, list_partitions, ranges_of, read_ranges
+from exporter.audit import data_source, reading
+from exporter.audit.data_source import KafkaTransactionMarkers
+from exporter.audit.reading import (
+    ATTEMPTS,
+    LogExtent,
+    LogListing,
+    LogReadError,
+    RangeResult,
+    list_partitions,
+    ranges_of,
+    read_ranges,
+)
 from exporter.config.kafka_section import KafkaSettings
 from exporter.config.loading import load
 from exporter.kafka.collect.topic_filter import NO_FILTER
@@ -89,3 +99,54 @@ def test_a_topic_that_may_not_be_read_is_requested_once() -> None:
     with FakeCluster(model) as cluster:
         assert failures(cluster, 0, 1) == [needs_read, needs_read]
         assert fetches(cluster) == {0: 1, 1: 1}
+
+
+def ranges_from(monkeypatch: pytest.MonkeyPatch, **options: str) -> list[tuple[int, int]]:
+    """Returns the ranges that the table source reads of a log from 5 to 20."""
+    extent = LogExtent(topic_id="id", log_start=5, high_watermark=20, size_bytes=100)
+    found = LogListing(cluster_id="c", at_ms=0, ends={(TOPIC, 0): extent}, failures={}, excluded=frozenset())
+    monkeypatch.setattr(data_source, "list_partitions", lambda *_: found)
+    source = KafkaTransactionMarkers({"kafka.bootstrap.servers": f"{HOST}:1", **options})
+    return [(part.wanted.first, part.wanted.end) for part in source.reader(source.schema()).partitions()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("options", "ranges"),
+    [
+        ({}, [(5, 20)]),
+        ({"startingOffsets": '{"orders": {"0": -2}}', "endingOffsets": '{"orders": {"0": -1}}'}, [(5, 20)]),
+        ({"startingOffsets": '{"orders": {"0": -1}}'}, []),
+        ({"startingOffsets": '{"orders": {"0": 7}}', "endingOffsets": '{"orders": {"0": 9}}'}, [(7, 9)]),
+    ],
+)
+def test_offsets_of_the_table_source_are_as_of_sparks_kafka_source(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], ranges: list[tuple[int, int]]
+) -> None:
+    """-2 is the earliest offset, and -1 the latest one."""
+    assert ranges_from(monkeypatch, **options) == ranges
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"startingOffsets": '{"order": {"0": 7}}'}, "startingOffsets: order-0 does not exist, or "),
+        ({"endingOffsets": '{"orders": {"1": 7}}'}, "endingOffsets: orders-1 does not exist, or "),
+        (
+            {"startingOffsets": '{"orders": {"0": 21}}'},
+            "offset 21 of orders-0 is not in its log, which is from 5 to 20 ",
+        ),
+        ({"endingOffsets": '{"orders": {"0": 21}}'}, "endingOffsets: offset 21 of orders-0 is not in its log"),
+        ({"startingOffsets": '{"orders": {"0": 4}}'}, "startingOffsets: offset 4 of orders-0 is not in its log"),
+        ({"startingOffsets": '{"orders": {"0": -3}}'}, "startingOffsets: offset -3 of orders-0 is not in its log"),
+        (
+            {"startingOffsets": '{"orders": {"0": 9}}', "endingOffsets": '{"orders": {"0": 7}}'},
+            "startingOffsets: offset 9 of orders-0 is after its ending offset, 7",
+        ),
+    ],
+)
+def test_offsets_that_no_log_has_are_refused(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], why: str
+) -> None:
+    """They would be read as nothing, or as the whole log."""
+    with pytest.raises(LogReadError, match=f"^{why}|^[a-zA-Z]+: {why}"):
+        ranges_from(monkeypatch, **options)
