@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pyspark
 
+from exporter.storage.location import refusal_by_spark
 from exporter.storage.objects import ObjectPath
 from exporter.storage.places import Place
 from exporter.storage.s3 import s3_settings
@@ -50,6 +51,10 @@ _REQUEST_LIMITS: Final = {"connect_timeout": "5s", "timeout": "60s", "max_retrie
 
 class JarsError(Exception):
     """Jars are missing where they must be; the message is the reason."""
+
+
+class PlaceError(OSError):
+    """Spark cannot use a path of a disk; the message is the reason."""
 
 
 def spark_path(place: Place) -> str:
@@ -142,8 +147,14 @@ def _packages(connector: str, own: Path) -> Iterable[str]:
     yield from (f"software.amazon.awssdk:{module}:{AWS_SDK_VERSION}" for module in AWS_MODULES)
 
 
-def connectors_of(places: Iterable[Place]) -> tuple[str, ...]:
-    """The connectors that Spark needs for these places and that Maven has; those of gs and abfs are in `--jars`."""
+def connectors_of(places: Collection[Place]) -> tuple[str, ...]:
+    """The connectors that Spark needs for these places and that Maven has; those of gs and abfs are in `--jars`.
+
+    Raises PlaceError.
+    """
+    for place in places:
+        if isinstance(place, Path) and (why := refusal_by_spark(place)) is not None:
+            raise PlaceError(f"{place}: {why}")
     return (DELTA, HADOOP_AWS) if is_in_s3(places) else (DELTA,)
 
 

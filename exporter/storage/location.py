@@ -16,6 +16,7 @@ _KNOWN: Final = re.compile(rf"(file|{'|'.join(SCHEMES)}):", re.IGNORECASE)
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 _CONTAINER: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61}[a-z0-9])?@[a-z0-9]{3,24}\.dfs\.core\.windows\.net")
 _KEY: Final = re.compile(r"[A-Za-z0-9._=()!*'/-]*")
+_SPECIAL: Final = re.compile(r"[#?%\[\]{}\\`]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +68,13 @@ def _in_store(scheme: str, rest: str, *, has_authority: bool) -> Location:
     if _KEY.fullmatch(key) is None or not {"", ".", ".."}.isdisjoint(key.split("/") if key else ()):
         raise ValueError(f"must be {form} with a KEY of ASCII letters, digits, / and . _ - = ( ) ! * '")
     return Location(scheme, container, key)
+
+
+def refusal_by_spark(path: Path) -> str | None:
+    """Returns why Spark and Delta cannot use a path on a disk, as the end of a sentence; None if they can.
+
+    Python has no such limit: an exporter may write its history there, and read its baselines.
+    """
+    if _SPECIAL.search(str(path.absolute())) is None:
+        return None
+    return "must be a path without # ? % [ ] { } \\ and `, which Spark or Delta would read as something else"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from exporter.pipeline.connectors import delta_options, delta_uri, spark_path, spark_settings
+from exporter.cli import main
+from exporter.pipeline.connectors import PlaceError, connectors_of, delta_options, delta_uri, spark_path, spark_settings
 from exporter.storage.faults import StoreError
 from exporter.storage.location import Location, parse
 from exporter.storage.objects import ObjectPath
@@ -85,6 +87,23 @@ def test_the_parts_of_a_place_in_a_store_are_those_of_a_path() -> None:
     assert str(place_of("s3://bucket") / "a") == "s3://bucket/a"
     assert str((place_of("s3://bucket") / "a").parent) == "s3://bucket"
     assert str(place_of("s3://bucket/.kafka/a/b").parent) == "s3://bucket/.kafka/a"
+
+
+@pytest.mark.parametrize("character", "#?%[]{}\\`")
+def test_a_path_that_spark_would_read_as_another_is_refused_by_the_pipeline(
+    character: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exporter itself may have its files there."""
+    history = tmp_path / f"a{character}b"
+    (history / "v1").mkdir(parents=True)
+    why = "must be a path without # ? % [ ] { } \\ and `, which Spark or Delta would read as something else"
+
+    assert place_of(str(history)) == history
+    with pytest.raises(PlaceError, match=f"^{re.escape(f'{history}: {why}')}$"):
+        connectors_of([Path("/a"), history])
+    assert main(["pipeline", "run", f"--history={history}", f"--tables={tmp_path / 'tables'}"]) != 0
+    assert f"{history}: {why}" in capsys.readouterr().err
+    assert not (tmp_path / "tables").exists()
 
 
 def test_every_library_has_its_own_name_of_a_place() -> None:
