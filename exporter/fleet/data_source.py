@@ -92,14 +92,26 @@ class _TableReader(_TableReading, DataSourceReader):
 
 
 class _StreamReader(_TableReading, DataSourceStreamReader):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._newest = self.initialOffset()
+
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
         return {"read_at_ms": 0}
 
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's signature
-        now_ms = int(time.time() * 1000)
-        return {"read_at_ms": now_ms} if now_ms - start["read_at_ms"] >= self._settings.scan.interval_ms else start
+    def latestOffset(  # noqa: N802 - Spark's name
+        self,
+        start: dict[str, int] | None = None,
+        limit: Any = None,  # noqa: ARG002 - Spark's signature
+    ) -> dict[str, int]:
+        """Returns now if a scan is due. Spark 4.0 and 4.1 do not give `start`: then the newest offset here counts."""
+        newest, now_ms = self._newest if start is None else start, int(time.time() * 1000)
+        is_due = now_ms - newest["read_at_ms"] >= self._settings.scan.interval_ms
+        self._newest = {"read_at_ms": now_ms} if is_due else newest
+        return self._newest
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        self._newest = max(self._newest, end, key=lambda offset: offset["read_at_ms"])
         is_due = end["read_at_ms"] > start["read_at_ms"]
         return [_Partition(cluster) for cluster in self._settings.watched] if is_due else []
 

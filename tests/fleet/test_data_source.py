@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +61,28 @@ def test_a_stream_of_scans_is_written_once(
     read = spark.read.parquet(table).where(f.col("topic") == topic)
     instants = [row.taken_at_ms for row in read.collect()]
     assert len(instants) == len(set(instants)) == 2
+
+
+@pytest.mark.parametrize("says_start", [True, False], ids=["4.2", "4.0 and 4.1"])
+def test_no_instant_is_read_before_its_time(monkeypatch: pytest.MonkeyPatch, *, says_start: bool) -> None:
+    """Spark 4.0 and 4.1 ask for the latest offset without the one before."""
+    now_s = 1_000.0
+    monkeypatch.setattr(time, "time", lambda: now_s)
+    source = KafkaTransactions({"kafka.bootstrap.servers": "broker:9092", "scan.interval": "30s"})
+    stream: Any = source.streamReader(source.schema())
+    start: dict[str, int] = stream.initialOffset()
+
+    def read() -> tuple[int, int]:
+        nonlocal start
+        end = stream.latestOffset(start, None) if says_start else stream.latestOffset()
+        before, start = start, end
+        return end["read_at_ms"], len(stream.partitions(before, end))
+
+    assert read() == (1_000_000, 1)
+    now_s = 1_029.0
+    assert read() == (1_000_000, 0)
+    now_s = 1_030.0
+    assert read() == (1_030_000, 1)
 
 
 def scan_of(spark: SparkSession, bootstrap: str) -> DataFrame:
