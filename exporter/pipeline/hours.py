@@ -27,7 +27,7 @@ from exporter.pipeline.delta import Table, sql_text
 from exporter.pipeline.files import TAKEN_AT, HistoryFile, history_files, rows_in
 from exporter.pipeline.history import read_history
 from exporter.pipeline.ingest import BATCH_ROWS
-from exporter.pipeline.stalls import WATCHED_MS, stalls_of
+from exporter.pipeline.stalls import WATCHED_MS, stalls_of, watched_ms
 from exporter.pipeline.tables import STATE, Tables
 from exporter.pipeline.thresholds import DAY_MS
 from exporter.storage.places import Place, parquet_source
@@ -52,23 +52,34 @@ def update_hours(
     ]
     if not new:
         return 0
-    hours_of_file = {file: _hours_of(file) for file in files}
-    hours = frozenset(chain.from_iterable(hours_of_file[file] for file in new))
     spark, state = open_spark(), tables.name_of_state(current.snapshot)
+    apart_ms = _watched_ms(spark, history, tables, new)
+    hours_of_file = {file: _hours_of(file, within_ms=apart_ms.get(file.cluster_id, WATCHED_MS)) for file in files}
+    hours = frozenset(chain.from_iterable(hours_of_file[file] for file in new))
     batches = list(_batches(hours, hours_of_file, batch_rows))
     for number, (wanted, near) in enumerate(batches, 1):
         _replace(spark, history, tables, near, wanted, state if number == len(batches) else before.name)
     return len(frozenset(chain.from_iterable(_hours_of(file, within_ms=0) for file in new)))
 
 
-def _hours_of(file: HistoryFile, *, within_ms: int = WATCHED_MS) -> Hours:
+def _watched_ms(spark: SparkSession, history: Place, tables: Tables, new: Collection[HistoryFile]) -> Mapping[str, int]:
+    """Returns by cluster how far apart two of its cycles may be, before and in the new files."""
+    columns = ("cluster_id", "interval_ms")
+    cycles = read_history(spark, history, CYCLES, [file for file in new if file.table == CYCLES])
+    every = cycles.select(*columns).unionByName(tables.coverage.read(spark).select(*columns))
+    rows = every.groupBy("cluster_id").agg(f.max(watched_ms()).alias("watched_ms")).collect()
+    return {row["cluster_id"]: row["watched_ms"] for row in rows}
+
+
+def _hours_of(file: HistoryFile, *, within_ms: int) -> Hours:
     """The hours of a file's cycles; with `within_ms` of what lies between them and cycles of other files, too."""
     if file.last_ms - file.first_ms > DAY_MS:  # not of an exporter: its name may say anything
         rows = pq.ParquetFile(parquet_source(file.path)).read(columns=[TAKEN_AT])
         instants = set(rows[TAKEN_AT].cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist())
     else:
         instants = {*range(file.first_ms, file.last_ms, HOUR_MS), file.last_ms}
-    near = {instant + shift for instant in instants for shift in (-within_ms, within_ms)}
+    shifts = (*range(-within_ms, within_ms, HOUR_MS), within_ms)
+    near = {instant + shift for instant in instants for shift in shifts}
     return frozenset((file.cluster_id, instant - instant % HOUR_MS) for instant in near)
 
 
@@ -105,7 +116,7 @@ def _replace(
     clocks = clock_differences(observations, cycles) if _has_several_writers(cycles) else None
     coverage = coverage_of(cycles, clocks).where(_chosen(hours)).coalesce(1).persist()
     complete = _fuller(tables.coverage, spark, coverage, hours)
-    stalls, chosen = stalls_of(observations).coalesce(1), _chosen(complete)
+    stalls, chosen = stalls_of(observations, cycles).coalesce(1), _chosen(complete)
     note = {"version": __version__, "hours": len(complete), STATE: state}
     # Last the table whose note says that both are done.
     for table, rows in ((tables.stalls, stalls), (tables.coverage, coverage)):

@@ -13,9 +13,10 @@ from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
 from exporter.pipeline.partition_transactions import PARTITION
+from exporter.pipeline.thresholds import DAY_MS
 
 WATCHED_MS: Final = 900_000
-"""Two cycles that are further apart show nothing of the time between them: it was not watched."""
+"""Two cycles may be as far apart, whatever the interval between cycles is."""
 _TRANSACTION: Final = ("producer_id", "start_offset")
 _LONGEST: Final = (*_TRANSACTION, "cause")
 """Columns of the transaction that held the offset longest."""
@@ -23,9 +24,20 @@ _SHARED: Final = ("cluster_id", "hour", "topic", "partition", "verdict", "waitin
 """Columns of a row, with the transactional id."""
 
 
-def stalls_of(observations: DataFrame) -> DataFrame:
+def watched_ms() -> Column:
+    """Returns how far apart `CYCLES` may be: the time between two that are further apart was not watched.
+
+    That is two intervals, within bounds: a foreign file may hold any interval.
+    """
+    return f.least(f.greatest(f.lit(WATCHED_MS), 2 * f.col("interval_ms")), f.lit(DAY_MS))
+
+
+def stalls_of(observations: DataFrame, cycles: DataFrame) -> DataFrame:
     """`OBSERVATIONS` -> `STALLS`, of the partition itself (`waiting_group` is null) and of each group behind it."""
-    standing = _standing(schemas.with_schema(observations, schemas.OBSERVATIONS))
+    slow = cycles.where(watched_ms() > WATCHED_MS).groupBy("cluster_id", "taken_at")
+    standing = _standing(
+        schemas.with_schema(observations, schemas.OBSERVATIONS), slow.agg(f.max(watched_ms()).alias("watched_ms"))
+    )
     by_transaction = (
         standing.withColumn("hour", f.explode(_hours("taken_at", "next_taken_at")))
         .withColumn("stalled_ms", _within_hour())
@@ -49,8 +61,11 @@ def stalls_of(observations: DataFrame) -> DataFrame:
     return schemas.with_schema(whole.select("*", "longest.*", f.to_date("hour").alias("date")), schemas.STALLS)
 
 
-def _standing(observations: DataFrame) -> DataFrame:
-    """Returns the holder of the last stable offset in each cycle after which it stood still, with the next cycle."""
+def _standing(observations: DataFrame, slow: DataFrame) -> DataFrame:
+    """Returns the holder of the last stable offset in each cycle after which it stood still, with the next cycle.
+
+    `slow` has the cycles whose next one may be further away than `WATCHED_MS`, which are few.
+    """
     # Two exporters may have one instant: whichever row is taken, it is always the same one.
     one_of_several = ("verdict", f.desc("last_stable_offset_lag"), "groups", "transactional_id", "cause")
     in_order = Window.partitionBy(*PARTITION).orderBy("taken_at", "start_offset", "producer_id", *one_of_several)
@@ -64,8 +79,12 @@ def _standing(observations: DataFrame) -> DataFrame:
     is_same = (f.col("next_start_offset") == f.col("start_offset")) & (
         f.col("next_producer_id") == f.col("producer_id")
     )
-    is_watched = f.unix_millis("next_taken_at") - f.unix_millis("taken_at") <= WATCHED_MS
-    return following.where(is_same & is_watched & (f.col("last_stable_offset_lag") > 0))
+    apart_ms = f.unix_millis("next_taken_at") - f.unix_millis("taken_at")
+    return (
+        following.where(is_same & (f.col("last_stable_offset_lag") > 0))
+        .join(f.broadcast(slow), on=["cluster_id", "taken_at"], how="left")
+        .where(apart_ms <= f.coalesce("watched_ms", f.lit(WATCHED_MS)))
+    )
 
 
 def _hours(first: str, last: str) -> Column:

@@ -91,6 +91,7 @@ def write_file(
             "finished_at": milliseconds(cycle["at"]) + 1_000,
             "writer": writer,
             "open_transactions": len(cycle["open"]),
+            "interval_ms": cycle.get("interval_ms", CYCLE["interval_ms"]),
             "unread": cycle["unread"],
             "partitions_unread": len(cycle["unread"]),
         }

@@ -341,6 +341,9 @@ def stalls(history: History) -> list[Row]:
     """Returns a row for each cluster, hour, partition, application, verdict and group, in the columns of the table."""
     found: list[Row] = []
     for cluster_id, rows in history.observations.items():
+        watched: dict[int, int] = defaultdict(lambda: WATCHED_MS)
+        for cycle in history.cycles.get(cluster_id, ()):
+            watched[cycle["taken_at"]] = max(watched[cycle["taken_at"]], 2 * cycle["interval_ms"])
         partitions: dict[tuple[Any, ...], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
         for row in rows:
             partitions[row["topic"], row["partition"], row.get("topic_id")][row["taken_at"]].append(row)
@@ -350,7 +353,7 @@ def stalls(history: History) -> list[Row]:
             for at, after in pairwise(instants):
                 one, other = _holder(by_instant[at]), _holder(by_instant[after])
                 holds = all(one[name] == other[name] for name in ("producer_id", "start_offset"))
-                if not holds or after - at > WATCHED_MS or not one["last_stable_offset_lag"]:
+                if not holds or after - at > watched[at] or not one["last_stable_offset_lag"]:
                     continue
                 for hour in range(at // HOUR_MS * HOUR_MS, after, HOUR_MS):
                     stalled_ms = min(after, hour + HOUR_MS) - max(at, hour)

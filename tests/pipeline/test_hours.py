@@ -113,6 +113,17 @@ def test_what_was_not_watched_or_held_nothing_back_is_no_time(pipeline: Pipeline
     assert [row[0] for row in pipeline.coverage()] == [0, 1, 2]
 
 
+def test_cycles_far_apart_by_their_interval_watch_all_of_it(pipeline: Pipeline) -> None:
+    """Of an interval of forty minutes one cycle may be missed, and two may not; those of the next run continue them."""
+    pipeline.write([{"at": at, "open": [LONG], "interval_ms": 2_400_000} for at in (0, 2_400)], "before")
+    pipeline.run()
+    pipeline.write([{"at": at, "open": [LONG], "interval_ms": 2_400_000} for at in (7_200, 14_400)], "slow")
+    pipeline.write([{"at": at, "open": [LONG]} for at in (18_000, 22_000)], "fast")
+    pipeline.run()
+
+    assert pipeline.stalls("stalled_ms") == [(0, 0, 3_600_000), (1, 0, 3_600_000), (4, 0, 3_600_000)]
+
+
 def test_coverage_says_what_each_exporter_has_read(pipeline: Pipeline) -> None:
     """An hour without a cycle has no row."""
     pipeline.write([{"at": 0}, {"at": 30, "unread": ["orders-1", "orders-2"]}, {"at": 7_200}], "one")
