@@ -148,12 +148,15 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
             for name in (
                 "last_seen",
                 "producer_epoch",
-                "start_rank",
                 "lost_after",
                 "transactional_id",
                 *schemas.GREATEST_OF_PARTITION,
             )
         ),
+        # An exact start is the one that counts, and so is its source.
+        f.coalesce(
+            f.max(f.when(f.col("exact_started_at").isNotNull(), f.col("start_rank"))), f.max("start_rank")
+        ).alias("start_rank"),
         *(f.expr(f"min({name}) AS {name}") for name in _COLUMN_OF_VERDICT.values()),
     )
     known = merged.select(

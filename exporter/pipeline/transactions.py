@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from exporter.pipeline import schemas
-from exporter.pipeline.partition_transactions import START_SOURCES
+from exporter.pipeline.partition_transactions import EXACT_SOURCES, START_SOURCES
 
 CLOSED: Final = "closed"
 STILL_OPEN: Final = "still_open"
@@ -47,7 +47,10 @@ def transactions_of(partition_transactions: DataFrame) -> DataFrame:
     end = f.when(f.col("is_open"), STILL_OPEN).when(f.col("is_not_closed"), LOST_FROM_VIEW).otherwise(CLOSED)
     # Each verdict begins with its `first_seen`, so that they are in order of first appearance.
     verdicts_in_order = f.sort_array(f.flatten(f.col("partitions")["verdicts"]))
-    source = f.element_at(f.array(*(f.lit(label) for label in START_SOURCES)), f.col("start_rank") + 1)
+    # Rows of an older version have the rank of any start, although they have an exact one.
+    best_exact = f.lit(max(map(START_SOURCES.index, EXACT_SOURCES)))
+    rank = f.when(f.col("exact_started_at").isNull(), f.col("start_rank")).otherwise(f.least("start_rank", best_exact))
+    source = f.element_at(f.array(*(f.lit(label) for label in START_SOURCES)), rank + 1)
     return schemas.with_schema(
         grouped.select(
             *(column for column in grouped.columns if column in schemas.TRANSACTIONS.names),

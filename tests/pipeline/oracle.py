@@ -153,7 +153,8 @@ def _partition_transaction(place: tuple[Any, ...], rows: Sequence[Row], cycles: 
     verdicts = sorted((at, verdict) for verdict, at in first_seen.items())
     last_seen = max(row["taken_at"] for row in rows)
     closed_at, is_lost = cycles.end_of(f"{topic}-{partition}", last_seen)
-    start_rank = max(SOURCES.index(row["start_source"]) for row in rows)
+    exact = [row for row in rows if row["start_source"] in EXACT]
+    start_rank = max(SOURCES.index(row["start_source"]) for row in exact or rows)
     greatest = {name: max(row[name] for row in rows) for name in GREATEST}
     known = [row["duration_ms"] for row in rows if row["start_source"] != "first_seen" or row["duration_ms"] > 0]
     greatest["duration_ms"] = max(known, default=None)
@@ -165,7 +166,7 @@ def _partition_transaction(place: tuple[Any, ...], rows: Sequence[Row], cycles: 
         "first_seen": min(row["taken_at"] for row in rows),
         "last_seen": last_seen,
         "started_at": min(row["started_at"] for row in rows),
-        "exact_started_at": min((row["started_at"] for row in rows if row["start_source"] in EXACT), default=None),
+        "exact_started_at": min((row["started_at"] for row in exact), default=None),
         "start_rank": start_rank,
         **greatest,
         "last_stable_offset_lag": max(lags, default=None),
