@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -49,7 +50,7 @@ def incidents_of_transactions(transactions: DataFrame, stalls: DataFrame, steps:
     return schemas.with_schema(
         whole.join(_blast_radius(places), on=list(_INCIDENT), how="inner")
         .join(_causes(places, stalls), on=list(_INCIDENT), how="left")
-        .join(_operators(places, steps), on=list(_INCIDENT), how="left")
+        .join(_operators(places, whole, steps), on=list(_INCIDENT), how="left")
         .select(
             *(*whole.columns, "partitions", "groups", "records_held_back", "operated_at"),
             *(f.coalesce(name, f.array().cast("array<string>")).alias(name) for name in ("causes", "operators")),
@@ -94,16 +95,25 @@ def _causes(places: DataFrame, stalls: DataFrame) -> DataFrame:
     return found.groupBy(*_INCIDENT).agg(f.array_sort(f.collect_set("cause")).alias("causes"))
 
 
-def _operators(places: DataFrame, steps: DataFrame) -> DataFrame:
-    """Logs of older versions lack ids: in these a step is known by its topic and offset."""
+def _operators(places: DataFrame, incidents: DataFrame, steps: DataFrame) -> DataFrame:
+    """Logs of older versions lack ids: in these a step is known by its topic and offset, or by its transactional id."""
     one, step = _of(places).alias("one"), steps.where(f.col("step") == _CONFIRMED).alias("step")
     is_same = (f.col("one.topic") == f.col("step.topic")) & (f.col("one.partition") == f.col("step.partition"))
     is_same &= f.col("one.start_offset") == f.col("step.start_offset")
     for name in ("producer_id", "cluster_id", "topic_id"):
         is_same &= f.coalesce(f.col(f"one.{name}") == f.col(f"step.{name}"), f.lit(True))
-    found = one.join(f.broadcast(step), on=is_same).groupBy("one.cluster_id", "one.number")
-    return found.agg(
-        f.array_sort(f.collect_set("step.who")).alias("operators"), f.min("step.written_at").alias("operated_at")
+    named = incidents.withColumn("transactional_id", f.explode("transactional_ids")).alias("one")
+    is_meant = f.col("step.topic").isNull() & (f.col("one.transactional_id") == f.col("step.transactional_id"))
+    is_meant &= f.coalesce(f.col("one.cluster_id") == f.col("step.cluster_id"), f.lit(True))
+    is_meant &= f.col("step.written_at") >= f.col("one.started_at")
+    is_meant &= ~f.col("one.is_over") | (f.col("step.written_at") <= f.col("one.last_closed_at"))
+    columns = ("one.cluster_id", "one.number", "step.who", "step.written_at")
+    found = (
+        known.join(f.broadcast(step), on=fits).select(*columns) for known, fits in ((one, is_same), (named, is_meant))
+    )
+    by_incident = reduce(DataFrame.unionAll, found).groupBy(*_INCIDENT)
+    return by_incident.agg(
+        f.array_sort(f.collect_set("who")).alias("operators"), f.min("written_at").alias("operated_at")
     )
 
 

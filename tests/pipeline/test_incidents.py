@@ -31,6 +31,14 @@ STEP: Final = {
     "producer_id": 7,
 }
 WITHOUT_IDS: Final = {name: value for name, value in STEP.items() if name not in ("cluster_id", "producer_id")}
+FENCE: Final = {
+    "at": "2026-11-01T00:02:10+00:00",
+    "who": "fay@host",
+    "step": "confirmed",
+    "cluster_id": "explained",
+    "transactional_id": "app-1",
+}
+"""`force-terminate` names no topic."""
 LOG: Final = [
     json.dumps({**step, **changes})
     for step, changes in (
@@ -40,6 +48,12 @@ LOG: Final = [
         (STEP, {"who": "eve@host", "cluster_id": "elsewhere"}),
         (STEP, {"who": "eve@host", "producer_id": 8}),
         (STEP, {"who": "eve@host", "start_offset": 101}),
+        (FENCE, {}),
+        (FENCE, {"at": "2026-11-02T00:00:00+00:00", "cluster_id": "open"}),
+        (FENCE, {"who": "eve@host", "at": "2026-11-01T00:00:20+00:00"}),
+        (FENCE, {"who": "eve@host", "at": "2026-11-01T00:03:00+00:00"}),
+        (FENCE, {"who": "eve@host", "cluster_id": "elsewhere"}),
+        (FENCE, {"who": "eve@host", "transactional_id": "app-2"}),
     )
 ]
 """An audit log of several clusters."""
@@ -110,7 +124,7 @@ def test_an_incident_has_its_causes_and_who_acted(incidents: dict[str, list[Row]
     """Only confirmed commands on its own transactions; a log of an older version names no cluster and no producer."""
     (one,) = incidents["explained"]
 
-    assert (one["causes"], one["operators"]) == (["late_write"], ["ada@host", "old@host"])
+    assert (one["causes"], one["operators"]) == (["late_write"], ["ada@host", "fay@host", "old@host"])
     assert cases.seconds(one["operated_at"]) == 120
     assert [(row["causes"], row["operators"], row["operated_at"]) for row in incidents["one"]] == [([], [], None)]
 
@@ -124,10 +138,10 @@ def test_what_begins_soon_after_is_the_same_incident(incidents: dict[str, list[R
 
 
 def test_an_incident_lasts_until_its_last_transaction_is_closed(incidents: dict[str, list[Row]]) -> None:
-    """Until then it has no end."""
+    """Until then it has no end, also for what operators do about it."""
     (still,) = incidents["open"]
 
-    assert (still["is_over"], still["ended_at"]) == (False, None)
+    assert (still["is_over"], still["ended_at"], still["operators"]) == (False, None, ["fay@host"])
 
 
 def test_an_unverified_suspect_is_an_incident_without_a_proof(incidents: dict[str, list[Row]]) -> None:
