@@ -93,7 +93,7 @@ COVERAGE: Final = {
     "coordinators_failed_max": "the most coordinators without one",
     "clock_offset_ms": "cluster's clock minus exporter's; null if unknown",
     "clock_difference_ms": "by how much its clock contradicts another exporter's; null if it does not",
-    "unwatched_ms": "time of the hour without a cycle of any exporter, beyond an interval; null in older rows",
+    "unwatched_ms": "time of the hour, up to the newest cycle, that no cycle's interval covers; null in older rows",
 }
 STALLS: Final = {
     "cluster_id": "Kafka's cluster id",

@@ -13,8 +13,11 @@ from exporter.pipeline import schemas
 HOUR_MS: Final = 3_600_000
 
 
-def coverage_of(cycles: DataFrame, clocks: DataFrame | None = None) -> DataFrame:
-    """`CYCLES` and what `clock_differences` has found -> `COVERAGE`; a cycle that is there twice counts once."""
+def coverage_of(cycles: DataFrame, newest: DataFrame, clocks: DataFrame | None = None) -> DataFrame:
+    """`CYCLES` and what `clock_differences` has found -> `COVERAGE`; a cycle that is there twice counts once.
+
+    `newest` has the newest cycle of each cluster (`newest_ms`): the files of the time after it may come later.
+    """
     known = schemas.with_schema(cycles, schemas.CYCLES)
     hours = known.groupBy("cluster_id", f.date_trunc("hour", "taken_at").alias("hour"), "writer").agg(
         f.max("cluster_name").alias("cluster_name"),
@@ -30,7 +33,7 @@ def coverage_of(cycles: DataFrame, clocks: DataFrame | None = None) -> DataFrame
         f.max("coordinators_failed").alias("coordinators_failed_max"),
         f.median("clock_offset_ms").cast("long").alias("clock_offset_ms"),
     )
-    hours = hours.join(_unwatched(known), on=["cluster_id", "hour"])
+    hours = hours.join(_unwatched(known, newest), on=["cluster_id", "hour"])
     if clocks is None:
         hours = hours.withColumn("clock_difference_ms", f.lit(None).cast("long"))
     else:
@@ -38,8 +41,8 @@ def coverage_of(cycles: DataFrame, clocks: DataFrame | None = None) -> DataFrame
     return schemas.with_schema(hours.withColumn("date", f.to_date("hour")), schemas.COVERAGE)
 
 
-def _unwatched(cycles: DataFrame) -> DataFrame:
-    """(cluster_id, hour, unwatched_ms): the time of each hour that no cycle covers.
+def _unwatched(cycles: DataFrame, newest: DataFrame) -> DataFrame:
+    """(cluster_id, hour, unwatched_ms): the time of each hour that no cycle covers, up to the newest cycle.
 
     A cycle of any exporter covers the interval after it, and so does the begin of the hour.
     """
@@ -55,8 +58,10 @@ def _unwatched(cycles: DataFrame) -> DataFrame:
     )
     gap_ms = f.greatest(f.col("at_ms") - watched_to, f.lit(0))
     watched_ms = f.max(f.col("at_ms") + f.col("interval_ms") - f.col("from_ms"))
+    recorded_ms = f.least(f.lit(HOUR_MS), f.first("newest_ms") - f.first("from_ms"))
     return (
         instants.withColumn("gap_ms", gap_ms)
+        .join(f.broadcast(newest), on="cluster_id", how="left")
         .groupBy("cluster_id", "hour")
-        .agg((f.sum("gap_ms") + f.greatest(HOUR_MS - watched_ms, f.lit(0))).alias("unwatched_ms"))
+        .agg((f.sum("gap_ms") + f.greatest(recorded_ms - watched_ms, f.lit(0))).alias("unwatched_ms"))
     )

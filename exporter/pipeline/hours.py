@@ -8,7 +8,7 @@ rows that more cycles have made.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from itertools import chain
 from typing import TypeAlias
@@ -45,21 +45,42 @@ def update_hours(
     """
     current, before = tables.current(), tables.counted()
     files = [file for file in history_files(history) if file.key in current.state.taken]
-    new = [
+    new = {
         file
         for file in files
         if file.key not in before.taken and not (before.are_joined_counted and is_joined(file.key))
-    ]
+    }
     if not new:
         return 0
     spark, state = open_spark(), tables.name_of_state(current.snapshot)
     apart_ms = _watched_ms(spark, history, tables, new)
     hours_of_file = {file: _hours_of(file, within_ms=apart_ms.get(file.cluster_id, WATCHED_MS)) for file in files}
     hours = frozenset(chain.from_iterable(hours_of_file[file] for file in new))
+    # Of these hours the time after the newest cycle was not known to be unwatched.
+    clusters = {file.cluster_id for file in new}
+    last_ms = _newest_cycles(file for file in files if file not in new and file.cluster_id in clusters)
+    hours |= {(cluster_id, at_ms - at_ms % HOUR_MS) for cluster_id, at_ms in last_ms.items()}
+    newest = spark.createDataFrame([*_newest_cycles(files).items()], "cluster_id string, newest_ms long")
     batches = list(_batches(hours, hours_of_file, batch_rows))
     for number, (wanted, near) in enumerate(batches, 1):
-        _replace(spark, history, tables, near, wanted, state if number == len(batches) else before.name)
+        cycles, observations = (
+            read_history(spark, history, table, [file for file in near if file.table == table])
+            for table in (CYCLES, OBSERVATIONS)
+        )
+        clocks = clock_differences(observations, cycles) if _has_several_writers(cycles) else None
+        coverage = coverage_of(cycles, newest, clocks).where(_chosen(wanted)).coalesce(1)
+        stalls = stalls_of(observations, cycles).coalesce(1)
+        _replace(spark, tables, coverage, stalls, wanted, state if number == len(batches) else before.name)
     return len(frozenset(chain.from_iterable(_hours_of(file, within_ms=0) for file in new)))
+
+
+def _newest_cycles(files: Iterable[HistoryFile]) -> Mapping[str, int]:
+    """Returns the instant of the newest cycle of each cluster."""
+    newest: dict[str, int] = {}
+    for file in files:
+        if file.table == CYCLES:
+            newest[file.cluster_id] = max(file.last_ms, newest.get(file.cluster_id, 0))
+    return newest
 
 
 def _watched_ms(spark: SparkSession, history: Place, tables: Tables, new: Collection[HistoryFile]) -> Mapping[str, int]:
@@ -107,16 +128,11 @@ def _batches(
 
 
 def _replace(
-    spark: SparkSession, history: Place, tables: Tables, files: Collection[HistoryFile], hours: Hours, state: str | None
+    spark: SparkSession, tables: Tables, coverage: DataFrame, stalls: DataFrame, hours: Hours, state: str | None
 ) -> None:
-    cycles, observations = (
-        read_history(spark, history, table, [file for file in files if file.table == table])
-        for table in (CYCLES, OBSERVATIONS)
-    )
-    clocks = clock_differences(observations, cycles) if _has_several_writers(cycles) else None
-    coverage = coverage_of(cycles, clocks).where(_chosen(hours)).coalesce(1).persist()
+    coverage = coverage.persist()
     complete = _fuller(tables.coverage, spark, coverage, hours)
-    stalls, chosen = stalls_of(observations, cycles).coalesce(1), _chosen(complete)
+    chosen = _chosen(complete)
     note = {"version": __version__, "hours": len(complete), STATE: state}
     # Last the table whose note says that both are done.
     for table, rows in ((tables.stalls, stalls), (tables.coverage, coverage)):

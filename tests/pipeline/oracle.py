@@ -322,12 +322,13 @@ def coverage(history: History) -> list[Row]:
 
 
 def _unwatched_ms(hour: int, cycles: Sequence[Row]) -> int:
-    """The seconds of the hour that are in no interval after a cycle; the begin of the hour counts as one."""
+    """The time of the hour, up to the newest cycle, in no interval after a cycle; the begin of the hour counts as one."""
     own = [row for row in cycles if hour <= row["taken_at"] < hour + HOUR_MS]
     first = min(row["taken_at"] for row in own)
     spans = [(row["taken_at"], row["interval_ms"]) for row in own]
     spans.append((hour, max(row["interval_ms"] for row in own if row["taken_at"] == first)))
-    edges = sorted({hour, hour + HOUR_MS, *(min(at + shift, hour + HOUR_MS) for at, ms in spans for shift in (0, ms))})
+    last = min(hour + HOUR_MS, max(row["taken_at"] for row in cycles))
+    edges = sorted({hour, last, *(min(at + shift, last) for at, ms in spans for shift in (0, ms))})
     return sum(
         end - begin
         for begin, end in itertools.pairwise(edges)

@@ -160,6 +160,17 @@ def test_coverage_says_how_much_of_an_hour_no_exporter_watched(
     assert {row[2] for row in pipeline.coverage("unwatched_ms") if row[0] == 0} == {unwatched_ms}
 
 
+def test_the_time_after_the_newest_cycle_is_not_unwatched_yet(pipeline: Pipeline) -> None:
+    """The exporter has not written its next file. Once a later one is there, nothing was watched between them."""
+    pipeline.write([{"at": at} for at in range(0, 1_800, 30)], "first")
+    pipeline.run()
+    assert pipeline.coverage("unwatched_ms") == [(0, "first", 0)]
+    pipeline.write([{"at": 86_400}], "next")
+    pipeline.run()
+
+    assert pipeline.coverage("unwatched_ms") == [(0, "first", 1_800_000), (24, "next", 0)]
+
+
 def test_an_hour_grows_with_each_file_and_is_counted_once(pipeline: Pipeline) -> None:
     """The next file continues what the one before began; a run without new files has nothing to do."""
     pipeline.write(standing(0, 300), "first")
