@@ -45,7 +45,7 @@ ENDING_OFFSETS: Final = "endingOffsets"
 RANGE_BYTES_OPTION: Final = "range.bytes"
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""In place of an offset, as of Spark's Kafka source."""
+"""These two stand for an offset, as in Spark's Kafka source."""
 _ROWS: Final = 10_000
 """Rows of an Arrow batch."""
 _LONG, _INTEGER, _TEXT = pa.int64(), pa.int32(), pa.string()
