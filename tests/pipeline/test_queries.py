@@ -107,6 +107,15 @@ def test_cycles_of_all_exporters_are_compared_with_those_of_one() -> None:
     assert [(row[0], *row[2:5]) for row in found] == [("down", 120, 120, 30), ("restarted", 120, 120, 0)]
 
 
+def test_hangs_that_are_not_over_are_counted_apart() -> None:
+    """They have no duration, so that the average leaves them out."""
+    over = {"started_at": HOUR, "noticed_delay_ms": 60_000, "proof_delay_ms": 0, "worst_verdict": "hanging_stale_epoch"}
+    rows = [{**over, "duration_ms": 120_000, "is_over": True}, {**over, "duration_ms": None, "is_over": False}]
+    (month,) = answers("How long until hangs were", incidents=pa.Table.from_pylist(rows))
+
+    assert month[1:] == (2, 1, 1, 2, 1)
+
+
 def test_the_session_of_spark_has_the_zone_of_the_answers() -> None:
     """By default Spark has that of its machine."""
     session = Mock()
