@@ -36,7 +36,7 @@ marked *restart* take effect at the next start.
 [examples/config.yaml](../examples/config.yaml) has every setting, and
 [schema/config.schema.json](schema/config.schema.json) is the schema for editors.
 
-A relative name of a file begins at the working folder.
+Relative names of files begin at the working folder.
 
 Durations are written as `500ms`, `30s`, `5m`, `1h`, `2d`; sizes as `500MB`, `2GB`.
 """

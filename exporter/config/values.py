@@ -264,6 +264,8 @@ def patterns(value: Any) -> tuple[re.Pattern[str], ...]:
             written = json.loads(value)
     if not isinstance(written, list) or not all(isinstance(pattern, str) for pattern in written):
         raise ValueError('must be a list of regular expressions such as ["orders", "payments-.*"], or one of them')
+    if "" in written:
+        raise ValueError("must have regular expressions; an empty one matches nothing")
     return tuple(_pattern(pattern, "") for pattern in written)
 
 
@@ -276,8 +278,6 @@ def some_patterns(value: Any) -> tuple[re.Pattern[str], ...]:
 
 
 def _pattern(text: str, of: str) -> re.Pattern[str]:
-    if text == "":
-        raise ValueError(f"must have regular expressions; an empty one{of} matches nothing")
     try:
         return compile_bounded(text)
     except (re.error, TypeError, RecursionError) as error:
