@@ -18,6 +18,7 @@ from exporter.daemon.daemon import Daemon
 from exporter.daemon.reload import Reloaded, Reloader
 from exporter.daemon.scheduler import Order, Orders
 from exporter.daemon.timetable import Timetable
+from exporter.daemon.watched_cluster import ClusterPublication
 from exporter.kafka.errors import ClusterUnavailableError
 from exporter.snapshot import (
     Acls,
@@ -130,6 +131,7 @@ def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCapture
     daemon = daemon_on(Script(healthy(), down(), down(), down(), healthy(40)), clock)
 
     cycle(daemon)
+    assert "cycle_phase_duration_seconds{" in get(daemon, "/metrics")[1]
     assert values(daemon)["kafka_transaction_exporter_last_cycle_success"] == 1
     for failures in (1, 2, 3):
         clock.now += 10
@@ -139,12 +141,28 @@ def test_a_failed_cycle_keeps_the_rows_until_the_third(caplog: pytest.LogCapture
         assert published["kafka_transaction_exporter_snapshot_timestamp_seconds"] == NOW_MS / 1000
         assert published["kafka_transaction_exporter_cycles_failed_total"] == failures
         assert published["kafka_transaction_exporter_last_cycle_success"] == 0
+        assert "cycle_phase_duration_seconds{" not in get(daemon, "/metrics")[1]
         assert published["kafka_transaction_exporter_snapshot_stale"] == (failures == 3)
     assert "no broker responded" in get(daemon, "/")[1]
 
     cycle(daemon)
     assert values(daemon)["kafka_late_transactions"] == 0
     assert [record.levelname for record in caplog.records if "no broker responded" in record.message] == ["ERROR"]
+
+
+def test_a_rendering_that_comes_late_replaces_no_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that misses a cycle may be slower than the cycle."""
+    daemon = daemon_on(Script(healthy(), healthy(10)), Clock())
+    cycle(daemon)
+    late: list[ClusterPublication] = []
+    put = daemon._publisher.put
+    with monkeypatch.context() as patched:
+        patched.setattr(daemon._publisher, "put", lambda _, part: late.append(part))
+        daemon.jobs[None].missed()
+    cycle(daemon)
+    before = values(daemon)["kafka_transaction_exporter_snapshot_timestamp_seconds"]
+    put(None, late[0])
+    assert values(daemon)["kafka_transaction_exporter_snapshot_timestamp_seconds"] == before
 
 
 def test_cycles_that_cannot_begin_make_it_stale_as_well() -> None:

@@ -113,6 +113,10 @@ def variables(row: Suspected, bootstrap: str, cluster_id: str) -> str:
 
 
 def _exports(value_by_name: Mapping[str, str | None]) -> str:
-    """A line for a shell that sets the variables whose value is known."""
-    known = (f"{name}={shlex.quote(value)}" for name, value in value_by_name.items() if value)
+    """A line for a shell that sets the variables whose value is known, and can be shown.
+
+    Any client chooses ids: a line end in one would begin another line on the page, such as a false command.
+    """
+    shown = {name: value for name, value in value_by_name.items() if value and value.isprintable()}
+    known = (f"{name}={shlex.quote(value)}" for name, value in shown.items())
     return " ".join(["export", *known])

@@ -58,7 +58,7 @@ def _blocking(row: TransactionRow, now_ms: int, publication: Publication) -> str
     )
     tag = f'<span class="tag {level.value}">{"owner silent" if is_silent else _e(row.verdict.label)}</span>'
     otherwise = ""
-    if is_silent and row.transactional_id is not None:
+    if is_silent and row.transactional_id is not None and row.transactional_id.isprintable():
         command = terminate_command(row.transactional_id, publication.bootstrap)
         otherwise = step_of("if its application does not come back: dry run", command)
     step = what_to_paste(row, publication.bootstrap, publication.options.runbook_url, publication.cluster_id, otherwise)
