@@ -373,6 +373,9 @@ def test_the_audit_s_tables_have_the_retention_too(spark: SparkSession, tmp_path
     for table in both:
         rows = [(cases.instant(at_s),) for at_s in (0, 10 * DAY_S)]
         spark.createDataFrame(rows, "audited_at timestamp").write.format("delta").save(str(table.folder))
+    hours = [("c", cases.instant(day * DAY_S)) for day in (9, 10)]
+    watched = spark.createDataFrame(hours, "cluster_id string, hour timestamp")
+    watched.write.format("delta").save(str(tables.coverage.folder))
     now_ms = cases.milliseconds(10 * DAY_S)
     Jobs(lambda: spark, tmp_path / "history", tables, (), 6 * DAY_MS, lambda: now_ms, lambda _: None).compact()
 
