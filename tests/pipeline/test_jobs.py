@@ -491,7 +491,13 @@ def test_a_job_that_fails_does_not_stop_compaction(
 
     assert [line.split(":")[0] for line in lines] == ["baselines", "compact"]
     failures = tuple(JobFailure(job, "no space") for job in ("incidents", "report"))
-    last = LastRun(started_at_ms=now_ms[0], ended_at_ms=now_ms[0], succeeded_at_ms=None, failures=failures)
+    last = LastRun(
+        started_at_ms=now_ms[0],
+        ended_at_ms=now_ms[0],
+        succeeded_at_ms=None,
+        failures=failures,
+        daily_at_ms=now_ms[0],
+    )
     assert parse((jobs.tables.root / FILE_NAME).read_text()) == last
     monkeypatch.undo()
     jobs.run()
@@ -500,7 +506,11 @@ def test_a_job_that_fails_does_not_stop_compaction(
     with pytest.raises(RunFailedError):
         jobs.run()
     last = LastRun(
-        started_at_ms=now_ms[0], ended_at_ms=now_ms[0], succeeded_at_ms=now_ms[0] - 1000, failures=failures[:1]
+        started_at_ms=now_ms[0],
+        ended_at_ms=now_ms[0],
+        succeeded_at_ms=now_ms[0] - 1000,
+        failures=failures[:1],
+        daily_at_ms=cases.NOW_MS,
     )
     assert parse((jobs.tables.root / FILE_NAME).read_text()) == last
     rows = jobs.tables.runs.read(spark).orderBy("started_at", f.size("failures")).collect()
