@@ -27,6 +27,25 @@ def signature(path: Path) -> Signature | None:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size
 
 
+class FileChanges:
+    """Notices files that were replaced, or got other rights, since they were read."""
+
+    def __init__(self, *paths: Path) -> None:
+        self._paths = paths
+        self._before: tuple[Signature | None, ...] | None = None
+
+    def must_be_read(self) -> bool:
+        """True at the first call, and at the first one after a change or after `read_again`."""
+        now = tuple(map(signature, self._paths))
+        is_other = now != self._before
+        self._before = now
+        return is_other
+
+    def read_again(self) -> None:
+        """The files could not be read, as where too many are open: they may be readable without another change."""
+        self._before = None
+
+
 def contents(path: Path, *, bytes_max: int = MEGABYTE) -> bytes:
     """The contents of a regular file. Raises OSError, also for another kind of file and for a larger one."""
     with _opened(path) as file:

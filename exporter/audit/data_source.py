@@ -45,7 +45,7 @@ ENDING_OFFSETS: Final = "endingOffsets"
 RANGE_BYTES_OPTION: Final = "range.bytes"
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""These two stand for an offset, as in Spark's Kafka source."""
+"""Spark's Kafka source has these two numbers in place of offsets, too."""
 _ROWS: Final = 10_000
 """Rows of an Arrow batch."""
 _LONG, _INTEGER, _TEXT = pa.int64(), pa.int32(), pa.string()

@@ -13,8 +13,9 @@ from exporter.commands.context import Context
 from exporter.commands.report import complain
 from exporter.commands.serve import require_startable, web_server, why_baseline_unusable
 from exporter.commands.status import ExitStatus
-from exporter.config.loading import ConfigurationError, SettingSource
+from exporter.config.loading import ConfigurationError
 from exporter.config.settings import SETTINGS, Settings
+from exporter.config.sources import SettingSource
 from exporter.config.table import Setting
 
 REDACTED = "<secret>"

@@ -57,7 +57,14 @@ class Examination:
 def run(context: Context, settings: Settings) -> int:
     """Prints the diagnosis of each cluster; returns the exit status."""
     options = context.options
-    found = at_the_same_time(partial(_examined, context, settings), settings.watched)
+    examine = partial(
+        _examined,
+        context,
+        settings,
+        start_problems=_start_problems(settings),
+        baseline_problem=why_baseline_unusable(settings),
+    )
+    found = at_the_same_time(examine, settings.watched)
     if options.format == "json":
         documents = [_document(examined) for examined in found]
         names = [cluster.name for cluster in settings.clusters]
@@ -75,13 +82,22 @@ def run(context: Context, settings: Settings) -> int:
     return statuses.pop() if len(statuses) == 1 else ExitStatus.INCOMPLETE
 
 
-def _examined(context: Context, common: Settings, cluster: ClusterSettings) -> Examination:
+def _examined(
+    context: Context,
+    common: Settings,
+    cluster: ClusterSettings,
+    *,
+    start_problems: Sequence[str],
+    baseline_problem: str | None,
+) -> Examination:
     options, settings = context.options, cluster.settings
     principal = options.principal or principal_of(settings.kafka)
     state_path = context.state_path(common, settings)
-    problems = _start_problems(common)
-    unusable = why_baseline_unusable(settings)
-    local = tuple(local_findings(settings, state_path=state_path, start_problems=problems, baseline_problem=unusable))
+    local = tuple(
+        local_findings(
+            settings, state_path=state_path, start_problems=start_problems, baseline_problem=baseline_problem
+        )
+    )
     try:
         with opened_collector(settings) as collector:
             snapshot = collector.collect()

@@ -25,7 +25,6 @@ import yaml
 
 from exporter.config.loading import (
     ConfigurationError,
-    SettingSource,
     SettingsWithSources,
     WrongUsageError,
     bootstrap_servers_of,
@@ -35,6 +34,7 @@ from exporter.config.loading import (
     settings_below,
 )
 from exporter.config.settings import ClusterSettings
+from exporter.config.sources import SettingSource
 from exporter.config.suggestions import CLUSTERS
 
 BROKERS: Final = "kafka.bootstrap.servers"

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from exporter.config.jaas import login
 from exporter.config.kafka_section import ALIASES, PEM_OF_STORE, SAME_AS_OURS
-from exporter.config.loading import ConfigurationError, SettingSource
+from exporter.config.loading import ConfigurationError
 from exporter.config.settings import BY_NAME
+from exporter.config.sources import SettingSource
 from exporter.config.suggestions import nearest
 
 NAMES = {

@@ -14,7 +14,7 @@ import yaml
 from exporter.config.kafka_section import ALIASES, SAME_AS_OURS, in_client_file
 from exporter.config.references import ReadText, ReferenceSources
 from exporter.config.settings import BY_NAME, SETTINGS, PublishSettings, Settings, complete_values, impossible
-from exporter.config.sources import merged, resolve_references
+from exporter.config.sources import SettingSource, merged, resolve_references
 from exporter.config.suggestions import CLUSTERS, instead_of, nearest
 from exporter.config.table import Setting, Values, fill_record
 from exporter.files import read_text
@@ -41,17 +41,6 @@ class ConfigurationError(Exception):
 
 class WrongUsageError(ConfigurationError):
     """Options of the command line contradict each other, or the command lacks one; the settings may be right."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingSource:
-    """A value as it was written, and where."""
-
-    value: Any = field(repr=False)
-    place: str
-    """`config.yaml:12`, `KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL`, `--scan.interval`, `default`."""
-    reference: Any = None
-    """The value as it was written, if it has references: the resolved value may be a secret, the reference is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from exporter.config.references import ReferenceSources, is_one_reference
 from exporter.config.settings import SETTINGS
 from exporter.config.table import FILE_SUFFIX
 
-if TYPE_CHECKING:
-    from exporter.config.loading import SettingSource
-
 _SECRETS = frozenset(setting.name for setting in SETTINGS if setting.is_secret)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingSource:
+    """A value as it was written, and where."""
+
+    value: Any = field(repr=False)
+    place: str
+    """`config.yaml:12`, `KAFKA_TRANSACTION_EXPORTER__SCAN__INTERVAL`, `--scan.interval`, `default`."""
+    reference: Any = None
+    """The value as it was written, if it has references: the resolved value may be a secret, the reference is not."""
 
 
 def merged(*sources: Mapping[str, SettingSource]) -> dict[str, SettingSource]:

@@ -12,7 +12,7 @@ from exporter.daemon import kept_file
 from exporter.daemon.kept_file import KeptFileError
 from exporter.evaluation.humanize import humanize_names
 from exporter.evaluation.verdicts import Evaluation
-from exporter.files import MEGABYTE, Signature, ending, signature
+from exporter.files import MEGABYTE, FileChanges, ending
 from exporter.incidents.document import document, incidents_of
 from exporter.incidents.follow import follow, new_suspects, with_causes, with_sentences
 from exporter.incidents.incident import NO_INCIDENTS, Incident, Incidents
@@ -46,7 +46,7 @@ class AuditReader:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._stamp: Signature | None = (-1, -1, -1, -1)
+        self._changes = FileChanges(*([] if path is None else [path]))
         self._steps: Steps = {}
         self._said = LatestState()
         self._lock = threading.Lock()
@@ -59,22 +59,17 @@ class AuditReader:
 
     def _read(self) -> Steps:
         """Reads the audit log when it has changed: only its end, with the steps on incidents that are still shown."""
-        newest = None if self._path is None else signature(self._path)
-        if self._path is not None and newest != self._stamp:
-            self._stamp = newest
+        if self._path is not None and self._changes.must_be_read():
+            failure = None
             try:
                 self._steps = steps_of(ending(self._path, bytes_max=MEGABYTE).splitlines())
             except FileNotFoundError:
                 self._steps = {}
-                self._said.is_new(None)
             except OSError as error:
-                self._steps, self._stamp = {}, None  # it may be readable without another change
-                if self._said.is_new(str(error)):
-                    log.warning(
-                        "incidents are shown without operators' steps: %s cannot be read: %s", self._path, error
-                    )
-            else:
-                self._said.is_new(None)
+                self._steps, failure = {}, str(error)
+                self._changes.read_again()
+            if self._said.is_new(failure) and failure is not None:
+                log.warning("incidents are shown without operators' steps: %s cannot be read: %s", self._path, failure)
         return self._steps
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from exporter.config.loading import ConfigurationError, SettingSource, SettingsWithSources
+from exporter.config.loading import ConfigurationError, SettingsWithSources
 from exporter.config.settings import SETTINGS, Settings
+from exporter.config.sources import SettingSource
 from exporter.files import MEGABYTE, contents
 from exporter.status import ReloadStatus
 

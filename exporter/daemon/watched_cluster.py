@@ -158,8 +158,8 @@ class WatchedCluster:
 
     def _cycle(self) -> None:
         """Collect, evaluate, record, publish, remember: this function shows the architecture."""
-        shared, began = self._shared, self._shared.clock()
-        self._began = began
+        shared = self._shared
+        self._began = shared.clock()
         try:
             self._take_settings()
             memory, policy = self._record.memory, policy_of(self.settings)
@@ -171,12 +171,12 @@ class WatchedCluster:
         except AnotherClusterError as error:
             if self._log_reader is not None:  # its connections may lead there as well
                 self._log_reader.use(self.settings.kafka)
-            self._failed(f"{error}; {HOW_TO_ACCEPT}", seconds=shared.clock() - began)
+            self._failed(f"{error}; {HOW_TO_ACCEPT}", seconds=shared.clock() - self._began)
             return
         except ClusterUnavailableError as error:
-            self._failed(str(error), seconds=shared.clock() - began)
+            self._failed(str(error), seconds=shared.clock() - self._began)
             return
-        seconds = shared.clock() - began
+        seconds = shared.clock() - self._began
         now_ms = int(shared.wall_clock() * 1000)
         self._compare_ids(evaluation.snapshot)
         self._accept(evaluation.snapshot.identity)

@@ -216,8 +216,8 @@ class History:
             self._waiting_rows -= sum(cycle.rows for cycle in gone)
             self._waiting_bytes -= sum(cycle.size_bytes for cycle in gone)
             self._rows += sum(len(cycle.observations) for cycle in gone)
-            known = () if self._newest_ms is None else (self._newest_ms,)
-            self._newest_ms = max((*known, *(cycle.taken_at_ms for cycle in gone)), default=None)
+            instants = (self._newest_ms, *(cycle.taken_at_ms for cycle in gone))
+            self._newest_ms = max(filter(None, instants), default=None)
             self._writes_since = self._clock()
 
     def _parts(self, cycles: Iterable[_Cycle]) -> Iterable[list[_Cycle]]:

@@ -8,7 +8,7 @@ rows that more cycles have made.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime, timezone
 from itertools import chain
 from typing import TypeAlias
@@ -26,7 +26,7 @@ from exporter.pipeline.coverage import HOUR_MS, coverage_of
 from exporter.pipeline.delta import Table, sql_text
 from exporter.pipeline.files import TAKEN_AT, HistoryFile, history_files, rows_in
 from exporter.pipeline.history import read_history
-from exporter.pipeline.ingest import BATCH_ROWS
+from exporter.pipeline.ingest import BATCH_ROWS, last_ms_of
 from exporter.pipeline.stalls import WATCHED_MS, stalls_of, watched_ms
 from exporter.pipeline.tables import STATE, Tables
 from exporter.pipeline.thresholds import DAY_MS
@@ -58,9 +58,10 @@ def update_hours(
     hours = frozenset(chain.from_iterable(hours_of_file[file] for file in new))
     # Of these hours the time after the newest cycle was not known to be unwatched.
     clusters = {file.cluster_id for file in new}
-    last_ms = _newest_cycles(file for file in files if file not in new and file.cluster_id in clusters)
+    of_cycles = [file for file in files if file.table == CYCLES]
+    last_ms = last_ms_of(file for file in of_cycles if file not in new and file.cluster_id in clusters)
     hours |= {(cluster_id, at_ms - at_ms % HOUR_MS) for cluster_id, at_ms in last_ms.items()}
-    newest = spark.createDataFrame([*_newest_cycles(files).items()], "cluster_id string, newest_ms long")
+    newest = spark.createDataFrame([*last_ms_of(of_cycles).items()], "cluster_id string, newest_ms long")
     batches = list(_batches(hours, hours_of_file, batch_rows))
     for number, (wanted, near) in enumerate(batches, 1):
         cycles, observations = (
@@ -74,20 +75,13 @@ def update_hours(
     return len(frozenset(chain.from_iterable(_hours_of(file, within_ms=0) for file in new)))
 
 
-def _newest_cycles(files: Iterable[HistoryFile]) -> Mapping[str, int]:
-    """Returns the instant of the newest cycle of each cluster."""
-    newest: dict[str, int] = {}
-    for file in files:
-        if file.table == CYCLES:
-            newest[file.cluster_id] = max(file.last_ms, newest.get(file.cluster_id, 0))
-    return newest
-
-
 def _watched_ms(spark: SparkSession, history: Place, tables: Tables, new: Collection[HistoryFile]) -> Mapping[str, int]:
     """Returns by cluster how far apart two of its cycles may be, before and in the new files."""
     columns = ("cluster_id", "interval_ms")
     cycles = read_history(spark, history, CYCLES, [file for file in new if file.table == CYCLES])
-    every = cycles.select(*columns).unionByName(tables.coverage.read(spark).select(*columns))
+    from_ms = min(file.first_ms for file in new) - DAY_MS - HOUR_MS  # no two are further apart than a day
+    near = tables.coverage.read(spark).where(f.col("hour") >= f.timestamp_millis(f.lit(from_ms)))
+    every = cycles.select(*columns).unionByName(near.select(*columns))
     rows = every.groupBy("cluster_id").agg(f.max(watched_ms()).alias("watched_ms")).collect()
     return {row["cluster_id"]: row["watched_ms"] for row in rows}
 

@@ -244,7 +244,8 @@ class Jobs:
         daily_at_ms = made_at_ms if last is None or last.daily_at_ms is None else last.daily_at_ms
         is_due = self._is_a_day_ago(daily_at_ms)
         wanted = {failure.job for failure in (() if last is None else last.failures)}
-        wanted |= {"baselines"} if self._is_a_day_ago(made_at_ms) else set()
+        if self._is_a_day_ago(made_at_ms):
+            wanted.add("baselines")
         if results.get("incidents"):
             wanted.add("report")
         self._try((job for job in DAILY if is_due or job in wanted), results, failures)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter.config.loading import ConfigurationError
-from exporter.files import read_text, signature
+from exporter.files import FileChanges, read_text
 from exporter.web.config import WebConfig, web_config
 
 log = logging.getLogger("exporter")
@@ -23,24 +23,25 @@ class WebFile:
     def __init__(self, path: Path | None = None) -> None:
         """Raises ConfigurationError with every problem."""
         self._path = path
-        self._stamp = None if path is None else signature(path)
+        self._changes = FileChanges(*([] if path is None else [path]))
+        self._changes.must_be_read()
         self._newest = WebConfig() if path is None else _read(path)
         self._problems: tuple[str, ...] = ()
 
     def current(self) -> WebConfig:
         """The present configuration; the last valid one while the file has errors."""
-        if self._path is not None and (newest := signature(self._path)) != self._stamp:
-            self._stamp = newest
+        if self._path is not None and self._changes.must_be_read():
+            problems: tuple[str, ...] = ()
             try:
                 self._newest = self._with_users(_read(self._path))
             except ConfigurationError as error:
-                if isinstance(error.__cause__, OSError):  # it may be readable without another change
-                    self._stamp = None
-                new, self._problems = set(error.problems) - set(self._problems), error.problems
-            else:
-                new, self._problems = set(), ()
-            for problem in sorted(new):
-                log.error("web configuration not reloaded, the previous one stays in use: %s", problem)
+                problems = error.problems
+                if isinstance(error.__cause__, OSError):
+                    self._changes.read_again()
+            for problem in problems:
+                if problem not in self._problems:
+                    log.error("web configuration not reloaded, the previous one stays in use: %s", problem)
+            self._problems = problems
         return self._newest
 
     def _with_users(self, newest: WebConfig) -> WebConfig:

@@ -7,10 +7,9 @@ import ssl
 import sys
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from exporter.files import Signature, check_regular, signature
+from exporter.files import FileChanges, check_regular
 from exporter.web.config import ServerTls
 
 log = logging.getLogger("exporter")
@@ -46,7 +45,9 @@ class RenewingContext(ssl.SSLContext):
     def __init__(self, options: ServerTls) -> None:
         """Raises ServerTlsError."""
         self._files = options
-        self._stamps: Mapping[Path, Signature | None] = self._stamp_all()
+        files = (options.certificate, options.key, options.client_ca)
+        self._changes = FileChanges(*(path for path in files if path is not None))
+        self._changes.must_be_read()
         self._newest = self._build()
         self._problem = ""
 
@@ -56,14 +57,12 @@ class RenewingContext(ssl.SSLContext):
 
     def current(self) -> ssl.SSLContext:
         """A context from the present files; from the last valid ones while they cannot be used."""
-        stamps = self._stamp_all()
-        if stamps != self._stamps:
-            self._stamps = stamps
+        if self._changes.must_be_read():
             try:
                 self._newest = self._build()
             except ServerTlsError as error:
-                if not isinstance(error.__cause__, ssl.SSLError):  # it may be readable without another change
-                    self._stamps = {}
+                if not isinstance(error.__cause__, ssl.SSLError):
+                    self._changes.read_again()
                 if str(error) != self._problem:
                     log.error("web server certificate not reloaded, the previous one stays in use: %s", error)  # noqa: TRY400
                 self._problem = str(error)
@@ -71,10 +70,6 @@ class RenewingContext(ssl.SSLContext):
                 self._problem = ""
                 log.info("web server certificate reloaded")
         return self._newest
-
-    def _stamp_all(self) -> Mapping[Path, Signature | None]:
-        files = self._files
-        return {path: signature(path) for path in (files.certificate, files.key, files.client_ca) if path is not None}
 
     def _build(self) -> ssl.SSLContext:
         files = self._files

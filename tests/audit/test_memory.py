@@ -20,7 +20,7 @@ from exporter.pipeline.transaction_log import arrow_schema, dicts_of
 TRANSACTIONS = 3000
 PARTITIONS = 3
 BYTES_MAX = 2600
-"""Of each transaction: it takes 2.4 kB, and 3 where equal sets of partitions are no single object."""
+"""A transaction takes 2.4 kB, and 3 kB where equal sets of partitions are several objects."""
 BEGAN = datetime(2026, 11, 1, tzinfo=timezone.utc)
 EVERY_MS = 100
 STATUSES = ("ONGOING", "PREPARE_COMMIT", "COMPLETE_COMMIT")

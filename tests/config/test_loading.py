@@ -452,7 +452,7 @@ def test_no_allowed_host_is_refused(written: str) -> None:
 
 
 def test_nothing_is_stuck_at_once() -> None:
-    """As an option of find-hanging 0 is never: as a setting it would be at once."""
+    """The option of find-hanging takes 0 for never; the setting would take it for at once."""
     assert problems_of(f"{SERVERS}verdicts.stuck_after: 0\n") == [
         "config.yaml:3: verdicts.stuck_after must be longer than 0"
     ]

@@ -192,7 +192,7 @@ def test_what_is_too_old_or_too_much_goes(tmp_path: Path) -> None:
 
 
 def test_the_newest_cycle_on_disk_never_goes_back(tmp_path: Path) -> None:
-    """Of two clusters the one with the older cycles is written last."""
+    """The files of the cluster with the older cycles are written last."""
     kept = history(tmp_path)
     for cluster_id, at_ms in (("a", NOW_MS + 600_000), ("b", NOW_MS + 300_000)):
         kept.record(cycle(at_ms, cluster_id=cluster_id), 30_000)

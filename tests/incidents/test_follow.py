@@ -9,7 +9,7 @@ import pytest
 
 from exporter.evaluation.verdicts import Verdict
 from exporter.incidents.follow import causes_of, unexplained, with_causes
-from exporter.incidents.incident import JOINED_SECONDS, EventKind, Incident
+from exporter.incidents.incident import JOINED_SECONDS, EventKind, Incident, Incidents
 from exporter.snapshot import (
     NO_PRODUCER_ID,
     CoordinatorCoverage,
@@ -246,39 +246,44 @@ def test_events_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     assert (len(incident.events), incident.more_events) == (2, 1)
 
 
+STEP_S = JOINED_SECONDS + 1
+
+
+def with_short_hangs(long: Entry, count: int) -> Cycles:
+    """While one transaction hangs, others begin and end, an incident each."""
+    cycles = Cycles()
+    cycles.cycle(0, [long])
+    for number in range(1, count + 1):
+        cycles.cycle(number * STEP_S, [long, hang(0, start_offset=100 + number)])
+        cycles.cycle(number * STEP_S + 30, [long])
+    return cycles
+
+
+def starts_s(incidents: Incidents) -> list[int]:
+    return [(incident.started_ms - NOW_MS) // SECOND_MS for incident in incidents.all]
+
+
 def test_of_many_incidents_the_oldest_that_are_over_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("exporter.incidents.follow.INCIDENTS_MAX", 2)
-    cycles, step = Cycles(), JOINED_SECONDS + 1
-    open_ = hang(2, producer_id=9)
-    cycles.cycle(0, [open_])
-    for number in range(1, 4):
-        cycles.cycle(number * step, [open_, hang(0, start_offset=100 + number)])
-        cycles.cycle(number * step + 30, [open_])
-    starts = [(incident.started_ms - NOW_MS) // SECOND_MS for incident in cycles.incidents.all]
-    assert starts == [0, 3 * step]
+    cycles = with_short_hangs(hang(2, producer_id=9), 3)
+    assert starts_s(cycles.incidents) == [0, 3 * STEP_S]
 
 
 def test_of_many_incidents_the_one_that_ended_just_now_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """It lasted longer than all others, and its post-mortem is not written yet."""
     monkeypatch.setattr("exporter.incidents.follow.INCIDENTS_MAX", 3)
-    cycles, step = Cycles(), JOINED_SECONDS + 1
-    long = hang(2, producer_id=9)
-    cycles.cycle(0, [long])
-    for number in range(1, 3):
-        cycles.cycle(number * step, [long, hang(0, start_offset=100 + number)])
-        cycles.cycle(number * step + 30, [long])
-    cycles.cycle(3 * step)
-    cycles.cycle(4 * step, [hang(0, start_offset=200)])
-    starts = [(incident.started_ms - NOW_MS) // SECOND_MS for incident in cycles.incidents.all]
-    assert starts == [0, 2 * step, 4 * step]
+    cycles = with_short_hangs(hang(2, producer_id=9), 2)
+    cycles.cycle(3 * STEP_S)
+    cycles.cycle(4 * STEP_S, [hang(0, start_offset=200)])
+    assert starts_s(cycles.incidents) == [0, 2 * STEP_S, 4 * STEP_S]
 
 
 def test_where_all_are_open_no_incident_is_dropped_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("follow", "incident"):
         monkeypatch.setattr(f"exporter.incidents.{module}.INCIDENTS_MAX", 2)
-    cycles, step = Cycles(), JOINED_SECONDS + 1
+    cycles = Cycles()
     for count in (1, 2, 3):
-        cycles.cycle(count * step, [hang(partition, producer_id=partition) for partition in range(count)])
+        cycles.cycle(count * STEP_S, [hang(partition, producer_id=partition) for partition in range(count)])
     assert [len(incident.suspects) for incident in cycles.incidents.all] == [1, 2]
 
 

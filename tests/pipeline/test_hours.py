@@ -114,7 +114,7 @@ def test_what_was_not_watched_or_held_nothing_back_is_no_time(pipeline: Pipeline
 
 
 def test_cycles_far_apart_by_their_interval_watch_all_of_it(pipeline: Pipeline) -> None:
-    """Of an interval of forty minutes one cycle may be missed, and two may not; those of the next run continue them."""
+    """With an interval of forty minutes one cycle may be missed, and two may not; the next run continues the cycles."""
     pipeline.write([{"at": at, "open": [LONG], "interval_ms": 2_400_000} for at in (0, 2_400)], "before")
     pipeline.run()
     pipeline.write([{"at": at, "open": [LONG], "interval_ms": 2_400_000} for at in (7_200, 14_400)], "slow")

@@ -128,7 +128,7 @@ def test_the_log_is_decoded_and_audited_on_the_workers(
 
 
 def test_a_notebook_reads_the_tables(spark: SparkSession, tmp_path: Path) -> None:
-    """By the documented cell."""
+    """The documented cell shows the rows."""
     write_hour(tmp_path / "history", 0)
     taken(spark, tmp_path / "history", Tables(tmp_path / "tables"))
     (cell,) = fences("python")
