@@ -242,7 +242,8 @@ class Jobs:
         last = read_whole(self.tables.root / FILE_NAME, parse)
         made_at_ms = self._baselines_made_at_ms()
         daily_at_ms = made_at_ms if last is None or last.daily_at_ms is None else last.daily_at_ms
-        is_due = self._is_a_day_ago(daily_at_ms)
+        # Where baselines are of the future the clock was wrong, and the others may be of it, too.
+        is_due = self._is_a_day_ago(daily_at_ms) or made_at_ms > self.now_ms()
         wanted = {failure.job for failure in (() if last is None else last.failures)}
         if self._is_a_day_ago(made_at_ms):
             wanted.add("baselines")
