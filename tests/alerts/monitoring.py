@@ -219,7 +219,6 @@ def _prometheus(targets: list[StaticConfig], alertmanager: str, scrape_interval:
     return {
         "global": {
             "scrape_interval": scrape_interval,
-            "scrape_timeout": scrape_interval if scrape_interval == "1s" else "10s",
             "external_labels": {"cluster": EXTERNAL_CLUSTER},
         },
         "rule_files": ["rules.yaml"],

@@ -42,7 +42,7 @@ from tests.alerts.pasting import (
     lines_for,
     variables_in,
 )
-from tests.alerts.replay import hurried, replaying, replays
+from tests.alerts.replay import MINUTE_S, hurried, replaying, replays
 from tests.alerts.timeline import CLUSTER_ID
 from tests.helm.chart import render_values
 from tests.helm.manifests import Manifest, only
@@ -56,7 +56,7 @@ ETC: Final = "/etc/kafka-transaction-exporter"
 CLUSTER: Final = "north"
 """The name of the fleet's cluster that has the transactions."""
 UNREACHABLE: Final = "west"
-PATIENCE_S: Final = 60
+PATIENCE_S: Final = 300
 SETTINGS: Final = {"scan.interval": "500ms", "scan.deadline": "400ms", "transaction_log.enabled": True}
 READ: Final = ("kafka_open_transactions", "kafka_transaction_marker_seconds_count", "exporter_history_writing")
 """Metrics that are there when cluster and transaction log were read."""
@@ -114,7 +114,7 @@ def delivered(charts: dict[str, list[Manifest]], tmp_path_factory: pytest.TempPa
             targets,
             hurried(groups),
             tmp_path_factory.mktemp("monitoring"),
-            scrape_interval="1s",
+            scrape_interval=f"{MINUTE_S}s",
             route=times,
             mutes=False,
         ) as pair,
