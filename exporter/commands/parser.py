@@ -73,6 +73,13 @@ class OptionParser(argparse.ArgumentParser):
             of.error(of.unrecognized(names))
         return options
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Raises OSError where help cannot be printed: argparse would end with success."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
     def unrecognized(self, names: Sequence[str]) -> str:
         """Returns the error about unknown options, with the one that was probably meant by the first."""
         if _SECRET_FLAGS.intersection(names):

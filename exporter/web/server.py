@@ -187,12 +187,18 @@ def _request(scope: Scope, address: str) -> Request:
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     return Request(
         method=scope["method"],
-        path=scope["path"],
+        path=_path_of(scope["path"]),
         query=scope["query_string"].decode("latin-1"),
         headers=_joined((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers),
         header_bytes=sum(len(name) + len(value) for name, value in headers),
         address=address,
     )
+
+
+def _path_of(target: str) -> str:
+    """Returns the path of a target that is a whole address, too, which a server must accept (RFC 9112, section 3.2.2)."""
+    scheme, _, rest = target.partition("://")
+    return f"/{rest.partition('/')[2]}" if scheme in ("http", "https") else target
 
 
 def _joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -109,11 +109,13 @@ def test_every_command_is_in_one_group_of_the_help(capsys: pytest.CaptureFixture
     assert [f"{group.value}:\n" in out for group in Group] == [True] * len(Group)
 
 
-def test_a_help_that_cannot_be_printed_is_a_sentence() -> None:
+@pytest.mark.parametrize("words", [["once", "--help-settings"], ["once", "--help"], ["--version"]])
+@pytest.mark.parametrize("python", [["-u"], []], ids=["unbuffered", "buffered"])
+def test_a_help_that_cannot_be_printed_is_a_sentence(words: list[str], python: list[str]) -> None:
     """A full disk is no defect of the program."""
     with open("/dev/full", "w") as full:  # noqa: PTH123
         done = subprocess.run(
-            [sys.executable, "-m", "exporter", "once", "--help-settings"],
+            [sys.executable, *python, "-m", "exporter", *words],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

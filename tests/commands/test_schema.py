@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from exporter.commands.evaluations import printed_document
+from exporter.commands.clusters import ClusterResult
+from exporter.commands.evaluations import printed_document, render_evaluations
+from exporter.config.settings import ClusterSettings
 from exporter.evaluation.evaluate import all_rows, evaluate
 from exporter.evaluation.memory import Memory
 from exporter.evaluation.verdicts import Policy
 from exporter.snapshot import CoordinatorCoverage, PartitionResult
 from tests.commands.json_schema import PATH, problems
-from tests.commands.scenes import every_kind
+from tests.commands.scenes import SETTINGS, every_kind
 from tests.each import each
 from tests.evaluation.builders import snapshot
 
@@ -33,6 +35,22 @@ def test_what_is_printed_is_what_the_schema_describes() -> None:
     assert problems(printed_document(nothing, ())) == []
 
 
+def test_a_fleet_s_document_is_described_too() -> None:
+    """One object for each cluster, and the failure of one that was not read."""
+    fleet = tuple(
+        ClusterResult(
+            ClusterSettings(name=name, settings=SETTINGS), evaluation, "" if evaluation else "no broker responds"
+        )
+        for name, evaluation in (("north", every_kind()), ("west", None))
+    )
+    result = json.loads(render_evaluations(fleet, all_rows, "json"))
+
+    assert [list(cluster)[-1] for cluster in result["clusters"]] == ["stuck_transactions", "failure"]
+    assert problems(result) == []
+    del result["clusters"][0]["coverage"]
+    assert problems(result) == ["$.clusters[0]: 'coverage' is a required property"]
+
+
 def test_every_key_is_required() -> None:
     """Every key is always printed: a reader need not check whether it exists."""
     schema = json.loads(PATH.read_text())
@@ -40,7 +58,8 @@ def test_every_key_is_required() -> None:
     assert schema["$defs"]["coverage"]["properties"]["partitions"]["required"] == [
         answer.label for answer in PartitionResult
     ]
-    for part in (schema, schema["$defs"]["transaction"], schema["$defs"]["coverage"]):
+    for name in ("fleet", "unread_cluster", "cluster", "transaction", "coverage"):
+        part = schema["$defs"][name]
         assert part["required"] == list(part["properties"])
 
 

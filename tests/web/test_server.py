@@ -206,6 +206,14 @@ def test_unknown_paths_are_not_found(web: WebServer, path: str) -> None:
     assert _ask(web, path).status == 404
 
 
+def test_a_whole_address_is_a_target_too(web: WebServer) -> None:
+    """Which clients send to a proxy, and a server must accept; of any host."""
+    for target in ("http://exporter/metrics?x=1", "https://other:9814/metrics", "http://exporter"):
+        same = _ask(web, "/metrics" if "metrics" in target else "/")
+        assert (same.status, _ask(web, target).body) == (200, same.body)
+    assert [_ask(web, target).status for target in ("http://exporter/unknown", "ftp://exporter/metrics")] == [404, 404]
+
+
 def test_query_strings_change_nothing(web: WebServer) -> None:
     """A request cannot ask for more or for something else."""
     assert _ask(web, "/metrics?name[]=up&target=evil").body == _ask(web, "/metrics").body
