@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from exporter.evaluation.memory import Memory, MemoryJoin, RememberedTransaction
 from exporter.evaluation.possible_owners import RememberedOffset
 from exporter.snapshot import (
+    CLOCKS_AGREE_WITHIN_MS,
     COMPLETING_STATES,
     NO_PRODUCER_ID,
     STATE_TOPIC,
@@ -26,9 +27,6 @@ from exporter.snapshot import (
     ownership,
 )
 from exporter.transaction_log.journal import EndedTransaction, Journal, LoggedProducer
-
-CLOCKS_AGREE_WITHIN_MS = 10_000
-"""Differences of the brokers' clocks up to this never change a verdict (docs/proof.md)."""
 
 CLOCK_SLACK_MS = 60 * 60 * 1000
 """A transaction may have completed this long before the timestamp of its last write: the limit for a client's clock that is

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from exporter.evaluation.evidence import CLOCKS_AGREE_WITHIN_MS, Evidence
+from exporter.evaluation.evidence import Evidence
 from exporter.evaluation.memory import Facts
 from exporter.evaluation.rules import owners_of
 from exporter.evaluation.verdicts import StartSource, Verdict
-from exporter.snapshot import NULL, Int8Column, Int64Column, Ownership
+from exporter.snapshot import CLOCKS_AGREE_WITHIN_MS, NULL, Int8Column, Int64Column, Ownership
 
 OWNED = frozenset({Ownership.OWNED, Ownership.COMPLETING})
 """The coordinator's transaction is this very one."""

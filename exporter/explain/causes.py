@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from exporter.evaluation.evidence import CLOCKS_AGREE_WITHIN_MS
 from exporter.evaluation.humanize import humanize_duration
 from exporter.evaluation.verdicts import Verdict
 from exporter.explain.clocks import stamps_of
 from exporter.explain.facts import CLOCKS_APART_MS, Facts
+from exporter.snapshot import CLOCKS_AGREE_WITHIN_MS
 from exporter.snapshot.origin import LoggedBatch, LoggedMarker
 from exporter.transaction_log.past import PastTransaction
 

@@ -18,6 +18,7 @@ from exporter.snapshot.completing import (
     RememberedCompletions,
 )
 from exporter.snapshot.coverage import (
+    CLOCKS_AGREE_WITHIN_MS,
     NOTHING_HIDDEN,
     BrokerCoverage,
     ClockSource,

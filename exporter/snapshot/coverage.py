@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import Final
 
 from exporter.snapshot.partitions import TopicPartition
 
@@ -93,6 +94,10 @@ class MaxTimeout:
     timeout_ms_min: int | None
     unread: tuple[tuple[int, str], ...]
     """(broker id, reason) of brokers that did not return it."""
+
+
+CLOCKS_AGREE_WITHIN_MS: Final = 10_000
+"""Differences of the brokers' clocks up to this change no verdict, and accuse nobody (docs/proof.md)."""
 
 
 class ClockSource(Enum):

@@ -11,7 +11,7 @@ import pytest
 
 from examples.workload.producers import run_transaction
 from exporter.commands.context import CONFIG_FILE
-from exporter.kafka.collect.completing import CLOCKS_APART_MS
+from exporter.snapshot import CLOCKS_AGREE_WITHIN_MS
 from hangbench.kafka.groups import commit
 from hangbench.kafka.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from hangbench.kafka.second_door import GuardedCluster
@@ -184,7 +184,9 @@ def stuck_at_its_coordinator(
     stuck = client.open(topic, 0)
     began = described(guarded.bootstrap, name)
     assert began is not None
-    while time.time() * 1000 <= began.start_ms + CLOCKS_APART_MS + 100:  # a marker at once may be of an earlier one
+    while (
+        time.time() * 1000 <= began.start_ms + CLOCKS_AGREE_WITHIN_MS + 100
+    ):  # a marker at once may be of an earlier one
         time.sleep(0.05)
     write_marker(
         guarded.bootstrap,

@@ -26,6 +26,7 @@ from exporter.kafka.offsets import offset_at_time
 from exporter.kafka.state_partitions import coordinator_claim, other_coordinator
 from exporter.kafka.topology import Topology
 from exporter.snapshot import (
+    CLOCKS_AGREE_WITHIN_MS,
     COMPLETING_STATES,
     NO_LEADER,
     NOTHING_COMPLETES,
@@ -53,7 +54,7 @@ LOG_BYTES_MAX = 16 * MEGABYTE
 SHARE_OF_CYCLE = 0.25
 """Part of the remaining time of a cycle in which logs are read here."""
 CLOCKS_APART_MS = 1000
-"""A marker that is newer than the start by more is of this transaction: brokers' clocks differ by less."""
+"""A marker that is newer than the start by more is of this transaction: brokers' clocks usually differ by less."""
 
 
 async def completing(
@@ -243,10 +244,15 @@ async def _newest_marker(limits: _CycleLimits, partition: TopicPartition, entry:
 
 
 def _finding(transaction: CoordinatorTransaction, partition: TopicPartition, marker: EndMarker | str) -> PendingMarker:
-    """Compares the producer's newest marker, after which it has written nothing, with the decision. Pure."""
+    """Compares the producer's newest marker, after which it has written nothing, with the decision. Pure.
+
+    Where this transaction has written nothing, it is of the last one, and a leader whose clock is ahead makes it look new.
+    """
     if isinstance(marker, str):
         return _unknown(partition, marker)
     is_as_decided = marker.commit == (transaction.state is TransactionState.PREPARE_COMMIT)
+    if not is_as_decided and marker.timestamp_ms <= (transaction.start_ms or 0) + CLOCKS_AGREE_WITHIN_MS:
+        return _unknown(partition, f"the opposite marker, at offset {marker.offset}, may be of an earlier transaction")
     return PendingMarker(
         topic=partition[0],
         partition=partition[1],

@@ -14,8 +14,8 @@ from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client, Transac
 from hangbench.waiting import until
 
 COORDINATORS = Collection()
-CLOCKS_APART_MS: Final = 1100
-"""A marker that is so much later than the start is not of the transaction before, though clocks differ by a second."""
+CLOCKS_APART_MS: Final = 10_100
+"""A marker that is so much later than the start is not of the transaction before, though clocks differ by ten seconds."""
 
 
 def _state_of(scene: Scene, transactional_id: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -14,9 +15,10 @@ from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.completing import DESCRIBED_MAX
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ErrorCode
-from exporter.snapshot import STATE_TOPIC, CompletingTransaction, MarkerFinding, Snapshot
-from tests.kafka.fake_broker import FakeCluster, Received
+from exporter.snapshot import CLOCKS_AGREE_WITHIN_MS, STATE_TOPIC, CompletingTransaction, MarkerFinding, Snapshot
+from tests.kafka.fake_broker import EVERYTHING, FETCH, FakeCluster, Received
 from tests.kafka.fake_model import Model, Partition, Producer, Transaction
+from tests.kafka.log_batch import ABORT, COMMIT, CONTROL, log_batch
 from tests.kafka.scene import collector_of
 
 BEGAN_MS = 1_700_000_000_000
@@ -120,6 +122,29 @@ def test_a_marker_that_is_not_in_the_log_is_unknown() -> None:
 
     assert (marker.finding, marker.detail) == (MarkerFinding.UNKNOWN, "its newest marker was not found in the log")
     assert marker.coordinator_epoch == 9
+
+
+@pytest.mark.parametrize(
+    ("control", "after_start_ms", "finding"),
+    [
+        (COMMIT, 5000, MarkerFinding.AS_DECIDED),
+        (ABORT, CLOCKS_AGREE_WITHIN_MS + 1, MarkerFinding.CONTRADICTED),
+        (ABORT, CLOCKS_AGREE_WITHIN_MS, MarkerFinding.UNKNOWN),
+    ],
+)
+def test_clocks_that_are_apart_accuse_nobody(control: int, after_start_ms: int, finding: MarkerFinding) -> None:
+    """The last transaction's ABORT, by a leader whose clock is ahead, is no lost commit of one that wrote nothing there."""
+    at_ms = BEGAN_MS + after_start_ms
+    model = stuck_model(Producer(7, -1, epoch=1, last_timestamp_ms=at_ms))
+    row = (at_ms, struct.pack(">hh", 0, control), b"value", ())
+    model.topics["jobs"][0].log = log_batch([row], base_offset=40, producer=(7, 1), attributes=CONTROL)
+    (marker,) = third_cycle(model, offered={1: EVERYTHING | FETCH}).markers
+
+    assert marker.finding is finding
+    is_open = finding is MarkerFinding.UNKNOWN
+    assert (marker.offset, marker.detail) == (
+        (None, "the opposite marker, at offset 40, may be of an earlier transaction") if is_open else (40, "")
+    )
 
 
 def test_a_coordinator_that_has_moved_is_not_confirmed() -> None:

@@ -16,10 +16,9 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from examples.workload.producers import OpenTransaction, produce, producer_configuration, run_transaction
-from exporter.evaluation.evidence import CLOCKS_AGREE_WITHIN_MS
 from exporter.explain.causes import Cause
 from exporter.kafka.state_partitions import state_partition
-from exporter.snapshot import STATE_TOPIC
+from exporter.snapshot import CLOCKS_AGREE_WITHIN_MS, STATE_TOPIC
 from hangbench.kafka.broker import HOST
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.kafka.coordinators import described
