@@ -57,7 +57,8 @@ CLUSTER: Final = "north"
 """The name of the fleet's cluster that has the transactions."""
 UNREACHABLE: Final = "west"
 PATIENCE_S: Final = 300
-SETTINGS: Final = {"scan.interval": "500ms", "scan.deadline": "400ms", "transaction_log.enabled": True}
+SETTINGS: Final = {"scan.interval": "10s", "scan.deadline": "9s", "transaction_log.enabled": True}
+"""Of the commands too, which a busy machine keeps waiting."""
 READ: Final = ("kafka_open_transactions", "kafka_transaction_marker_seconds_count", "exporter_history_writing")
 """Metrics that are there when cluster and transaction log were read."""
 VALUES: Final[Mapping[str, dict[str, Any]]] = {
