@@ -5,20 +5,25 @@ The README states both.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeGuard, TypeVar
 
 from hangbench.detector import ONE_PASS, Detector, Look, Question, Request, Response, Row, Says, When
+from hangbench.kafka.process import end_with_parent
 from hangbench.kafka.second_door import PASSWORD, java_login
 
+Key = TypeVar("Key")
+Word = TypeVar("Word")
 FORMAT: Final = 1
 EXTRA_PATIENCE_S: Final = 60
 """Beyond the patience of the question, for a program to start and to end."""
@@ -68,25 +73,32 @@ def environment_for(question: Question) -> Iterator[dict[str, str]]:
 
 
 def printed_by(command: Sequence[str], environment: Mapping[str, str], question: Question) -> str:
-    """Runs the command; returns what it prints. Raises AnswerError."""
+    """Runs the command; returns what it prints. No process of it is left afterwards. Raises AnswerError."""
     try:
-        run = subprocess.run(
+        process = subprocess.Popen(
             command,
             env=environment,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=question.patience_s + EXTRA_PATIENCE_S,
-            check=False,
+            start_new_session=True,  # it and all that it starts are one group
+            preexec_fn=end_with_parent(),  # noqa: PLW1509 - one bound call, see there
         )
-    except subprocess.TimeoutExpired as expired:
-        raise AnswerError(f"no answer within {expired.timeout:g} s") from expired
     except OSError as error:
         raise AnswerError(f"it cannot be started: {error}") from error
-    if run.returncode != 0:
-        raise AnswerError(_last_sentence(run.stderr) or f"exit status {run.returncode}")
-    return run.stdout
+    with process:
+        try:
+            printed, complaint = process.communicate(timeout=question.patience_s + EXTRA_PATIENCE_S)
+        except subprocess.TimeoutExpired as expired:
+            raise AnswerError(f"no answer within {expired.timeout:g} s") from expired
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode != 0:
+        raise AnswerError(_last_sentence(complaint) or f"exit status {process.returncode}")
+    return printed
 
 
 def environment_of(question: Question) -> dict[str, str]:
@@ -110,7 +122,16 @@ def environment_of(question: Question) -> dict[str, str]:
 def parsed(printed: str) -> tuple[dict[Row, Says], bool]:
     """(what it says of each transaction, whether it has seen everything). Raises AnswerError."""
     transactions, is_complete = list_in(printed, "transactions")
-    return dict(_row(number, each) for number, each in enumerate(transactions)), is_complete
+    return once(map(_row, itertools.count(), transactions)), is_complete
+
+
+def once(rows: Iterable[tuple[Key, Word]]) -> dict[Key, Word]:
+    """The rows by what each is about. Raises UnreadableAnswerError where two of them contradict each other."""
+    found: dict[Key, Word] = {}
+    for about, word in rows:
+        if found.setdefault(about, word) != word:
+            raise UnreadableAnswerError(f"it has two rows about {about}, with different words")
+    return found
 
 
 def list_in(printed: str, name: str) -> tuple[list[Any], bool]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hangbench.command import AnswerError, UnreadableAnswerError, environment_for, is_number, list_in, printed_by
+from hangbench.command import AnswerError, UnreadableAnswerError, environment_for, is_number, list_in, once, printed_by
 from hangbench.detector import Question
 from hangbench.parties.words import Place
 
@@ -50,7 +51,7 @@ class PartyDetector:
 def held_in(printed: str) -> tuple[Held, bool]:
     """(where the party stands still, whether the detector has seen everything). Raises AnswerError."""
     rows, is_complete = list_in(printed, "held")
-    return dict(_row(number, each) for number, each in enumerate(rows)), is_complete
+    return once(map(_row, itertools.count(), rows)), is_complete
 
 
 def _row(number: int, said: Any) -> tuple[Place, str | None]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
+from hangbench import command
 from hangbench.adapters import kafka_tool, ktx
 from hangbench.command import AnswerError, CommandDetector, parsed
 from hangbench.detector import Question, Response, Says
+from hangbench.waiting import until
 from tests.hangbench.no_cluster import NoCluster
 
 ROW = {"topic": "orders", "partition": 3, "producer_id": 8, "says": "hanging"}
@@ -50,6 +53,7 @@ def test_an_answer_is_read() -> None:
         (answer(ROW, {**ROW, "partition": "3"}), "transactions[1] needs a topic"),
         (answer({**ROW, "producer_id": True}), "transactions[0] needs a topic"),
         (answer({**ROW, "says": "dead"}), "transactions[0].says must be one of hanging, attention, open, unknown"),
+        (answer(ROW, {**ROW, "says": "open"}), "it has two rows about ('orders', 3, 8), with different words"),
     ],
 )
 def test_what_is_no_answer_is_said_with_its_place(printed: str, words: str) -> None:
@@ -112,6 +116,30 @@ def test_a_detector_that_is_not_there_has_crashed() -> None:
 
     assert death is not None
     assert death.startswith("it cannot be started")
+
+
+def test_nothing_that_a_detector_starts_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own children would ask the brokers on, while the next detector is judged."""
+    monkeypatch.setattr(command, "EXTRA_PATIENCE_S", -2)
+    own = tmp_path / "child"
+    program = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(own)!r}, 'w').write(str(child.pid))\n"
+        "child.wait()"
+    )
+
+    assert asked(program).death == "no answer within 1 s"
+    until(lambda: not is_alive(int(own.read_text())), patience_s=10)
+
+
+def is_alive(process_id: int) -> bool:
+    """False for one that has ended, and that nobody has waited for."""
+    try:
+        status = Path(f"/proc/{process_id}/stat").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_kafka_s_tool_is_understood() -> None:

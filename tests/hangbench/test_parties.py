@@ -56,6 +56,13 @@ def test_an_answer_that_is_not_as_stated_is_refused(row: Any) -> None:
         held_in(json.dumps({"hangbench": 1, "held": [row]}))
 
 
+def test_an_answer_that_contradicts_itself_is_refused() -> None:
+    rows = [{"topic": "t", "partition": 0, "behind": behind} for behind in ("owner", "other")]
+    assert held_in(json.dumps({"hangbench": 1, "held": rows[:1] * 2})) == ({("t", 0): "owner"}, True)
+    with pytest.raises(AnswerError, match="it has two rows about"):
+        held_in(json.dumps({"hangbench": 1, "held": rows}))
+
+
 def test_a_detector_finds_its_question_in_the_environment() -> None:
     """Which party, and how long a standstill must last."""
     program = (
