@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -50,7 +51,13 @@ def main() -> int:
     except BrokenPipeError:  # `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCESS
-    except (UnknownDetectorError, BrokersUnavailable, DetectorUnavailable, OSError) as error:
+    except (
+        UnknownDetectorError,
+        BrokersUnavailable,
+        DetectorUnavailable,
+        OSError,
+        subprocess.SubprocessError,
+    ) as error:
         print(f"hangbench: {error}", file=sys.stderr)
         return WRONG_USAGE if isinstance(error, UnknownDetectorError) else FAILED
     return status
@@ -82,6 +89,9 @@ def _scored(options: argparse.Namespace, versions: Sequence[str], played: Iterab
     for result in played:
         found.append(result)
         _write(options.output, found, versions)
+    if not found:
+        print("hangbench: nothing was played: no chosen situation is for these versions", file=sys.stderr)
+        return FAILED
     for version in versions:
         heading, rows = score_card(found, version)
         print(f"Apache Kafka {version}")
@@ -107,7 +117,14 @@ def _write(path: Path, found: Sequence[Result], versions: Sequence[str]) -> None
         "kafka": list(versions),
         "results": [each.document() for each in found],
     }
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(document, indent=1) + "\n"
+    path = path.resolve()
+    if path.exists() and not path.is_file():  # /dev/null
+        path.write_text(text, encoding="utf-8")
+        return
+    written = path.with_name(f".{path.name}.new")
+    written.write_text(text, encoding="utf-8")
+    written.replace(path)  # nobody sees half of it
 
 
 def _issues(options: argparse.Namespace) -> int:
@@ -139,10 +156,11 @@ def _report(options: argparse.Namespace) -> int:
     try:
         document = json.loads(options.results.read_text(encoding="utf-8"))
         found = [Result(**each) for each in document["results"]]
-    except (ValueError, KeyError, TypeError) as error:
+        text = page(found) if options.html else markdown(found)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         print(f"hangbench: {options.results} has no results of `hangbench run`: {error}", file=sys.stderr)
         return FAILED
-    print(page(found) if options.html else markdown(found), end="")
+    print(text, end="")
     return SUCCESS
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
+from hangbench.adapters.answer import ktx_command
 from hangbench.command import CommandDetector
 from hangbench.detector import READS_TWICE, Detector
 from hangbench.kafka.maven import cache_folder
@@ -90,9 +91,12 @@ def at_the_end() -> PartyDetector:
 
 def _require_ktx() -> None:
     """Raises DetectorUnavailable where there is no `ktx`."""
-    program = shlex.split(os.environ.get("KTX", "ktx"))[0]
-    if shutil.which(program) is None:
-        raise DetectorUnavailable(f"{program} is not on the PATH: install kafka-transaction-exporter, or set KTX")
+    try:
+        first = ktx_command()[0]
+    except ValueError as error:
+        raise DetectorUnavailable(f"KTX is not a command: {error}") from error
+    if shutil.which(first) is None:
+        raise DetectorUnavailable(f"{first} is not on the PATH: install kafka-transaction-exporter, or set KTX")
 
 
 DETECTORS: Final[Mapping[str, Callable[[], Detector]]] = {
@@ -116,7 +120,10 @@ def _named_command(chosen: str, known: Iterable[str]) -> tuple[str, list[str]]:
     name, is_command, command = chosen.partition("=")
     if not name or not is_command or not command.strip():
         raise UnknownDetectorError(f"{chosen} is none of {', '.join(known)}, and not NAME=COMMAND")
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UnknownDetectorError(f"detector {name}: {command} is not a command: {error}") from error
     if shutil.which(words[0]) is None:
         raise DetectorUnavailable(f"detector {name}: there is no program {words[0]}")
     return name, words

@@ -111,14 +111,19 @@ def _chapters(results: Sequence[Result]) -> Iterable[tuple[int, str, Table | Non
             yield 3, titles.get(stage, stage), details(results, version, stage)
 
 
+def _in_one_line(cell: str) -> str:
+    """The words of a cell, which a detector may have chosen, without what a table or a file in UTF-8 cannot have."""
+    return " ".join(cell.split()).encode("utf-8", "backslashreplace").decode()
+
+
 def markdown_table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """A table whose cells cannot end it."""
     lines = [heading, ("---",) * len(heading), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+    return "".join(f"| {' | '.join(_in_one_line(cell).replace('|', '/') for cell in line)} |\n" for line in lines)
 
 
 def _html_table(table: Table) -> str:
     heading, rows = table
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heading)
-    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    head = "".join(f"<th>{html.escape(_in_one_line(cell))}</th>" for cell in heading)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(_in_one_line(cell))}</td>' for cell in row)}</tr>" for row in rows)
     return f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

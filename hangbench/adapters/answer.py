@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from typing import NoReturn
@@ -18,6 +19,11 @@ Where = tuple[str, int, "str | None"]
 def asked(name: str) -> str:
     """A part of the question; empty where there is none."""
     return os.environ.get(f"HANGBENCH_{name}", "")
+
+
+def ktx_command() -> list[str]:
+    """The command that starts kafka-transaction-exporter: KTX, or `ktx` where that is empty. Raises ValueError."""
+    return shlex.split(os.environ.get("KTX", "")) or ["ktx"]
 
 
 def answer(rows: Iterable[Said], *, complete: bool = True) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import subprocess
 from typing import Any
 
-from hangbench.adapters.answer import Said, answer, asked, give_up
+from hangbench.adapters.answer import Said, answer, asked, give_up, ktx_command
 
 TIMEOUT_S = 80
 SUCCESS, INCOMPLETE = 0, 4
@@ -19,7 +17,7 @@ def main() -> None:
     """The program is `ktx`, or the command in KTX."""
     grace = asked("GRACE_MS")
     command = [
-        *shlex.split(os.environ.get("KTX", "ktx")),
+        *ktx_command(),
         *("find-hanging", "--all", "--format", "json"),
         *("--bootstrap-server", asked("BOOTSTRAP"), "--command-config", asked("CONFIG")),
         f"--kafka.request.timeout.ms={asked('REQUEST_TIMEOUT_MS')}",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hangbench.adapters.answer import Where, asked, give_up, print_held
+from hangbench.adapters.answer import Where, asked, give_up, ktx_command, print_held
 from hangbench.adapters.ktx import INCOMPLETE, SUCCESS, TIMEOUT_S
 
 
@@ -17,13 +15,13 @@ def main() -> None:
     """The program is `ktx`, or the command in KTX."""
     group = asked("GROUP")
     command = [
-        *shlex.split(os.environ.get("KTX", "ktx")),
+        *ktx_command(),
         *("why", "--format", "json", "--bootstrap-server", asked("BOOTSTRAP"), "--command-config", asked("CONFIG")),
         f"--blocked.after={asked('YOUNG_MS')}ms",
         *(("--group", group) if group else ("--transactional-id", asked("TRANSACTIONAL_ID"))),
     ]
     run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    if "no group" in run.stderr:  # its offsets are gone with its topic
+    if "there is no group" in run.stderr:  # its offsets are gone with its topic
         print_held([])
         return
     if run.returncode not in {SUCCESS, INCOMPLETE}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -43,18 +44,54 @@ def results(
     version: str, detectors: Sequence[PartyDetector], chosen: Sequence[Situation], report: Callable[[str], None]
 ) -> Iterator[Result]:
     """Every detector in every situation that this version can play."""
-    situations = sorted((each for each in chosen if each.is_for(version)), key=lambda each: each.alone)
+    left = sorted((each for each in chosen if each.is_for(version)), key=lambda each: each.alone)
+    try:
+        yield from _played(version, detectors, left, report)
+    except Exception:  # noqa: BLE001 - brokers that do not come up say nothing about a detector
+        why = last_line(traceback.format_exc())
+        report(f"{version}: {len(left)} not played: {why}")
+        for situation, detector in itertools.product(left, detectors):
+            yield _result(version, situation, detector, judgement=NOT_JUDGED, words=why)
+
+
+def _played(
+    version: str, detectors: Sequence[PartyDetector], left: list[Situation], report: Callable[[str], None]
+) -> Iterator[Result]:
+    """Takes each situation out of `left` when it has its results."""
     with KafkaCluster(version, properties=PROPERTIES) as cluster:
         plain = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0, "log_level": 0})
         make_offsets_topic(Scene(SITUATIONS[0], cluster, plain))
-        for situation in situations:
+        for situation in tuple(left):
             scene = Scene(situation, cluster, plain)
             began_s = time.monotonic()
             with scene.stack:
                 act = PartyAct(scene, detectors)
                 act.play()
             report(f"{version} {situation.name}: {act.failure or 'played'}, {time.monotonic() - began_s:.0f} s")
+            left.remove(situation)
             yield from act.results()
+
+
+def _result(
+    version: str,
+    situation: Situation,
+    detector: PartyDetector,
+    *,
+    truth: str = "",
+    judgement: str,
+    words: str,
+    seconds: float = 0.0,
+) -> Result:
+    return Result(
+        kafka=version,
+        stage=OF_PARTIES,
+        situation=situation.name,
+        detector=detector.name,
+        truth=truth,
+        judgement=judgement,
+        words=words,
+        seconds=round(seconds, 3),
+    )
 
 
 class PartyAct:
@@ -103,15 +140,14 @@ class PartyAct:
     def results(self) -> Iterator[Result]:
         for detector in self._detectors:
             found = worst_of(self._opinions[detector.name])
-            yield Result(
-                kafka=self._scene.cluster.version,
-                stage=OF_PARTIES,
-                situation=self._scene.situation.name,
-                detector=detector.name,
+            yield _result(
+                self._scene.cluster.version,
+                self._scene.situation,
+                detector,
                 truth=", then ".join(self._truths),
                 judgement=NOT_JUDGED if self.failure else found.judgement.value,
                 words=self.failure or found.words,
-                seconds=round(self._seconds[detector.name], 3),
+                seconds=self._seconds[detector.name],
             )
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,12 +15,15 @@ import pytest
 from hangbench.adapters import ktx_why
 from hangbench.command import AnswerError
 from hangbench.detector import Question
+from hangbench.detectors import party_detectors_of
 from hangbench.judge import Judgement
+from hangbench.kafka.maven import BrokersUnavailable
 from hangbench.parties import play
 from hangbench.parties.detector import PartyAnswer, PartyDetector, held_in
 from hangbench.parties.judge import opinions, worst_of
 from hangbench.parties.play import PartyAct
 from hangbench.parties.scene import Scene
+from hangbench.parties.scenes import SITUATIONS
 from hangbench.parties.words import Cause, Situation
 from hangbench.run import NOT_JUDGED
 from tests.hangbench.no_cluster import NoCluster
@@ -85,6 +89,39 @@ def test_why_is_understood() -> None:
 
     assert list(ktx_why.of_group(found)) == [("orders", 0, "owner")]
     assert list(ktx_why.of_producer(found)) == [("t", 1, None)]
+
+
+@pytest.mark.parametrize(
+    ("complaint", "status"),
+    [
+        ("ktx: there is no group 'g': its coordinator, broker 1, has none", 0),
+        ("ktx: no broker is the coordinator; or no group has ever committed", 1),
+    ],
+)
+def test_only_a_group_that_is_not_there_holds_nowhere(
+    complaint: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no coordinator responds, `ktx why` has no answer."""
+    program = tmp_path / "ktx"
+    program.write_text(f'#!/bin/sh\necho "{complaint}" >&2\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("KTX", str(program))
+    question = Question(bootstrap="127.0.0.1:9", cluster=NoCluster(), situations=("it",))
+    (detector,) = party_detectors_of(["ktx"])
+    answer = detector.ask(question, group="g", young_ms=1000)
+
+    assert answer.death == (complaint if status else None)
+
+
+def test_brokers_that_do_not_come_up_count_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next version is played all the same."""
+    monkeypatch.setattr(play, "KafkaCluster", Mock(side_effect=BrokersUnavailable("java is missing")))
+    said: list[str] = []
+    found = list(play.results("4.3.1", [PartyDetector("mute", ["true"])], SITUATIONS[:2], said.append))
+
+    assert [each.judgement for each in found] == [NOT_JUDGED] * 2
+    assert "java is missing" in found[0].words
+    assert "java is missing" in said[0]
 
 
 def played(monkeypatch: pytest.MonkeyPatch, problem: str | None) -> PartyAct:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from hangbench.__main__ import main
 from hangbench.detector import Detector, Look, Question, Response, Says
+from hangbench.detectors import DetectorUnavailable, ktx
 from hangbench.kafka.maven import BrokersUnavailable
 from hangbench.play import Performance
 from hangbench.report import markdown, page, score_card
@@ -142,6 +148,81 @@ def test_words_of_a_detector_cannot_break_the_page() -> None:
     assert "| number 2 | live | FALSE HANGING: <live> / other |  |" in markdown(RESULTS)
     assert "FALSE HANGING: &lt;live&gt; | other" in page(RESULTS)
     assert "<live>" not in page(RESULTS)
+    torn = [replace(RESULTS[0], words="FALSE HANGING: a\nb\ud800-0")]
+    for text in (markdown(torn), page(torn)):
+        assert "FALSE HANGING: a b\\ud800-0" in text
+        text.encode()
+
+
+@pytest.mark.parametrize(("command", "words"), [("", "ktx is not on the PATH"), ("ktx '", "KTX is not a command")])
+def test_a_ktx_that_is_no_command_is_said(command: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty KTX is none."""
+    monkeypatch.setenv("KTX", command)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(DetectorUnavailable, match=words):
+        ktx()
+
+
+def test_where_nothing_is_played_no_results_are_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file may have those of an earlier run."""
+    monkeypatch.setattr("hangbench.__main__._versions", lambda _: ["3.9.1"])
+    monkeypatch.setattr("hangbench.__main__.results", lambda *_: iter(()))
+    output = tmp_path / "results.json"
+    arguments = ["run", "--detector", f"mine={sys.executable}", "--output", str(output)]
+    monkeypatch.setattr(sys, "argv", ["hangbench", *arguments])
+
+    assert main() == 1
+    assert "nothing was played" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_a_build_that_takes_too_long_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Maven behind a proxy that does not respond."""
+    monkeypatch.setattr(sys, "argv", ["hangbench", "issues"])
+    monkeypatch.setattr("hangbench.__main__.kafka_jars", Mock(side_effect=subprocess.TimeoutExpired("mvn", 600)))
+
+    assert main() == 1
+    assert capsys.readouterr().err == "hangbench: Command 'mvn' timed out after 600 seconds\n"
+
+
+def test_results_are_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the situations before stay where the disk is full."""
+    output = tmp_path / "results.json"
+    arguments = ["run", "--detector", f"mine={sys.executable}", "--output", str(output)]
+    monkeypatch.setattr(sys, "argv", ["hangbench", *arguments])
+    monkeypatch.setattr("hangbench.__main__._versions", lambda _: ["4.3.1"])
+    monkeypatch.setattr("hangbench.__main__.results", lambda *_: iter([RESULTS[0]] * 2))
+    written: list[str] = []
+
+    def write_text(path: Path, text: str, **_: str) -> int:
+        written.append(text)
+        if len(written) > 1:
+            with path.open("w") as file:
+                file.write(text[:10])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        with path.open("w") as file:
+            return file.write(text)
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+
+    assert main() == 1
+    assert len(json.loads(output.read_text())["results"]) == 1
+
+
+def test_results_can_be_written_to_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not replaced by a file."""
+    monkeypatch.setattr(
+        sys, "argv", ["hangbench", "run", "--detector", f"mine={sys.executable}", "--output", os.devnull]
+    )
+    monkeypatch.setattr("hangbench.__main__._versions", lambda _: ["4.3.1"])
+    monkeypatch.setattr("hangbench.__main__.results", lambda *_: iter(RESULTS))
+    monkeypatch.setattr(Path, "replace", Mock(side_effect=AssertionError("replaced")))
+
+    assert main() == 4
 
 
 @pytest.mark.parametrize(
@@ -156,10 +237,12 @@ def test_words_of_a_detector_cannot_break_the_page() -> None:
             2,
             "a name of its own: mine is there twice",
         ),
+        (["run", "--detector", "mine='"], 2, "detector mine: ' is not a command: No closing quotation"),
         (["run", "--detector", "mine=/nowhere/mine"], 1, "detector mine: there is no program /nowhere/mine"),
         (["run", "--detector", f"mine={sys.executable}", "--kafka", "4.3.1,x"], 1, "mvn is missing"),
         (["report", "/nowhere.json"], 1, "there is no"),
         (["report", "BROKEN"], 1, "has no results of `hangbench run`"),
+        (["report", "UNTYPED"], 1, "has no results of `hangbench run`"),
         (["report", "GOOD"], 0, "| mine | 1 | 0 |"),
         (["report", "GOOD", "--html"], 0, "<td>crashed: of thirst</td>"),
     ],
@@ -173,9 +256,10 @@ def test_a_command_says_what_is_wrong(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With a status of its own."""
-    paths = {"GOOD": tmp_path / "good.json", "BROKEN": tmp_path / "broken.json"}
+    paths = {name: tmp_path / name for name in ("GOOD", "BROKEN", "UNTYPED")}
     paths["GOOD"].write_text(json.dumps({"results": [result.document() for result in RESULTS]}))
     paths["BROKEN"].write_text('{"results": [{}]}')
+    paths["UNTYPED"].write_text(json.dumps({"results": [{**RESULTS[0].document(), "words": None}]}))
     monkeypatch.setattr(sys, "argv", ["hangbench", *(str(paths.get(each, each)) for each in arguments)])
 
     assert main() == status
