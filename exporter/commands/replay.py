@@ -32,14 +32,15 @@ def run(context: Context, _: Any) -> int:
     except CapsuleError as error:
         return complain(str(error))
     shown = _chosen(results, options.cycle)
-    if options.serve is not None:
-        return _serve(shown, options.serve)
     differences = [_difference(capsule, place, result) for place, result in enumerate(results)]
+    status = ExitStatus.INCOMPLETE if any(differences) else ExitStatus.ANSWERED
+    if options.serve is not None:
+        return _serve(shown, options.serve, status)
     if options.diff:
         print("\n".join(printable(line) for lines in differences for line in lines) or "No result differs.")
     else:
         print(expected_of(shown.evaluation).decode())
-    return ExitStatus.INCOMPLETE if any(differences) else ExitStatus.ANSWERED
+    return status
 
 
 def _chosen(results: Sequence[Replay], number: int | None) -> Replay:
@@ -50,20 +51,22 @@ def _chosen(results: Sequence[Replay], number: int | None) -> Replay:
     return (with_suspects or results)[-1]
 
 
-def _serve(result: Replay, listen_address: str) -> int:
-    """Serves the result of a cycle until Ctrl-C."""
+def _serve(result: Replay, listen_address: str, status: ExitStatus) -> int:
+    """Serves the result of a cycle until Ctrl-C; returns `status`, or that of a failure."""
     from exporter.commands.serve_cycle import serve_cycle  # noqa: PLC0415 - otherwise no web server is needed
 
     try:
         serve_cycle(result.evaluation, listen_address, sys.stdout)
     except WebServerError as error:
         return complain(str(error))
-    return ExitStatus.ANSWERED
+    return status
 
 
 def _difference(capsule: Capsule, place: int, result: Replay) -> list[str]:
     """Says in which lines the result of a cycle differs from the recorded one."""
-    expected, made = (text.decode().splitlines() for text in (capsule.expected[place], expected_of(result.evaluation)))
+    expected, made = (
+        text.decode(errors="replace").splitlines() for text in (capsule.expected[place], expected_of(result.evaluation))
+    )
     lines = list(difflib.unified_diff(expected, made, "recorded", "replayed", n=2, lineterm=""))
     if lines:
         count = sum(line[0] in "+-" for line in lines[2:])

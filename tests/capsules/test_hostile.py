@@ -220,3 +220,5 @@ def test_replay_prints_the_result_and_what_differs(
     printed = capsys.readouterr()
     assert "-!" in printed.out
     assert "cycle 2: 1 lines of the result differ" in printed.err
+    other.write_bytes(rewritten(content, lambda members: members.update({"expected-2.json": b"\xff"})))
+    assert main(["replay", str(other)]) == 4, "bytes that are no text are another result"

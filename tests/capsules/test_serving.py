@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -23,10 +24,10 @@ PATIENCE_S = 30
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(*arguments: str, stderr: int | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """(the process, its address); one that is aborted prints what its threads do."""
     command = [sys.executable, "-X", "faulthandler", "-m", "exporter", "replay", *arguments, "--serve=127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
         try:
             assert process.stdout is not None
             yield process, process.stdout.readline().split()[0].rstrip("/")
@@ -71,6 +72,18 @@ def test_page_and_metrics_are_those_of_the_instant(capsule: str) -> None:
     assert f"{taken_at:%Y-%m-%d %H:%M:%S} UTC" in page
     assert 'verdict="hanging_not_in_transaction"' in metrics
     assert "kafka_transaction_exporter_last_cycle_success 1\n" in metrics
+
+
+def test_a_page_that_differs_from_the_recorded_result_is_said(tmp_path: Path) -> None:
+    """By a line and by the status, as without `--serve`."""
+    path = tmp_path / "capsule.zip"
+    other = recorded(scene(), cycles=2)
+    path.write_bytes(pack(replace(other, expected=(other.expected[0], b"{}"))))
+    with served(str(path), stderr=subprocess.PIPE) as (process, _):
+        process.send_signal(signal.SIGINT)
+        assert ended(process) == 4
+        assert process.stderr is not None
+        assert "cycle 2: " in process.stderr.read()
 
 
 def test_an_address_that_is_taken_is_an_error(capsule: str, tmp_path: Path) -> None:
