@@ -262,14 +262,27 @@ def test_the_pipeline_demo_leaves_nothing_when_it_is_ended(ended_by: signal.Sign
     assert processes_with(str(tmp_path)) == []
 
 
-def test_the_pipeline_demo_removes_no_file_of_others(tmp_path: Path) -> None:
-    (tmp_path / "letter.txt").write_text("dear")
+@pytest.mark.parametrize("name", ["letter.txt", "history/day.parquet"])
+def test_the_pipeline_demo_removes_no_file_of_others(name: str, tmp_path: Path) -> None:
+    """A history may be that of a cluster."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("dear")
     variables = environment(tmp_path, DEMO_PORT=str(free_ports(1)[0]), DEMO_OUTPUT=str(tmp_path))
     run = subprocess.run(PIPELINE, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60, check=False)
 
     assert run.returncode == 1
     assert run.stderr == f"demo: {tmp_path} has other files: choose another folder with DEMO_OUTPUT\n"
-    assert (tmp_path / "letter.txt").read_text() == "dear"
+    assert (tmp_path / name).read_text() == "dear"
+
+
+def test_an_output_that_is_no_folder_gets_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    variables = environment(tmp_path, DEMO_PORT=str(free_ports(1)[0]), DEMO_OUTPUT=str(file))
+    run = subprocess.run(PIPELINE, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=60, check=False)
+
+    assert run.returncode == 1
+    assert run.stderr == f"demo: [Errno 20] Not a directory: '{file}'\n"
 
 
 def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:
@@ -290,9 +303,10 @@ def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:
     [
         ({"DEMO_SECONDS": "soon"}, "DEMO_SECONDS must be a number of seconds, not 'soon'"),
         ({"DEMO_PORT": "http"}, "DEMO_PORT must be a port, not 'http'"),
+        ({"DEMO_PORT": "inf"}, "DEMO_PORT must be a port, not 'inf'"),
         ({"DEMO_KAFKA_PORT": "70000"}, "port 70000 cannot be used"),
     ],
-    ids=["seconds", "port", "kafka port"],
+    ids=["seconds", "port", "no number", "kafka port"],
 )
 def test_a_wrong_variable_gets_one_sentence(variables: dict[str, str], sentence: str, tmp_path: Path) -> None:
     run = subprocess.run(

@@ -27,7 +27,7 @@ def main() -> int:
 
 
 def _run(port: int, kafka_port: int | None) -> None:
-    seconds = number_in("DEMO_SECONDS", math.inf, "a number of seconds")
+    seconds = number_in("DEMO_SECONDS", math.inf, "a number of seconds", float)
     status = Progress(sys.stdout)
     last: Cycle | None = None
     incident = ""

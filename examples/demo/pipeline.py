@@ -1,8 +1,8 @@
 """`make demo-pipeline`: a minute of history of the demo, then the pipeline and its report.
 
-DEMO_SECONDS is the length of the history, DEMO_OUTPUT the folder that is made (build/demo-pipeline); DEMO_PORT and
-DEMO_KAFKA_PORT are as in `make demo`. It ends by itself; Ctrl-C or a closed terminal ends it sooner, and leaves no report.
-Its last line says what stays.
+DEMO_SECONDS is the length of the history, DEMO_OUTPUT the folder that is made (build/demo-pipeline; another one must be
+empty); DEMO_PORT and DEMO_KAFKA_PORT are as in `make demo`. It ends by itself; Ctrl-C or a closed terminal ends it sooner,
+and leaves no report. Its last line says what stays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from examples.demo.progress import Progress
 from examples.demo.stage import END_SECONDS, OUTPUT, DemoFailed, number_in, run_demo, say, stage, what_stays
 from hangbench.kafka.process import end_with_parent
 
-SECONDS: Final = 60
+SECONDS: Final = 60.0
 SHOWN_EVERY: Final = 5
 """One cycle in so many: a report follows."""
 SPARK_S_JARS: Final = "Spark's jars in ~/.ivy2*"
@@ -39,11 +39,12 @@ def main() -> int:
 
 
 def _run(port: int, kafka_port: int | None) -> None:
-    seconds = number_in("DEMO_SECONDS", SECONDS, "a number of seconds")
+    seconds = number_in("DEMO_SECONDS", SECONDS, "a number of seconds", float)
     output = Path(os.environ.get("DEMO_OUTPUT") or OUTPUT).absolute()
     history, tables = output / "history", output / "tables"
     progress = Progress(sys.stdout)
-    if output.exists() and {path.name for path in output.iterdir()} - {history.name, tables.name}:
+    own = {history.name, tables.name} if output == OUTPUT.absolute() else set()
+    if output.exists() and {path.name for path in output.iterdir()} - own:
         raise DemoFailed(f"{output} has other files: choose another folder with DEMO_OUTPUT")
     shutil.rmtree(output, ignore_errors=True)
     try:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
 from examples.demo.consumers import consumer_group
 from examples.demo.display import Cycle, read_cycle
@@ -25,6 +25,7 @@ from hangbench.kafka.maven import BrokersUnavailable, cache_folder
 from hangbench.kafka.planting import PlantedTransaction, plant_hang
 from hangbench.kafka.process import end_with_parent
 
+NumberT = TypeVar("NumberT", int, float)
 KAFKA: Final = "4.3.1"
 HOST: Final = "127.0.0.1"
 PORT: Final = 9814
@@ -94,12 +95,12 @@ def run_demo(demo: Callable[[int, int | None], None], *, end: Callable[[], str])
         signal.signal(ending, _leave)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
     try:
-        port = int(number_in("DEMO_PORT", PORT, "a port"))
-        kafka_port = int(number_in("DEMO_KAFKA_PORT", 0, "a port")) or None
+        port = number_in("DEMO_PORT", PORT, "a port", int)
+        kafka_port = number_in("DEMO_KAFKA_PORT", 0, "a port", int) or None
         for given in (port, kafka_port):
             _require_free(given)
         demo(port, kafka_port)
-    except (DemoFailed, BrokersUnavailable) as failure:
+    except (DemoFailed, BrokersUnavailable, OSError) as failure:
         print(f"demo: {failure}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -154,11 +155,11 @@ def say(text: str) -> None:
     print(fit_terminal(text), flush=True)
 
 
-def number_in(variable: str, default: float, what: str) -> float:
+def number_in(variable: str, default: NumberT, what: str, parse: Callable[[str], NumberT]) -> NumberT:
     """The value of a variable of the environment. Raises DemoFailed."""
     written = os.environ.get(variable, "")
     try:
-        return float(written) if written else default
+        return parse(written) if written else default
     except ValueError as error:
         raise DemoFailed(f"{variable} must be {what}, not {written!r}") from error
 
