@@ -1,6 +1,6 @@
 """A process that dies in mid-transaction: it writes, says so, and waits to be killed (`kill -9`).
 
-    python -m examples.workload.crashing '{"bootstrap": ..., "transactional_id": ..., ...}'
+    echo '{"bootstrap": ..., "transactional_id": ..., ...}' | python -m examples.workload.crashing
 
 It prints `open` once the transaction is open with its records in the log, `failed` where brokers failed it. It ends by
 itself, without a word to the coordinator, when its standard input is closed: so nothing is left of it where the workload
@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -34,7 +33,7 @@ class Scene:
     transactional_id: str
     timeout_ms: int
     give_up_s: float
-    records: tuple[tuple[str, int, str], ...]
+    records: tuple[tuple[str, int, bytes], ...]
     """Topic, partition, value."""
     group: str = ""
     offsets: tuple[tuple[str, int, int], ...] = ()
@@ -43,10 +42,13 @@ class Scene:
 
 def crash(scene: Scene) -> bool:
     """Have a process open that transaction and kill it; False where brokers failed it, GaveUp where it cannot say so."""
-    command = [sys.executable, "-m", "examples.workload.crashing", json.dumps(asdict(scene))]
+    command = [sys.executable, "-m", "examples.workload.crashing"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         try:
+            process.stdin.write(line_of(scene))  # an argument has room for 128 kB
+            process.stdin.flush()
             said = process.stdout.readline().strip()
             if said not in {OPEN, FAILED}:
                 raise GaveUp("the process that was to crash ended without opening its transaction")
@@ -55,12 +57,24 @@ def crash(scene: Scene) -> bool:
             process.kill()
 
 
-def main(arguments: Sequence[str]) -> int:
-    told = json.loads(arguments[0])
-    scene = Scene(**told)
+def line_of(scene: Scene) -> str:
+    """The scene as JSON; each byte of a value is one character."""
+    return json.dumps(asdict(scene), default=lambda value: value.decode("latin-1")) + "\n"
+
+
+def scene_of(line: str) -> Scene:
+    """The scene that `line_of` wrote."""
+    told = json.loads(line)
+    records = ((topic, partition, value.encode("latin-1")) for topic, partition, value in told["records"])
+    return Scene(**{**told, "records": tuple(records)})
+
+
+def main() -> int:
+    """Reads the scene from standard input."""
+    scene = scene_of(sys.stdin.readline())
 
     def write(producer: Producer) -> Decision:
-        records = [Record(topic, partition, value.encode()) for topic, partition, value in scene.records]
+        records = [Record(*record) for record in scene.records]
         write_all(producer, records, scene.give_up_s)
         if scene.offsets:
             group = Consumer({"bootstrap.servers": scene.bootstrap, "group.id": scene.group}).consumer_group_metadata()
@@ -77,4 +91,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -131,7 +131,7 @@ class Worker:
             transactional_id=self._id,
             timeout_ms=self._rhythm.stall_timeout_ms if waits else self._rhythm.timeout_ms,
             give_up_s=self._rhythm.give_up_s,
-            records=tuple((record.topic, record.partition, record.value.decode()) for record in batch.records),
+            records=tuple((record.topic, record.partition, record.value) for record in batch.records),
             group=self._id,
             offsets=batch.offsets,
         )

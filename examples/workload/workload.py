@@ -78,3 +78,5 @@ class Workload:
             worker.run()
         except (GaveUp, BrokerRefused, KafkaException) as failure:
             self.failures.append(f"{transactional_id}: {failure}")
+        except Exception as failure:  # noqa: BLE001 - whatever ends an id
+            self.failures.append(f"{transactional_id}: {type(failure).__name__}: {failure}")

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
+from unittest.mock import Mock
 
 import pytest
 
 from examples.workload.coordinator import Standing
+from examples.workload.crashing import Scene, crash, line_of, scene_of
 from examples.workload.rhythm import Rhythm, Step, steps
+from examples.workload.template import GaveUp
 from examples.workload.truth import Attempt, Fate, Ledger, Seen, fate_of
+from examples.workload.workload import Workload
+from hangbench.waiting import until
 
 BEGAN_MS = 1_000_000
 TIMEOUT_MS = 5_000
@@ -91,3 +96,23 @@ def test_what_never_began_is_not_counted() -> None:
 
     assert (total.begun, total.crashed, total.timed_out, total.committed, total.records) == (2, 1, 1, 1, 5)
     assert [ledger.counts()[name].begun for name in ("a", "b")] == [1, 1]
+
+
+def test_a_transaction_of_any_records_can_crash() -> None:
+    """They may be no text, and larger than an argument of a program; without a broker nothing is opened."""
+    records = (("orders", 0, b"\xff\x00" * 100_000),)
+    scene = Scene(bootstrap="127.0.0.1:1", transactional_id="a", timeout_ms=1000, give_up_s=0.1, records=records)
+
+    assert scene_of(line_of(scene)).records == records
+    with pytest.raises(GaveUp, match="without opening its transaction"):
+        crash(scene)
+
+
+def test_an_id_that_cannot_go_on_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the reason: the command ends with status 1."""
+    monkeypatch.setattr("examples.workload.worker.crash", Mock(side_effect=OSError("no more processes")))
+    with Workload("127.0.0.1:1", [("orders", 0)]) as workload:
+        workload.add("a", Rhythm(crash_every=1, transactions=1))
+        until(lambda: workload.is_done)
+
+    assert workload.failures == ["a: OSError: no more processes"]
