@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 from kafka.protocol.admin.acl import DescribeAclsResponse
 from kafka.protocol.admin.cluster import DescribeLogDirsResponse
+from kafka.protocol.admin.configs import DescribeConfigsResponse
 from kafka.protocol.admin.groups import ListGroupsResponse
 from kafka.protocol.consumer.group import OffsetFetchResponse
 from kafka.protocol.metadata.metadata import MetadataResponse
@@ -155,6 +156,18 @@ def test_an_id_may_begin_with_one_letter_and_a_hyphen(name: str, beginning: str)
             ("payments-", "Alice", "10.1.2.3"),
         ),
         (
+            DescribeAclsResponse(
+                version=1,
+                resources=[
+                    DescribeAclsResponse.DescribeAclsResource(
+                        version=1, resource_type=5, resource_name=name, pattern_type=pattern, acls=[]
+                    )
+                    for name, pattern in (("4915112345678", 3), ("49301234", 4), ("connect", 4))
+                ],
+            ),
+            ("4915112345678", "49301234", "connect"),
+        ),
+        (
             ListGroupsResponse(
                 version=3,
                 throttle_time_ms=0,
@@ -176,7 +189,7 @@ def test_an_id_may_begin_with_one_letter_and_a_hyphen(name: str, beginning: str)
             ("bank-7",),
         ),
     ],
-    ids=["acls", "groups", "log directories"],
+    ids=["acls", "acls of numbers and words", "groups", "log directories"],
 )
 def test_messages_lose_their_names(message: Any, names: tuple[str, ...]) -> None:
     """Users, hosts, groups, paths, and texts of a broker; what nobody thought of is a name too."""
@@ -187,6 +200,31 @@ def test_messages_lose_their_names(message: Any, names: tuple[str, ...]) -> None
     assert found_in(body, names) == set(names)
     assert found_in(other, names) == set()
     assert renamed(message.API_KEY, message.version, body, lambda text, _: text, is_request=False) is not None
+
+
+def test_what_names_nothing_of_the_cluster_stays() -> None:
+    """A replay requests the settings of the same broker, and finds the same values and types of groups."""
+    config = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
+    configs = DescribeConfigsResponse(
+        version=1,
+        results=[
+            DescribeConfigsResponse.DescribeConfigsResult(
+                version=1,
+                resource_type=4,
+                resource_name="17",
+                configs=[
+                    config(version=1, name="transaction.max.timeout.ms", value="900000", config_source=4),
+                    config(version=1, name="log.cleanup.policy", value="compact", config_source=4),
+                ],
+            )
+        ],
+    )
+    groups = ListGroupsResponse(
+        version=3, groups=[ListGroupsResponse.ListedGroup(version=3, group_id="g", protocol_type="consumer")]
+    )
+    for message, texts in ((configs, (b"17", b"900000", b"compact")), (groups, (b"consumer",))):
+        other = renamed(message.API_KEY, message.version, bytes_of(message), lambda *_: "?", is_request=False)
+        assert all(text in (other or b"") for text in texts)
 
 
 def test_metadata_of_offsets_is_left_out() -> None:

@@ -38,7 +38,14 @@ _HARMLESS: Final = re.compile(
     "(unknown_)?state_filters|states_filter|types_filter|(transaction|group)_state|group_type|configuration_keys"
 )
 """Fields without names."""
-_HARMLESS_TEXT: Final = re.compile(r"\*?|-?\d+|true|false|kafka-cluster|consumer|share|connect|compact|delete")
+_HARMLESS_TEXTS: Final = {
+    "value": re.compile(r"-?\d+|true|false|compact|delete"),
+    "protocol_type": re.compile("consumer|share|connect"),
+}
+"""Texts without names, by their fields; in another field, each of them may be a name."""
+_BROKER_OR_CLUSTER: Final = 4
+"""Type of the resource that is named by a broker's id (DescribeConfigs), or `kafka-cluster` (DescribeAcls)."""
+_WILDCARD: Final = "*"
 _CONFIG_NAME: Final = re.compile(r"[a-z]+(\.[a-z0-9]+)+")
 _NOTES: Final = frozenset({"error_message", "documentation", "metadata"})
 """Fields with free text of brokers or clients, which no verdict depends on."""
@@ -127,6 +134,8 @@ def _rename_in(message: Any, version: int, rename: RenameText) -> None:
         if field.is_struct() or field.is_struct_array():
             for each in value if field.is_struct_array() else (value,):
                 _rename_in(each, version, rename)
+        elif field.name == "resource_name" and message.resource_type == _BROKER_OR_CLUSTER:
+            continue
         elif field.type_str == "string":
             setattr(message, field.name, _renamed_text(value, field.name, kind, rename))
         elif field.type_str == "[]string":
@@ -141,4 +150,6 @@ def _renamed_text(text: str, field: str, kind: str, rename: RenameText) -> str:
     if kind or field in _FIELDS:
         return rename(text, kind or _FIELDS[field])
     is_config = field == "name" and _CONFIG_NAME.fullmatch(text)
-    return text if _HARMLESS.fullmatch(field) or _HARMLESS_TEXT.fullmatch(text) or is_config else rename(text, "name")
+    texts = _HARMLESS_TEXTS.get(field)
+    is_harmless = text in {"", _WILDCARD} or _HARMLESS.fullmatch(field) or (texts and texts.fullmatch(text))
+    return text if is_config or is_harmless else rename(text, "name")
