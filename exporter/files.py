@@ -106,6 +106,18 @@ def create_file(path: Path, *, mode: int = 0o600) -> IO[bytes]:
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
 
 
+def write_new(path: Path, content: bytes) -> None:
+    """Writes a file that does not exist yet. If that fails, nothing of it stays. Raises OSError."""
+    file = create_file(path)
+    try:
+        with file:
+            file.write(content)
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+
+
 def make_private_folder(path: Path) -> None:
     """Creates the directory and its missing parents. Raises OSError."""
     if path.is_dir():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from exporter.config.settings import Settings
 from exporter.daemon import state_file
 from exporter.daemon.kept_file import KeptFileError
 from exporter.daemon.state_file import SavedState
-from exporter.files import MEGABYTE, atomic_write, contents, create_file, ending, read_text, signature
+from exporter.files import MEGABYTE, atomic_write, contents, create_file, ending, read_text, signature, write_new
 from exporter.kafka.client.credentials import CredentialsError, client_options
 from exporter.recovery import plan_file
 from exporter.recovery.audit import AuditError, AuditLog
@@ -149,6 +150,26 @@ def test_of_a_long_file_only_the_end_is_read(tmp_path: Path) -> None:
     assert ending(path, bytes_max=4) == "1\n2\n"
     assert ending(path, bytes_max=5) == "\N{REPLACEMENT CHARACTER}1\n2\n"
     assert ending(path, bytes_max=100) == "é1\n2\n"
+
+
+def test_a_new_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """On a full disk nothing of it stays, which would be taken for it; a file that is there stays as it is."""
+    path, there = tmp_path / "new", tmp_path / "there"
+    there.write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_new(path, b"x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert not path.exists()
+    with pytest.raises(FileExistsError):
+        write_new(there, b"new")
+    assert there.read_bytes() == b"old"
+    write_new(path, b"new")
+    assert path.read_bytes() == b"new"
 
 
 def test_the_exporter_s_files_are_for_its_user_alone(tmp_path: Path) -> None:

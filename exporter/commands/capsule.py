@@ -15,14 +15,15 @@ from exporter.commands.status import ExitStatus
 from exporter.config.settings import Settings
 from exporter.daemon.capsule_folder import folder_beside, recorded_files
 from exporter.daemon.kept_file import KeptFileError
-from exporter.files import create_file
+from exporter.files import write_new
 
 
 def run(context: Context, settings: Settings) -> int:
     """Writes the file and prints its summary; returns the exit status."""
     options = context.options
     try:
-        raw = joined(_recorded(context, settings, options.id))
+        capsules, unread = _recorded(context, settings, options.id)
+        raw = joined(capsules)
         capsule = with_summary(raw) if options.names else anonymous(raw)
         different = [
             str(number)
@@ -32,21 +33,22 @@ def run(context: Context, settings: Settings) -> int:
         content = pack(capsule)
     except (KeptFileError, CapsuleError) as error:
         return complain(str(error))
+    for sentence in unread:
+        complain(sentence)
     if different:
         complain(f"cycle {', '.join(different)} gives another result now than when it was recorded")
     path = Path(options.output or f"capsule-{options.id}.zip")
     try:
-        with create_file(path) as file:
-            file.write(content)
+        write_new(path, content)
     except OSError as error:
         return complain(f"{path} cannot be written: {error.strerror or error}")
     print(capsule.summary)
     print(f"Written: {path}, {path.stat().st_size:,} bytes. Look at it, then send it.")
-    return ExitStatus.ANSWERED
+    return ExitStatus.INCOMPLETE if unread else ExitStatus.ANSWERED
 
 
-def _recorded(context: Context, settings: Settings, incident_id: str) -> list[Capsule]:
-    """The recorded cycles of an incident. Raises KeptFileError and CapsuleError."""
+def _recorded(context: Context, settings: Settings, incident_id: str) -> tuple[list[Capsule], list[str]]:
+    """The recorded cycles of an incident, and why others cannot be used. Raises KeptFileError and CapsuleError."""
     incident = incident_named(context, settings, incident_id)
     state_path = context.state_path(settings, settings)
     assert state_path is not None
@@ -56,4 +58,12 @@ def _recorded(context: Context, settings: Settings, incident_id: str) -> list[Ca
             f"no cycle of incident {incident.id} is in {folder_beside(state_path)}: it began with an older version, "
             "state.capsules is false, or state.capsules_limit has removed it"
         )
-    return [load(path) for path in files]
+    capsules, unread = [], []
+    for path in files:
+        try:
+            capsules.append(load(path))
+        except CapsuleError as error:  # as after a power failure, or removed for a newer one
+            unread.append(str(error))
+    if not capsules:
+        raise CapsuleError(unread[0])
+    return capsules, unread

@@ -22,7 +22,7 @@ from exporter.config.settings import ClusterSettings, Settings
 from exporter.evaluation.evaluate import worst_first
 from exporter.evaluation.humanize import humanize_count
 from exporter.evaluation.verdicts import Evaluation, TransactionRow
-from exporter.files import create_file
+from exporter.files import write_new
 from exporter.kafka.collect.collector import Collector
 from exporter.kafka.collect.scope import Scope
 from exporter.kafka.errors import ErrorCode
@@ -154,8 +154,7 @@ def _write_plan(path: Path, evaluation: Evaluation, rows: Sequence[TransactionRo
     snapshot = evaluation.snapshot
     text = render_plan_file(snapshot.cluster_id, snapshot.taken_at_ms, rows)
     try:
-        with create_file(path) as file:
-            file.write(text.encode())
+        write_new(path, text.encode())
     except OSError as error:
         complain(f"the plan was not written: {path}: {error.strerror or error}")
         return False

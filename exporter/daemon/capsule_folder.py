@@ -83,7 +83,8 @@ class CapsuleFolder:
                 file.write(content)
 
     def _remove_oldest(self) -> None:
-        files = sorted(self._folder.glob("*.zip"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        # Also what a killed process has left of a write.
+        files = sorted(self._folder.glob("*.zip*"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
         total = 0
         for path in files:
             total += path.stat().st_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,10 +106,14 @@ def test_the_folder_stays_within_its_limit(tmp_path: Path) -> None:
         size, (expected,) = first.stat().st_size, load(first).expected
         for limit, left in ((int(size * 2.9), 2), (int(size * 1.5), 1), (10, 0)):
             folder = CapsuleFolder(watched.reader.ring, state, limit)
+            unfinished = first.with_name("killed.zip.tmp")
+            unfinished.write_bytes(b"x" * size)
+            os.utime(unfinished, (0, 0))
             for number in range(4):
                 folder._write(f"{incident}-{number}", watched.reader.ring[-1], expected, ("first sight",))
                 folder._remove_oldest()
             assert len(list(first.parent.glob("*.zip"))) == left
+            assert not unfinished.exists()
         watched.reader.close()
 
 
@@ -153,6 +158,27 @@ def test_the_command_makes_one_file(names: bool, tmp_path: Path, capsys: pytest.
     assert (b"hung" in b"".join(load(output).expected)) is names
     assert run(context_of(tmp_path, words), SETTINGS) == ExitStatus.COULD_NOT_RUN
     assert "cannot be written: File exists" in capsys.readouterr().err
+
+
+def test_one_cycle_that_cannot_be_used_costs_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is named, and the status is that of a result with gaps."""
+    output = tmp_path / "capsule.zip"
+    state = context_of(tmp_path, ["incident"]).state_path(SETTINGS, SETTINGS)
+    assert state is not None
+    with FakeCluster(scene(), nodes=2) as cluster:
+        watched = Watched(cluster, state)
+        incident = watched.cycle()
+        watched.reader.close()
+    (whole,) = recorded_files(state, incident)
+    whole.with_name(f"{incident}-999999999999999.zip").write_bytes(b"")
+
+    assert run(context_of(tmp_path, ["capsule", incident, "--output", str(output)]), SETTINGS) == ExitStatus.INCOMPLETE
+    assert len(load(output).cycles) == 1
+    assert "999999999999999.zip cannot be used: it is not a zip file" in capsys.readouterr().err
+    whole.unlink()
+    output.unlink()
+    assert run(context_of(tmp_path, ["capsule", incident, "--output", str(output)]), SETTINGS) == 1
+    assert not output.exists()
 
 
 def test_what_nobody_could_read_is_not_written(
