@@ -318,6 +318,7 @@ _COMMANDS: Final = {
         offline_options.add_capsule,
         usage="ID [options]",
         examples=("capsule 20270115T080000123Z --output capsule.zip",),
+        statuses=READS,
         without_settings=_OF_SERVE,
         is_about_exporter=True,
     ),
