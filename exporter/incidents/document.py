@@ -13,6 +13,7 @@ from exporter.snapshot import UNKNOWN_OFFSET, MarkerFinding, TransactionKey
 T = TypeVar("T")
 FORMAT: Final = "kafka-transaction-exporter incidents"
 VERSION: Final = 1
+_YEAR_10000_MS: Final = 253_402_300_800_000
 _BY_LABEL: Final = {verdict.label: verdict for verdict in Verdict}
 
 
@@ -87,8 +88,11 @@ def _incident(document: Mapping[str, Any]) -> Incident:
     suspects = tuple(_suspect(entry) for entry in _list(document, "suspects"))
     if not suspects:
         raise ValueError("an incident has no suspect")
+    started_ms = _number(document, "started_ms")
+    if not 0 <= started_ms < _YEAR_10000_MS:
+        raise ValueError("started_ms is not an instant")  # which the id of the incident shows
     return Incident(
-        started_ms=_number(document, "started_ms"),
+        started_ms=started_ms,
         suspects=suspects,
         more_suspects=_number(document, "more_suspects"),
         events=tuple(

@@ -33,6 +33,8 @@ def test_what_is_written_is_read(incidents: Incidents) -> None:
         (("cluster_id",), 7),
         (("incidents",), {}),
         (("incidents", 0, "started_ms"), "1"),
+        (("incidents", 0, "started_ms"), -1),
+        (("incidents", 0, "started_ms"), 10**18),
         (("incidents", 0, "suspects"), []),
         (("incidents", 0, "suspects", 0, "partition"), True),
         (("incidents", 0, "suspects", 0, "verdict"), "hangs"),
