@@ -11,7 +11,8 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hangbench.detectors import (
@@ -128,25 +129,37 @@ def _write(path: Path, found: Sequence[Result], versions: Sequence[str]) -> None
 
 
 def _issues(options: argparse.Namespace) -> int:
-    """Status 3 where brokers show a fault."""
+    """Status 3 where brokers show a fault, whatever could not be judged."""
     stages = [stage for stage in STAGES if any(situation.issue for situation in stage.situations)]
     rows = [("KAFKA", "ISSUE", "SITUATION", "THESE BROKERS")]
-    status = SUCCESS
+    statuses = set()
     for version in _versions(options):
         for stage in stages:
             print(f"playing the stage `{stage.name}` on {version}", file=sys.stderr, flush=True)
-            for scene in stage.perform(version, ()).values():
-                if not scene.situation.issue:
-                    continue
-                shows = scene.fault or "right"
-                if scene.failure is not None:
-                    shows = f"{NOT_JUDGED}: {last_line(scene.failure)}"
-                    status = NOT_ALL_JUDGED
-                elif scene.fault is not None and status == SUCCESS:
-                    status = FAULT
-                rows.append((version, scene.situation.issue, scene.situation.name, shows))
+            for situation, shows, status in _faults(stage, version):
+                rows.append((version, situation.issue, situation.name, shows))
+                statuses.add(status)
     _print_table(rows)
-    return status
+    return next((status for status in (FAULT, NOT_ALL_JUDGED) if status in statuses), SUCCESS)
+
+
+def _faults(stage: Stage, version: str) -> Iterator[tuple[Situation, str, int]]:
+    """(situation, what the brokers show, status) of each that shows an issue."""
+    try:
+        played = stage.perform(version, ())
+    except Exception:  # noqa: BLE001 - brokers that do not come up show nothing
+        shows = f"{NOT_JUDGED}: {last_line(traceback.format_exc())}"
+        yield from ((each, shows, NOT_ALL_JUDGED) for each in stage.situations if each.issue and each.is_for(version))
+        return
+    for scene in played.values():
+        if not scene.situation.issue:
+            continue
+        if scene.failure is not None:
+            yield scene.situation, f"{NOT_JUDGED}: {last_line(scene.failure)}", NOT_ALL_JUDGED
+        elif scene.fault is not None:
+            yield scene.situation, scene.fault, FAULT
+        else:
+            yield scene.situation, "right", SUCCESS
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -189,6 +189,40 @@ def test_a_build_that_takes_too_long_is_one_sentence(
     assert capsys.readouterr().err == "hangbench: Command 'mvn' timed out after 600 seconds\n"
 
 
+@pytest.mark.parametrize(
+    ("scenes", "status", "words"),
+    [
+        ([{"fault": "it hangs"}, {"failure": "AssertionError: late"}], 3, "not judged: AssertionError: late"),
+        ([{}, {"failure": "AssertionError: late"}], 4, "right"),
+        ([{}], 0, "right"),
+        (None, 4, "BrokersUnavailable: java is missing"),
+    ],
+)
+def test_a_fault_is_the_status_whatever_cannot_be_judged(
+    scenes: list[dict[str, str]] | None,
+    status: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Brokers that do not come up show nothing."""
+    situation = replace(SITUATIONS.situations[0], issue="KAFKA-1")
+
+    def perform(_: str, __: Sequence[Detector]) -> Performance:
+        if scenes is None:
+            raise BrokersUnavailable("java is missing")
+        return {str(at): Scene(situation, NoCluster(), **each) for at, each in enumerate(scenes)}  # type: ignore[arg-type]
+
+    collection = Collection("stage", [situation])
+    played = Stage("stage", "Stage", "", (collection,), perform)
+    monkeypatch.setattr("hangbench.__main__.STAGES", (played,))
+    monkeypatch.setattr("hangbench.__main__._versions", lambda _: ["4.3.1"])
+    monkeypatch.setattr(sys, "argv", ["hangbench", "issues"])
+
+    assert main() == status
+    assert words in capsys.readouterr().out
+
+
 def test_results_are_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the situations before stay where the disk is full."""
     output = tmp_path / "results.json"
