@@ -12,6 +12,10 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${SPARK_MASTER:?is missing: the address of the master, such as spark://master:7077}"
 : "${SPARK_SECRET_FILE:?is missing: a file with the secret of the Spark cluster (spark.authenticate.secret)}"
+# Read here, where a file that cannot be read ends the script; within the text below it would not.
+secret=$(cat "$SPARK_SECRET_FILE")
+: "${secret:?is empty: $SPARK_SECRET_FILE has no secret}"
+properties=$([ -z "${SPARK_PROPERTIES:-}" ] || cat "$SPARK_PROPERTIES")
 python=${PYTHON:-python3}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -23,11 +27,11 @@ cat > "$folder/spark-defaults.conf" <<CONF
 spark.archives                      $folder/packages.tar.gz#packages
 spark.executorEnv.PYTHONPATH        ./packages
 spark.authenticate                  true
-spark.authenticate.secret           $(cat "$SPARK_SECRET_FILE")
+spark.authenticate.secret           $secret
 spark.network.crypto.enabled        true
 spark.io.encryption.enabled         true
 spark.executor.cores                ${SPARK_EXECUTOR_CORES:-1}
-$([ -z "${SPARK_PROPERTIES:-}" ] || cat "$SPARK_PROPERTIES")
+$properties
 CONF
 export SPARK_CONF_DIR=$folder PYSPARK_PYTHON=${PYSPARK_PYTHON:-python3}
 "$python" -m exporter serve --engine=spark --master="$SPARK_MASTER" "$@" &
