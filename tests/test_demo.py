@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo.__main__ import _now_try
 from examples.demo.display import _in_words
 from examples.demo.progress import Progress
 from examples.demo.stage import what_stays
@@ -83,6 +84,21 @@ def assert_it_says_what_is_true(text: str, port: int) -> None:
     """The cause is the one that `explain` names, not_added; where the post-mortem is, is said when there is one."""
     assert re.search(rf"as a post-mortem: http://127.0.0.1:{port}/incidents/\w+Z\.md\n", text), text
     assert "that has not added the partition to a transaction" in text
+
+
+@pytest.mark.programs
+def test_its_line_can_be_pasted_whatever_folder_the_clone_is_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder may have a blank, as that of temporary files may."""
+    monkeypatch.setattr(sys, "executable", "/home/me/my clone/.venv/bin/python")
+    printed = [*_now_try("127.0.0.1:9092", "http://127.0.0.1:9814", "/tmp/of me", 7, 9814)]
+    shown = subprocess.run(
+        _after_the_line(printed, 'echo "${PATH%%:*} $KAFKA_TRANSACTION_EXPORTER__STATE__FILE $START_OFFSET"'),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert shown.stdout == "/home/me/my clone/.venv/bin /tmp/of me/state.json 7\n", shown
 
 
 @pytest.mark.broker

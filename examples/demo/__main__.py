@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 
 from examples.demo.display import Cycle, shown, where_the_incident_is
@@ -64,13 +65,13 @@ def _now_try(bootstrap: str, url: str, folder: str, start_offset: int, port: int
     place = f"--topic orders --partition 1 --start-offset {start_offset}"
     settings = {"state.file": f"{folder}/state.json", "publish.listen_address": f"127.0.0.1:{port}"}
     settings |= {"kafka.bootstrap.servers": bootstrap, "publish.external_url": url}
-    defined = " ".join(f"{environment_name(name)}={value}" for name, value in settings.items())
+    defined = " ".join(f"{environment_name(name)}={quote(value)}" for name, value in settings.items())
     yield (
         "\n>>> now try. In another terminal paste this line first: after it the commands below run, and those of the "
         "status page, of an incident and of a runbook:"
     )
     yield (
-        f"    export PATH={Path(sys.executable).parent}:$PATH {defined} "
+        f"    export PATH={quote(str(Path(sys.executable).parent))}:$PATH {defined} "
         f"BOOTSTRAP={bootstrap} TOPIC=orders PARTITION=1 START_OFFSET={start_offset} TRANSACTIONAL_ID={ABANDONED} "
         f"GROUP={GROUP}"
     )
