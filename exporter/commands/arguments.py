@@ -15,8 +15,7 @@ from exporter.commands.parser import HelpSettings, OptionParser
 from exporter.config.loading import flag_name
 from exporter.config.settings import SETTINGS
 
-SHORT: Final = "ktx"
-"""Short name of the same program."""
+SHORT: Final = "ktx"  # the same program
 WHERE_MORE_IS: Final = f"More: {PROJECT}/blob/main/docs/commands.md"
 SETTINGS_HELP: Final = "--help-settings shows the settings that are options too"
 
