@@ -320,9 +320,10 @@ def test_a_busy_port_gets_one_sentence(tmp_path: Path) -> None:
         ({"DEMO_SECONDS": "soon"}, "DEMO_SECONDS must be a number of seconds, not 'soon'"),
         ({"DEMO_PORT": "http"}, "DEMO_PORT must be a port, not 'http'"),
         ({"DEMO_PORT": "inf"}, "DEMO_PORT must be a port, not 'inf'"),
+        ({"DEMO_PORT": "0"}, "DEMO_PORT must be a port, not '0'"),
         ({"DEMO_KAFKA_PORT": "70000"}, "port 70000 cannot be used"),
     ],
-    ids=["seconds", "port", "no number", "kafka port"],
+    ids=["seconds", "port", "no number", "any port", "kafka port"],
 )
 def test_a_wrong_variable_gets_one_sentence(variables: dict[str, str], sentence: str, tmp_path: Path) -> None:
     run = subprocess.run(

@@ -95,7 +95,7 @@ def run_demo(demo: Callable[[int, int | None], None], *, end: Callable[[], str])
         signal.signal(ending, _leave)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with it ignored
     try:
-        port = number_in("DEMO_PORT", PORT, "a port", int)
+        port = number_in("DEMO_PORT", PORT, "a port", _fixed_port)
         kafka_port = number_in("DEMO_KAFKA_PORT", 0, "a port", int) or None
         for given in (port, kafka_port):
             _require_free(given)
@@ -162,6 +162,13 @@ def number_in(variable: str, default: NumberT, what: str, parse: Callable[[str],
         return parse(written) if written else default
     except ValueError as error:
         raise DemoFailed(f"{variable} must be {what}, not {written!r}") from error
+
+
+def _fixed_port(text: str) -> int:
+    """A port that the demo can name. Raises ValueError for 0, which is any port."""
+    if not (port := int(text)):
+        raise ValueError(text)
+    return port
 
 
 def _plant(bootstrap: str) -> PlantedTransaction:

@@ -124,7 +124,7 @@ def build_parser() -> argparse.ArgumentParser:
     work.add_argument(
         "--transform",
         metavar="TOPIC",
-        help="copy this topic exactly once, offsets in the transaction; not numbered records",
+        help="copy the values of this topic exactly once, offsets in the transaction; not numbered records",
     )
     work.add_argument("--ids", type=_positive, default=1, metavar="N", help="transactional ids (default: 1)")
     work.add_argument(
