@@ -11,7 +11,7 @@ from hangbench.situations.words import Expected, Lacking, Truth
 
 
 class Judgement(Enum):
-    """The kinds of an answer, from the best to the worst."""
+    """The kinds of an answer."""
 
     RIGHT = "right"
     WEAK = "weak"
@@ -24,7 +24,8 @@ class Judgement(Enum):
     """Ends with an error instead of an answer."""
 
 
-WORST_FIRST = tuple(reversed(Judgement))
+WORST_FIRST = (Judgement.FALSE, Judgement.CRASHED, Judgement.MISSED, Judgement.WEAK, Judgement.RIGHT)
+"""A false hang is worse than a crash in a later look: an operator acts on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,13 +86,13 @@ def test_a_detector_may_know_the_partition_only() -> None:
 
 
 def test_the_worst_counts_and_every_reason_is_named() -> None:
-    """A crash is worse than all, but does not hide an earlier false hang."""
+    """A false hang is worse than a crash after it."""
     truths = [expected(Truth.HANGING), expected(Truth.LIVE, B)]
     found = score([Response(rows={B: Says.HANGING})], truths, {"topic"})
     assert (found.judgement, found.words) == (FALSE, "FALSE HANGING: live, missed hanging")
 
     found = score([Response(rows={B: Says.HANGING}), Response(death="of thirst")], truths, {"topic"})
-    assert (found.judgement, found.words) == (CRASHED, "FALSE HANGING: live, crashed: of thirst")
+    assert (found.judgement, found.words) == (FALSE, "FALSE HANGING: live, crashed: of thirst")
 
 
 def test_hidden_things_must_be_admitted() -> None:
