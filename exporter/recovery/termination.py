@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ClusterUnavailableError, ErrorCode
 from exporter.kafka.lookups import KafkaRequestError, describe_at, describe_id
-from exporter.kafka.markers import fence
+from exporter.kafka.markers import UNCLEAR_FAULTS, fence
 from exporter.primitives import INT16_MAX
 from exporter.recovery.partition import ClusterQueries, confirm_all, coordinator_of
 from exporter.snapshot import COMPLETING_STATES, TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, TransactionState
@@ -125,14 +125,19 @@ def terminate(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Termination:
-    """Has the transaction aborted, and waits for the abort. Raises the exceptions of `coordinator` before the first fence.
+    """Has the transaction aborted, and waits for the abort. Raises an exception of `coordinator` if nothing was fenced.
 
     The caller holds the audit log's lock.
     """
     until = clock() + WAIT_SECONDS
-    ended = _fenced(shown, coordinator)
     last: CoordinatorTransaction | None = None
-    failure = ""
+    ended, failure = None, ""
+    try:
+        ended = _fenced(shown, coordinator)
+    except BrokerFault as fault:
+        if fault.reason not in UNCLEAR_FAULTS:
+            raise
+        failure = f" (the last request failed: {fault})"  # it may have been fenced: only a read shows it
     while ended is None and clock() < until:
         sleep(POLL_SECONDS)
         try:
@@ -142,7 +147,7 @@ def terminate(
             is_same = what_changed(shown, last) is None
             ended = _fenced(shown, coordinator) if is_same else _how_it_is(shown, before, last)
         except (BrokerFault, KafkaRequestError, ClusterUnavailableError) as error:
-            failure = f" (the last read failed: {error})"
+            failure = f" (the last request failed: {error})"
     return ended or Termination(Ending.FAILED, _not_over(shown, last, failure))
 
 

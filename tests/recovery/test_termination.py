@@ -26,12 +26,13 @@ LATER_ABORTED = replace(NEWER, state=TransactionState.COMPLETE_ABORT)
 CONCURRENT = "CONCURRENT_TRANSACTIONS"
 LOST = BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up")
 Listing = CoordinatorTransaction | BaseException
+Answer = str | BaseException | None
 
 
 class CoordinatorStandIn:
     """Says what `looks` hold, one after the other, the last again and again; counts what it is asked to fence."""
 
-    def __init__(self, looks: Sequence[Listing], answers: Sequence[str | None] = (CONCURRENT,)) -> None:
+    def __init__(self, looks: Sequence[Listing], answers: Sequence[Answer] = (CONCURRENT,)) -> None:
         self._looks = list(looks)
         self._answers = list(answers)
         self.fenced: list[CoordinatorTransaction] = []
@@ -47,7 +48,10 @@ class CoordinatorStandIn:
         if what_changed(shown, now) is not None:
             return now
         self.fenced.append(now)
-        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
 class Clock:
@@ -84,6 +88,12 @@ def run(coordinator: CoordinatorStandIn) -> Termination:
         ([SHOWN, LOST], [CONCURRENT], Ending.FAILED, 1),
         ([SHOWN, NEXT], [CONCURRENT], Ending.OVER, 1),
         ([SHOWN, ABORTING], [CONCURRENT], Ending.FAILED, 1),
+        ([SHOWN, ABORTED], [LOST], Ending.ABORTED, 1),
+        ([SHOWN, LOST, ABORTING, NEWER], [LOST], Ending.ABORTED, 1),
+        ([SHOWN, COMMITTED], [LOST], Ending.OVER, 1),
+        ([SHOWN, LOST], [LOST], Ending.FAILED, 1),
+        ([SHOWN, SHOWN, SHOWN, ABORTED], [LOST, CONCURRENT], Ending.ABORTED, 2),
+        ([LOST, SHOWN, SHOWN, ABORTED], [CONCURRENT], Ending.ABORTED, 1),
         ([SHOWN], [None], Ending.OVER, 1),
         ([SHOWN], ["PRODUCER_FENCED"], Ending.REFUSED, 1),
         ([SHOWN], ["INVALID_PRODUCER_EPOCH"], Ending.REFUSED, 1),
@@ -95,8 +105,8 @@ def run(coordinator: CoordinatorStandIn) -> Termination:
         ([replace(SHOWN, producer_id=8)], [CONCURRENT], Ending.REFUSED, 0),
     ],
 )
-def test_how_a_termination_ends(looks: list[Listing], answers: list[str | None], ending: Ending, fences: int) -> None:
-    """Each way, and how often something was fenced on it."""
+def test_how_a_termination_ends(looks: list[Listing], answers: list[Answer], ending: Ending, fences: int) -> None:
+    """Each way, and how often something was fenced on it. What a lost response did is read."""
     coordinator = CoordinatorStandIn(looks, answers)
 
     assert run(coordinator).ending is ending
@@ -121,7 +131,7 @@ NOBODY_SAW = "has ended, how was not seen; its coordinator has continued with"
             "its producer committed it in the meantime; its coordinator has continued",
         ),
         ([SHOWN, replace(ABORTED, producer_epoch=3)], "has ended: its producer aborted it"),
-        ([SHOWN, LOST], "is not known after 30 s (the last read failed: broker 1 hung up): see `describe`"),
+        ([SHOWN, LOST], "is not known after 30 s (the last request failed: broker 1 hung up): see `describe`"),
         ([SHOWN, LOST, ABORTING], "was still completing 'app-1' after 30 s: its markers are not written"),
         (
             [SHOWN],
@@ -139,16 +149,22 @@ def test_nothing_newer_is_ever_fenced() -> None:
     possible: list[Listing] = [SHOWN, ABORTING, ABORTED, COMMITTED, NEXT, NEWER, LOST]
     ran = 0
     for looks in itertools.product(possible, repeat=4):
-        for answer in (CONCURRENT, None, "PRODUCER_FENCED"):
+        for answer in (CONCURRENT, None, "PRODUCER_FENCED", LOST):
             coordinator = CoordinatorStandIn(looks, [answer])
-            try:
-                run(coordinator)
-            except BrokerFault:
-                assert looks[0] is LOST
+            run(coordinator)
             assert all(fenced == SHOWN for fenced in coordinator.fenced)
             ran += 1
 
-    assert ran == 3 * 7**4
+    assert ran == 4 * 7**4
+
+
+def test_a_fence_that_was_not_sent_is_no_lost_response() -> None:
+    """A broker that does not offer the API has fenced nothing, and never will."""
+    coordinator = CoordinatorStandIn([SHOWN], [BrokerFault(FaultReason.UNSUPPORTED_API, "broker 1 is too old")])
+
+    with pytest.raises(BrokerFault, match="too old"):
+        run(coordinator)
+    assert len(coordinator.fenced) == 1
 
 
 def test_the_last_epoch_is_named_as_the_cause() -> None:
