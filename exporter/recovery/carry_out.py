@@ -18,7 +18,17 @@ from exporter.kafka.lookups import KafkaRequestError
 from exporter.kafka.markers import MarkerOutcome, MarkerResponse
 from exporter.recovery.audit import AuditError, AuditLog
 from exporter.recovery.partition import Partition, PartitionState
-from exporter.recovery.plan import Action, Plan, coordinated, document, is_closed, is_open, is_unchanged, which
+from exporter.recovery.plan import (
+    Action,
+    Plan,
+    coordinated,
+    document,
+    is_closed,
+    is_open,
+    is_unchanged,
+    is_unreplicated,
+    which,
+)
 from exporter.snapshot import UNKNOWN_OFFSET
 
 CHECK_SECONDS = 10.0
@@ -54,7 +64,7 @@ class RecoveryOutcome(Enum):
     REFUSED = "refused"
     """The broker refused the marker."""
     STILL_OPEN = "still_open"
-    """A marker was sent, and the transaction is still open or could not be read."""
+    """A marker was sent, and the transaction is still open, could not be read, or holds the last stable offset."""
     INTERRUPTED = "interrupted"
     """The operator cancelled the command after the marker was sent."""
 
@@ -154,36 +164,37 @@ def _check(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
 ) -> RecoveryResult:
-    """Reads the partition until the transaction is gone, or the time limit is reached."""
+    """Reads the partition until the transaction is gone and holds nothing, or the time limit is reached."""
     until = clock() + CHECK_SECONDS
+    is_written = answer.outcome is MarkerOutcome.WRITTEN
+    unclear = "" if is_written else f"the marker may have been written or not ({answer.detail}), and "
+    limit = f"{CHECK_SECONDS:.0f} s"
     while True:
-        failure = ""
         try:
-            if not is_open(plan, partition.producers()):
-                return _gone(plan, partition, stable_before)
+            entries = partition.producers()
+            if is_open(plan, entries):
+                seen = f"{unclear}the transaction is still open after {limit}"
+            elif is_unreplicated(plan, entries, stable := partition.last_stable_offset()):
+                seen = f"the marker is on the leader, and after {limit} not on all in-sync replicas"
+            else:
+                return _gone(plan, stable_before, stable)
         except LOOK_FAULTS as error:
-            failure = f" (the last read failed: {error})"
+            seen = f"{unclear}the transaction was not seen to end within {limit} (the last read failed: {error})"
         if clock() >= until:
             break
         sleep(POLL_SECONDS)
-    is_written = answer.outcome is MarkerOutcome.WRITTEN
-    unclear = "" if is_written else f"the marker may have been written or not ({answer.detail}), and "
-    seen = "was not seen to end within" if failure else "is still open after"
-    return RecoveryResult(
-        RecoveryOutcome.STILL_OPEN,
-        f"{unclear}the transaction {seen} {CHECK_SECONDS:.0f} s{failure}: run find-hanging before you write anything else",
-    )
+    return RecoveryResult(RecoveryOutcome.STILL_OPEN, f"{seen}: run find-hanging before you write anything else")
 
 
-def _gone(plan: Plan, partition: Partition, stable_before: int) -> RecoveryResult:
+def _gone(plan: Plan, stable_before: int, stable: int) -> RecoveryResult:
     after = ""
     if plan.action is Action.COMPLETE:
         after = (
             f"; coordinator {plan.row.coordinator} continues to show {plan.row.coordinator_state}, and the producer cannot "
             f"start: why --producer-id {plan.row.producer_id} says in a minute whether a restart of that broker ends it"
         )
-    stability = _stability(stable_before, partition.last_stable_offset())
-    return RecoveryResult(RecoveryOutcome.DONE, f"the transaction is closed; {stability}{after}")
+    freed = _stability(stable_before, stable)
+    return RecoveryResult(RecoveryOutcome.DONE, f"the transaction is closed; {freed}{after}")
 
 
 def _stability(before: int, now: int) -> str:

@@ -209,6 +209,16 @@ def is_open(plan: Plan, entries: tuple[OneEntry, ...]) -> bool:
     )
 
 
+def is_unreplicated(plan: Plan, entries: tuple[OneEntry, ...], last_stable_offset: int) -> bool:
+    """True if the planned transaction is closed and yet holds the last stable offset.
+
+    A leader closes it with the append of the marker, and moves that offset once all in-sync replicas have it.
+    """
+    start = plan.row.start_offset
+    has_other = any(0 <= entry.current_txn_start_offset <= start for entry in entries)
+    return 0 <= last_stable_offset <= start and not has_other
+
+
 def document(plan: Plan) -> dict[str, Any]:
     """The plan for an audit log or a plan file."""
     row, marker = plan.row, plan.marker

@@ -219,10 +219,26 @@ def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Ex
     assert f"was not seen to end within {CHECK_SECONDS:.0f} s (the last read failed: {fault})" in result.sentence
 
 
+@pytest.mark.parametrize("answer", [WRITTEN, LOST])
+def test_a_marker_that_replicas_lack_is_no_success(answer: MarkerResponse, log: Log) -> None:
+    """A leader closes the transaction as soon as it has the marker, which it may lose; the last stable offset waits."""
+    result = run(PartitionStandIn(answer=answer, stable=(100, 100)), log)
+
+    assert result == RecoveryResult(
+        RecoveryOutcome.STILL_OPEN,
+        "the marker is on the leader, and after 10 s not on all in-sync replicas: "
+        "run find-hanging before you write anything else",
+    )
+
+
+EARLIER = replace(OPEN, producer_id=4001, current_txn_start_offset=90)
+"""The transaction of another producer."""
+
+
 @pytest.mark.parametrize(
     ("stable", "freed"),
     [
-        ((100, 100), "the last stable offset is 100: another transaction holds it, why --topic names it"),
+        ((90, 90), "the last stable offset is 90: another transaction holds it, why --topic names it"),
         ((100, -1), "the last stable offset could not be read"),
         ((-1, 150), "the last stable offset is 150; the previous one could not be read"),
         ((0, 1), "the last stable offset went from 0 to 1"),
@@ -230,7 +246,9 @@ def test_a_partition_that_cannot_be_read_afterwards_is_not_called_open(fault: Ex
 )
 def test_the_last_stable_offset_is_reported_as_it_is(stable: tuple[int, int], freed: str, log: Log) -> None:
     """A closed transaction need not have been the only one."""
-    assert run(PartitionStandIn(stable=stable), log).sentence == f"the transaction is closed; {freed}"
+    partition = PartitionStandIn([(EARLIER, OPEN)], [(EARLIER,)], stable=stable)
+
+    assert run(partition, log).sentence == f"the transaction is closed; {freed}"
 
 
 def test_nothing_is_sent_without_a_log(tmp_path: Path) -> None:
