@@ -51,25 +51,35 @@
           ||| % $._config.thresholds,
         },
         {
+          "record": "cluster:kafka_transaction_exporter_cluster_info:timestamp",
+          "expr": |||
+            max without (instance, pod, node, container, endpoint, pod_template_hash) (
+              timestamp(kafka_transaction_exporter_cluster_info)
+            )
+          |||,
+        },
+        {
           "record": "cluster:kafka_transaction_exporter_cluster_info:renamed",
           "expr": |||
-            (
-              max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                kafka_transaction_exporter_cluster_info offset 15m
-              )
-              unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                kafka_transaction_exporter_cluster_info
-              )
-            )
-            and on (cluster_id)
+            time() + 0 * (
               (
                 max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  kafka_transaction_exporter_cluster_info
-                )
-                unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
                   kafka_transaction_exporter_cluster_info offset 15m
                 )
+                unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                  kafka_transaction_exporter_cluster_info
+                )
               )
+              and on (cluster_id)
+                (
+                  max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                    kafka_transaction_exporter_cluster_info
+                  )
+                  unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                    kafka_transaction_exporter_cluster_info offset 15m
+                  )
+                )
+            )
           |||,
         },
         {
@@ -303,6 +313,7 @@
               and last_over_time(instance:kafka_hanging_transactions:lasting[30s])
               unless ignoring (instance, pod, node, container, endpoint, pod_template_hash)
                 instance:kafka_transaction_exporter_coverage_complete:settled
+            or instance:kafka_hanging_transactions:fresh
           |||,
         },
         {
@@ -520,7 +531,7 @@
               },
               "annotations": {
                 "summary": "Many transactions of one Kafka cluster are proved hanging.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} transactions are proved hanging, verdict hanging_*. They probably have one cause, which may still exist.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} transactions are proved hanging, verdict hanging_*. They probably have one cause, which may still exist.",
                 "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionHangingClusterWide.md",
@@ -715,7 +726,7 @@
               },
               "annotations": {
                 "summary": "An audit has found Kafka transactions whose logs contradict what their coordinator has decided.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: partitions that by the audits of the last day lack the marker of a transaction, or have the opposite one, or that of another transaction: {{ $value }}. Committed records are hidden, or records are visible that nobody committed: their owners are in the table audit_transactions and must be informed.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: partitions that by the audits of the last day lack the marker of a transaction, or have the opposite one, or that of another transaction: {{ printf \"%.0f\" $value }}. Committed records are hidden, or records are visible that nobody committed: their owners are in the table audit_transactions and must be informed.",
                 "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionAuditFinding.md",
@@ -901,7 +912,7 @@
               },
               "annotations": {
                 "summary": "Records collect behind a Kafka transaction that stays open.",
-                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: offsets hidden from read_committed consumers behind a suspect transaction, verdict not yet hanging_*: {{ $value }}. Their number grows.",
+                "description": "Topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: offsets hidden from read_committed consumers behind a suspect transaction, verdict not yet hanging_*: {{ printf \"%.0f\" $value }}. Their number grows.",
                 "blocked_groups": "Blocked consumer groups: {{ with query (printf \"sort_desc(topk(5, max by (group) (group:kafka_consumer_group_blocked_records:fresh{cluster=%q, cluster_id=%q, topic=%q, partition=%q})))\" $labels.cluster $labels.cluster_id $labels.topic $labels.partition) }}{{ range $at, $it := . }}{{ if $at }}, {{ end }}{{ $it | label \"group\" | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} (lag {{ $it | value | printf \"%.0f\" }} offsets){{ end }}{{ else }}none seen so far{{ with query (printf \"instance:kafka_transaction_exporter_coverage_complete:fresh{cluster=%q, cluster_id=%q} == 1\" $labels.cluster $labels.cluster_id) }}{{ else }}, and not everything is read{{ end }}{{ end }}.",
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
@@ -925,7 +936,7 @@
               },
               "annotations": {
                 "summary": "A consumer group cannot read on, because a Kafka transaction stays open.",
-                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group's lag in offsets behind an open transaction: {{ $value }}. The operators of Kafka have an alert of their own, at once if it hangs, otherwise if its owner does not end it soon.",
+                "description": "Group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }}, topic {{ $labels.topic }}, partition {{ $labels.partition }}, cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: the group's lag in offsets behind an open transaction: {{ printf \"%.0f\" $value }}. The operators of Kafka have an alert of their own, at once if it hangs, otherwise if its owner does not end it soon.",
                 "variables": "export TOPIC={{ $labels.topic | reReplaceAll \"[^-_.a-zA-Z0-9]\" \"?\" }} PARTITION={{ $labels.partition | reReplaceAll \"[^0-9]\" \"?\" }} GROUP={{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" }} KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionBlocksGroup.md",
@@ -993,7 +1004,7 @@
               },
               "annotations": {
                 "summary": "There are more suspect Kafka transactions than have series.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: suspects without a series because of publish.suspects_limit: {{ $value }}. No alert can fire for them; the worst have series.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: suspects without a series because of publish.suspects_limit: {{ printf \"%.0f\" $value }}. No alert can fire for them; the worst have series.",
                 "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
@@ -1022,7 +1033,7 @@
               },
               "annotations": {
                 "summary": "Proved hanging Kafka transactions have no series.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} proved hanging transactions, verdict hanging_*, have no series because of publish.suspects_limit. KafkaTransactionHanging cannot fire for them.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} proved hanging transactions, verdict hanging_*, have no series because of publish.suspects_limit. KafkaTransactionHanging cannot fire for them.",
                 "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/incidents{{ with $labels.topic }}?topic={{ . | urlquery }}&partition={{ $labels.partition | urlquery }}{{ with $labels.start_offset }}&start_offset={{ . | urlquery }}{{ end }}{{ end }}{{ with $labels.group }}#search={{ . | urlquery | reReplaceAll \"[+]\" \"%20\" }}{{ end }}{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionSuspectsHidden.md",
@@ -1049,7 +1060,7 @@
               },
               "annotations": {
                 "summary": "Many Kafka transactions of one application time out.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the transactions of group {{ $labels.group }} in the last 15 minutes were aborted by their coordinator, because they were open for longer than their transaction.timeout.ms. read_committed consumers will never see their records, and their producers get an error.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ humanizePercentage $value }} of the transactions of group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} in the last 15 minutes were aborted by their coordinator, because they were open for longer than their transaction.timeout.ms. read_committed consumers will never see their records, and their producers get an error.",
                 "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionTimeouts.md",
@@ -1072,7 +1083,7 @@
               },
               "annotations": {
                 "summary": "Producers of one application keep fencing each other, as two with the same transactional id do.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producers of group {{ $labels.group }} initialize transactional ids {{ printf \"%.0f\" $value }} times a minute, for longer than a deployment takes. Each time the previous producer of the id is fenced, and its open transaction is aborted.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: producers of group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} initialize transactional ids {{ printf \"%.0f\" $value }} times a minute, for longer than a deployment takes. Each time the previous producer of the id is fenced, and its open transaction is aborted.",
                 "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionFencingStorm.md",
@@ -1095,7 +1106,7 @@
               },
               "annotations": {
                 "summary": "Kafka is slow to write the markers of committed or aborted transactions.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: one in a hundred transactions of group {{ $labels.group }} waits {{ humanizeDuration $value }} or longer for its last marker. Until then its producer cannot begin the next transaction, and read_committed consumers wait.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: one in a hundred transactions of group {{ $labels.group | reReplaceAll \"[^-_.:/=+a-zA-Z0-9]\" \"?\" | printf \"%.100q\" }} waits {{ humanizeDuration $value }} or longer for its last marker. Until then its producer cannot begin the next transaction, and read_committed consumers wait.",
                 "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "page_url": "{{ with query (printf \"kafka_transaction_exporter_page_info and on (cluster, job, instance) instance:kafka_transaction_exporter_cluster_info:fresh{cluster=%q, cluster_id=%q}\" $labels.cluster $labels.cluster_id) }}{{ . | first | label \"url\" }}/{{ end }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionMarkersSlow.md",
@@ -1117,7 +1128,9 @@
                   unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
                     kafka_transaction_exporter_cluster_info
                   )
-                  unless max_over_time(cluster:kafka_transaction_exporter_cluster_info:renamed[1d])
+                  unless
+                    max_over_time(cluster:kafka_transaction_exporter_cluster_info:renamed[1d])
+                    > max_over_time(cluster:kafka_transaction_exporter_cluster_info:timestamp[1d])
                   unless ignoring (cluster_id) max without (instance, pod, node, container, endpoint, pod_template_hash) (
                     kafka_transaction_exporter_cycle_interval_seconds
                     unless ignoring (cluster_id) kafka_transaction_exporter_cluster_info
@@ -1157,7 +1170,7 @@
               },
               "annotations": {
                 "summary": "An exporter of Kafka transactions runs without a fresh snapshot of its cluster.",
-                "description": "{{ with or $labels.cluster $externalLabels.cluster }}Cluster {{ . }}, job{{ else }}Job{{ end }} {{ $labels.job }}{{ with $labels.namespace }}, namespace {{ . }}{{ end }}: instances of kafka-transaction-exporter without a fresh snapshot for two minutes: {{ $value }}. Unless another instance reads the cluster, no other alert about it can fire.",
+                "description": "{{ with or $labels.cluster $externalLabels.cluster }}Cluster {{ . }}, job{{ else }}Job{{ end }} {{ $labels.job }}{{ with $labels.namespace }}, namespace {{ . }}{{ end }}: instances of kafka-transaction-exporter without a fresh snapshot for two minutes: {{ printf \"%.0f\" $value }}. Unless another instance reads the cluster, no other alert about it can fire.",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterSnapshotStale.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },
             },
@@ -1288,7 +1301,7 @@
               },
               "annotations": {
                 "summary": "The transaction exporter lacks a grant to prove hangs.",
-                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or has a DENY. No hang can be proved there; only KafkaTransactionBlocksConsumersLong fires, twenty minutes later.",
+                "description": "Cluster {{ or $labels.cluster $externalLabels.cluster $labels.cluster_id }}: {{ printf \"%.0f\" $value }} open transactions stay without a verdict because of {{ $labels.reason }}: the exporter's principal lacks a grant, or has a DENY. No hang can be proved there; only KafkaTransactionBlocksConsumersLong fires, twenty minutes later.",
                 "variables": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID={{ $labels.cluster_id | reReplaceAll \"[^-_a-zA-Z0-9]\" \"?\" }}",
                 "runbook_url": $._config.runbookBase + "/KafkaTransactionExporterTransactionalIdsHidden.md",
               } + { [if $._config.grafanaUrl != '' then 'dashboard_url']: $._config.grafanaUrl + "/d/kafka-transactions-overview?{{ with $labels.cluster }}var-cluster={{ . | urlquery }}{{ end }}" },

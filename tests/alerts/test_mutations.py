@@ -62,6 +62,7 @@ EXCHANGES: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] =
 HARMLESS: Final = {
     # the only statement is that it fires: the value is not read
     ("KafkaTransactionExporterDown.critical", "max without"),
+    ("KafkaTransactionExporterDown.critical", " > "),  # what is renamed is not scraped at the same time
     ("cluster:kafka_transaction_exporter_cluster_info:renamed", "max without"),
     ("KafkaTransactionWatchdog.none", "max without"),
     ("KafkaTransactionExporterNoTopicVisible.critical", "max without"),  # 0 is 0

@@ -232,14 +232,19 @@ def test_a_transactional_id_is_never_shown_as_it_is(rule: dict[str, dict[str, st
 
 @every_step
 def test_a_group_is_never_shown_as_it_is(rule: dict[str, dict[str, str]]) -> None:
-    """A consumer group's name is what its client chose; a group of the transaction log is a name from the settings."""
+    """A consumer group's name is what its client chose, and a group of the transaction log the beginning of such an id."""
     text = " ".join(rule["annotations"].values())
 
     assert not re.search(r'label "group" }}|label "group" \| (?!reReplaceAll)', text)
-    if str(rule["alert"]) == "KafkaTransactionBlocksGroup":
-        filtered = text.count('$labels.group | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?"')
-        escaped = text.count("with $labels.group }}#search={{ . | urlquery | ")
-        assert text.count("$labels.group") == filtered + escaped == 3
+    filtered = text.count('$labels.group | reReplaceAll "[^-_.:/=+a-zA-Z0-9]" "?"')
+    escaped = text.count("with $labels.group }}#search={{ . | urlquery | ")
+    assert text.count("$labels.group") == filtered + escaped
+
+
+@every_step
+def test_a_large_number_has_all_its_digits(rule: dict[str, dict[str, str]]) -> None:
+    """A bare value of 12345678 would be shown as 1.2345678e+07."""
+    assert "{{ $value }}" not in " ".join(rule["annotations"].values())
 
 
 def test_the_time_lines_are_those_of_the_alerts() -> None:

@@ -171,6 +171,7 @@ def test_every_signal_is_in_a_panel() -> None:
         "instance:kafka_suspect_transactions_hidden:fresh",  # in the table of what was not read, without rules
         "instance:kafka_transaction_exporter_coverage_complete:fresh",  # in the state, without rules
         "instance:kafka_transaction_exporter_coverage_complete:settled",  # when an alert may end: of no use in a panel
+        "cluster:kafka_transaction_exporter_cluster_info:timestamp",
         "cluster:kafka_transaction_exporter_cluster_info:renamed",  # whether a cluster is missed: the alert's own
         "instance:kafka_transaction_exporter_partitions:responding",  # panels show them by answer
         # what panels show, and for some minutes more what is not contradicted: of no use in a panel
