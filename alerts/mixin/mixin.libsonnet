@@ -62,13 +62,8 @@
           "record": "cluster:kafka_transaction_exporter_cluster_info:renamed",
           "expr": |||
             time() + 0 * (
-              (
-                max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  kafka_transaction_exporter_cluster_info offset 15m
-                )
-                unless max without (instance, pod, node, container, endpoint, pod_template_hash) (
-                  kafka_transaction_exporter_cluster_info
-                )
+              max without (instance, pod, node, container, endpoint, pod_template_hash) (
+                kafka_transaction_exporter_cluster_info offset 15m
               )
               and on (cluster_id)
                 (
