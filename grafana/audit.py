@@ -8,7 +8,7 @@ from typing import Final
 from grafana.fields import Shade, drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import HOURS, graph
-from grafana.queries import EXPORTER, NONE_READ, none_of, series
+from grafana.queries import EXPORTER, NONE_READ, none_of, once, series, with_cluster_id
 
 NO_AUDIT: Final = "No audit is known"
 NONE_OF_LAST_DAY: Final = "No audit of the last day"
@@ -21,7 +21,7 @@ def how_the_logs_were_audited() -> Iterator[Line]:
 
 def transactions() -> Json:
     audited = series("kafka_transactions_audited")
-    by_verdict = f"sum by (verdict) ({audited}) > 0"
+    by_verdict = f"sum by (verdict) ({once(with_cluster_id(audited))}) > 0"
     return graph(
         "Audited transactions of the last day, by verdict",
         "Decided transactions that pipeline audit has compared with the logs. Blue is as decided, purple is unknown, "
@@ -41,7 +41,7 @@ def transactions() -> Json:
 
 def findings() -> Json:
     found = series("instance:kafka_transaction_audit_findings:fresh")
-    by_verdict = f"sum by (verdict) ({found}) > 0"
+    by_verdict = f"sum by (verdict) ({once(found)}) > 0"
     return graph(
         "Findings of the audits of the last day, by verdict",
         "Accusations on single partitions, of older transactions too; each has a row in audit_transactions. "

@@ -19,7 +19,7 @@ from grafana.owners import CHOSEN_ID, SUSPECTS, with_both, with_group
 from grafana.page import Heading, Json, Line, dashboard
 from grafana.panels import MINUTES, graph, limit_line, stat
 from grafana.protection import clients, features, protection
-from grafana.queries import EXPORTER, NONE_READ, NOT_PROVED, PROVED, none_of, series, state
+from grafana.queries import EXPORTER, NONE_READ, NOT_PROVED, PROVED, none_of, once, series, state, with_cluster_id
 from grafana.stuck import stuck_producers
 from grafana.suspects import of_owner, suspects
 from grafana.transaction_log import how_the_log_is_read, what_became_of_transactions
@@ -120,7 +120,7 @@ def hanging() -> Json:
     return stat(
         "Hanging transactions",
         f"Open transactions whose marker no coordinator will ever write. {WHOLE_CLUSTER} {BY_SIGNAL}",
-        f"sum({series('instance:kafka_open_transactions:fresh', PROVED)})",
+        f"sum({once(series('instance:kafka_open_transactions:fresh', PROVED))})",
         unit="locale",
         no_value=NOT_READ,
         steps={1: WRONG},
@@ -132,7 +132,7 @@ def others() -> Json:
         "Other suspects",
         "Open transactions that need attention and are not proved hanging: diverged, stuck, overdue or inconclusive. "
         f"{WHOLE_CLUSTER} {BY_SIGNAL}",
-        f"sum({series('instance:kafka_open_transactions:fresh', NOT_PROVED)})",
+        f"sum({once(series('instance:kafka_open_transactions:fresh', NOT_PROVED))})",
         unit="locale",
         no_value=NOT_READ,
         steps={1: DOUBTFUL},
@@ -145,7 +145,7 @@ def held_back() -> Json:
     return stat(
         "Offsets held back by suspects",
         f"Records that read_committed consumers cannot see, on partitions with a suspect. {WHOLE_CLUSTER} {BY_SIGNAL}",
-        f"sum({behind}) or 0 * sum({read})",
+        f"sum({once(behind)}) or 0 * sum({read})",
         unit="locale",
         no_value=NOT_READ,
         steps={1: DOUBTFUL},
@@ -157,7 +157,7 @@ def unread() -> Json:
     return stat(
         "Unread partitions",
         f"Partitions that could not be read; the table below has the reasons. {WHOLE_CLUSTER} {BY_SIGNAL}",
-        f"sum({partitions})",
+        f"sum({once(partitions)})",
         unit="locale",
         no_value="unknown",
         steps={1: UNKNOWN},
@@ -165,7 +165,7 @@ def unread() -> Json:
 
 
 def open_by_verdict() -> Json:
-    by_verdict = f"sum by (verdict) ({OPEN}) > 0"
+    by_verdict = f"sum by (verdict) ({once(OPEN)}) > 0"
     return graph(
         "Open transactions by verdict",
         "Red is proved hanging, orange and yellow need attention, purple is inconclusive, blue is normal. A verdict "
@@ -244,8 +244,8 @@ def late() -> Json:
         "Open for longer than transaction.max.timeout.ms plus padding, and the number of their partitions. "
         f"{WHOLE_CLUSTER}",
         {
-            "transactions": f"sum({series('kafka_late_transactions')})",
-            "partitions": f"sum({series('kafka_partitions_with_late_transactions')})",
+            "transactions": f"sum({once(with_cluster_id(series('kafka_late_transactions')))})",
+            "partitions": f"sum({once(with_cluster_id(series('kafka_partitions_with_late_transactions')))})",
         },
         shade=Shade.ATTENTION,
         unit="short",
@@ -258,7 +258,7 @@ def late() -> Json:
 
 
 def unread_partitions() -> Json:
-    reasons = f"sum by (reason) ({series('kafka_transaction_exporter_unread_partitions')})"
+    reasons = f"sum by (reason) ({once(with_cluster_id(series('kafka_transaction_exporter_unread_partitions')))})"
     return graph(
         "Unread partitions, by reason",
         f"Unread partitions are unknown, not healthy. Only reasons that occur have a line. {WHOLE_CLUSTER}",
@@ -273,7 +273,7 @@ def unread_partitions() -> Json:
 
 def inconclusive() -> Json:
     inconclusive = series("instance:kafka_transaction_exporter_inconclusive_transactions:fresh")
-    reasons = f"sum by (reason) ({inconclusive}) > 0"
+    reasons = f"sum by (reason) ({once(inconclusive)}) > 0"
     return graph(
         "Inconclusive transactions, by reason",
         f"Open transactions for which part of the proof is missing. {WHOLE_CLUSTER} {BY_SIGNAL}",
@@ -287,7 +287,7 @@ def inconclusive() -> Json:
 
 
 def partitions_read() -> Json:
-    partitions = series("kafka_transaction_exporter_partitions")
+    partitions = once(with_cluster_id(series("kafka_transaction_exporter_partitions")))
     return graph(
         "Partitions by result",
         "Read, known by their offsets alone for lack of READ, not authorized, unavailable, or excluded by scan.topics.",

@@ -17,6 +17,8 @@ OF_PROCESS: Final = 'cluster=~"$cluster|", job=~"$job", instance=~"$instance"'
 """Series about a process of many clusters have no cluster."""
 EXPORTER: Final = "cluster, job, instance"
 PARTITION: Final = f"{EXPORTER}, topic, partition"
+OF_POD: Final = "instance, pod, node, container, endpoint, pod_template_hash"
+"""The labels by which two exporters of one cluster differ; as in alerts/alerts.yaml."""
 
 HANGING_VERDICTS: Final = "hanging_.*"
 PROVED: Final = f'verdict=~"{HANGING_VERDICTS}"'
@@ -45,6 +47,20 @@ def labelled(expression: str, **labels: str) -> str:
 def linked(expression: str) -> str:
     """The same series with a label for links to other dashboards: `linked_cluster`, all where there is no cluster."""
     return f'label_replace({labelled(expression, linked_cluster=".*")}, "linked_cluster", "$1", "cluster", "(.+)")'
+
+
+def once(signal: str) -> str:
+    """The series of each cluster once, also where several exporters read it: the largest value of each.
+
+    A signal has the label cluster_id, so that two clusters stay two.
+    """
+    return f"max without ({OF_POD}) ({signal})"
+
+
+def with_cluster_id(selected: str) -> str:
+    """The same series with the label cluster_id, as a signal has it, also where their snapshot is not fresh."""
+    ids = f"max by ({EXPORTER}, cluster_id) ({series('kafka_transaction_exporter_cluster_info')})"
+    return f"{selected} * on ({EXPORTER}) group_left (cluster_id) {ids}"
 
 
 def either(expressions: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from grafana.fields import Shade, drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import graph
-from grafana.queries import EXPORTER, NONE_READ, none_of, series
+from grafana.queries import EXPORTER, NONE_READ, none_of, once, series
 
 NO_LOG: Final = "The transaction log is not read"
 NOT_READ: Final = "not read"
@@ -58,7 +58,7 @@ def outcomes() -> Json:
 
 
 def timeouts() -> Json:
-    by_group = f"sum by (group) ({TIMED_OUT})"
+    by_group = f"sum by (group) ({once(TIMED_OUT)})"
     return graph(
         "Timed out within 15 minutes, by group",
         f"Transactions that were open for longer than their transaction.timeout.ms. {GROUPS} {BY_SIGNAL}",
@@ -71,7 +71,7 @@ def timeouts() -> Json:
 
 
 def timeouts_share() -> Json:
-    by_group = f"sum by (group) ({TIMED_OUT}) / (sum by (group) ({ENDED}) > 0)"
+    by_group = f"sum by (group) ({once(TIMED_OUT)}) / (sum by (group) ({once(ENDED)}) > 0)"
     return graph(
         "Share of transactions that timed out, by group",
         f"Of those that completed within 15 minutes; a group has a gap where none of it did. {BY_SIGNAL}",
@@ -121,7 +121,7 @@ def markers() -> Json:
 
 def initializations() -> Json:
     taken = series("group:kafka_transactional_id_initializations_total:rate5m")
-    by_group = f"60 * sum by (group) ({taken})"
+    by_group = f"60 * sum by (group) ({once(taken)})"
     return graph(
         "Producer initializations per minute, by group",
         "Each start of a producer initializes its transactional id. A constant high rate means that two producers "
@@ -155,7 +155,7 @@ def partitions() -> Json:
     return graph(
         "Transaction log: partitions by state",
         f"Read to their end (current), not yet (behind), or without a responding leader (unread). {BY_SIGNAL}",
-        {"{{answer}}": f"sum by (answer) ({answers})"},
+        {"{{answer}}": f"sum by (answer) ({once(answers)})"},
         shade=Shade.UNKNOWN,
         unit="short",
         no_value=NOT_READ,
@@ -173,7 +173,7 @@ def trouble() -> Json:
     return graph(
         "Transaction log: read and decode failures",
         f"Exporters that do not read all of it, and records that could not be decoded within 15 minutes. {BY_SIGNAL}",
-        {"exporters not reading": f"sum(1 - {READING_SIGNAL})", "{{reason}}": f"sum by (reason) ({failures})"},
+        {"exporters not reading": f"sum(1 - {READING_SIGNAL})", "{{reason}}": f"sum by (reason) ({once(failures)})"},
         shade=Shade.UNKNOWN,
         unit="short",
         no_value=NOT_READ,

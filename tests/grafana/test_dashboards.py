@@ -357,6 +357,20 @@ def test_commands_to_type_are_commands() -> None:
         assert build_parser().parse_args(arguments).command in COMMANDS
 
 
+ABOUT_EXPORTERS: Final = "exporter_(cycles|requests|request_failures|history|baseline|transaction_log_reading)"
+"""Of these, each exporter has its own, which add up."""
+
+
+@every_target
+def test_a_sum_has_each_cluster_once(target: Target) -> None:
+    """Two exporters of one cluster must not double what it has, but in sums by exporter; a zero is 0 twice, too."""
+    summed = re.findall(
+        r"(?<!0 \* )\bsum(?: by \((?!cluster, job, instance)[^)]*\))? ?\((?!max without)(.*)", target.expression
+    )
+
+    assert [of for of in summed if not re.search(f"{ABOUT_EXPORTERS}|_bucket|^rate", of)] == []
+
+
 def test_freshness_is_the_alerts_own() -> None:
     """The state of an exporter calls a snapshot old when the signals drop it."""
     assert f"* {FRESH_CYCLES} # threshold: fresh_cycles" in RECORDING

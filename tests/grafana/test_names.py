@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import yaml
-from promql_parser import AggregateExpr
+from promql_parser import AggModifierType, AggregateExpr
 
 from exporter.publication.metrics.table import METRICS
 from tests.each import each
@@ -64,6 +64,12 @@ def labels_of(name: str) -> set[str]:
     return LABELS.get(metric, set()) | OF_TARGETS | ({"cluster_id"} if ":" in name else set())
 
 
+def is_by_labels(node: Any) -> bool:
+    """True of an aggregation that keeps the labels that it names."""
+    has_labels = isinstance(node, AggregateExpr) and node.modifier is not None
+    return has_labels and node.modifier.type == AggModifierType.By
+
+
 @every_target
 def test_every_metric_and_signal_exists(target: Target) -> None:
     """A panel asks for what the table of metrics has or recording.yaml records."""
@@ -84,7 +90,7 @@ def test_every_grouping_is_by_labels_that_are_there(target: Target) -> None:
     """An aggregation keeps labels of what it is made of, or those that the question itself has given."""
     given = set(re.findall(r'"(\w+)", "[^"]*", "", ""\)', target.expression)) | {"command"}
     for node, _ in nodes(parsed(target.expression)):
-        if isinstance(node, AggregateExpr) and node.modifier is not None:
+        if is_by_labels(node):
             below = {label for selector in selectors(node.expr.prettify()) for label in labels_of(str(selector.name))}
             assert set(node.modifier.labels) <= below | given
 
@@ -94,7 +100,7 @@ def test_every_legend_names_labels_that_are_left(target: Target) -> None:
     """A legend that names a label which the aggregation has dropped would be empty."""
     named = set(re.findall(r"\{\{(\w+)\}\}", target.target["legendFormat"]))
     tree = parsed(target.expression)
-    kept = [set(node.modifier.labels) for node, _ in nodes(tree) if isinstance(node, AggregateExpr) and node.modifier]
+    kept = [set(node.modifier.labels) for node, _ in nodes(tree) if is_by_labels(node)]
     below = {label for selector in selectors(target.expression) for label in labels_of(str(selector.name))}
 
     assert named <= (set[str]().union(*kept) if kept else below)

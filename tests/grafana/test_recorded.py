@@ -123,6 +123,16 @@ def test_a_replaced_pod_is_on_no_page_and_a_lost_exporter_is(prometheus: Prometh
     assert [value(row) for row in ask(prometheus, the("fleet", "Exporters known"), "replaced")] == [1]
 
 
+def test_a_number_of_a_cluster_is_not_that_of_all_its_exporters(prometheus: Prometheus) -> None:
+    """Nothing of the cluster changes when the second of its exporters goes."""
+    shown = {
+        title: {value for series in ask(prometheus, the("overview", title), "one_of_two") for value in values([series])}
+        for title in ("Open transactions by verdict", "Partitions by result")
+    }
+
+    assert shown == {"Open transactions by verdict": {1}, "Partitions by result": {7, 0}}
+
+
 @every_scenario
 def test_the_fleet_counts_what_its_rows_show(prometheus: Prometheus, scenario: str) -> None:
     """A number above the table is the number of rows with such a cell, also where a worse cell decides on their state."""
