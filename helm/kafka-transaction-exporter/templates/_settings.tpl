@@ -279,6 +279,9 @@ Strimzi's names only stand for the Secrets that a person would have written.
 {{- if $servers }}
 {{- fail "kafka.bootstrapServers is of one cluster: with clusters, each of them has its own" }}
 {{- end }}
+{{- if hasKey $settings "cluster.name" }}
+{{- fail "config: cluster.name is for one cluster: with clusters, each of them has the name that it has there" }}
+{{- end }}
 {{- range $name, $cluster := .Values.clusters }}
 {{- $flat := dict }}
 {{- include "kafka-transaction-exporter.flatten" (dict "of" (print "clusters." $name) "value" $cluster "prefix" "" "into" $flat) }}
