@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +21,7 @@ from exporter.web.routes import _PATHS
 from helm.made import ROOT
 from tests.alerts.pasting import WITHOUT_POD
 from tests.helm.chart import MAJORS, NAMESPACE, RELEASE, Refused, render, render_values
-from tests.helm.manifests import of_kind, only
+from tests.helm.manifests import Manifest, of_kind, only
 
 POD: Final = f"-n {NAMESPACE} deploy/{RELEASE}-{PROGRAM}"
 IN_POD: Final = f'{PROGRAM}() {{ local t=-i; [ -t 1 ] && t=-it; kubectl exec $t {POD} -- {PROGRAM} "$@"; }}'
@@ -133,6 +135,52 @@ def test_the_command_in_the_pod_has_a_terminal_where_the_output_is_one(*, is_ter
 
     words = (tmp_path / "asked").read_text().split()
     assert words == ["exec", "-it" if is_terminal else "-i", *POD.split(), "--", PROGRAM, "list"]
+
+
+@pytest.mark.programs
+def test_commands_run_in_the_pod_that_reads_the_alert_s_cluster(tmp_path: Path) -> None:
+    """The rules of one release are for all: an alert about the cluster of another one names no pod."""
+    rendered = render("multi-cluster", "--set=prometheusRule.enabled=true", '--set-string=clusterLabel=a }}"b')
+    lines = {
+        reason: line
+        for reason, line in _variables_of(rendered)
+        if reason in {"Watchdog", "ExporterDown", "ExporterClockSkew"}
+    }
+    own, other = (_as_prometheus_shows(lines, cluster, tmp_path) for cluster in ('a }}"b', "west"))
+
+    assert {
+        reason: "deploy/transactions-east" in line or "=transactions-east" in line for reason, line in own.items()
+    } == dict.fromkeys(lines, True)
+    assert "unset" not in "".join(own.values())
+    assert other == {
+        "ExporterClockSkew": f"unset -f {PROGRAM}",
+        "ExporterDown": "export KAFKA_TRANSACTION_EXPORTER_CLUSTER_ID=id",
+        "Watchdog": f"unset -f {PROGRAM}; export PROMETHEUS=",
+    }
+    assert _as_prometheus_shows(lines, "", tmp_path) == own
+
+
+def _variables_of(objects: list[Manifest]) -> Iterator[tuple[str, str]]:
+    for rule in rules_of(only(objects, "PrometheusRule")["spec"]["groups"]):
+        if "alert" in rule:
+            yield reason_of(rule), rule["annotations"].get("variables", "")
+
+
+def _as_prometheus_shows(lines: Mapping[str, str], cluster: str, folder: Path) -> dict[str, str]:
+    """The lines of alerts about this cluster, by Prometheus' own templates: each alert tells its line as a failure."""
+    rules = [{"alert": reason, "expr": "up", "annotations": {"line": line}} for reason, line in lines.items()]
+    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "all", "rules": rules}]}))
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": f'up{{cluster_id="id", cluster={json.dumps(cluster)}}}', "values": "1"}],
+        "alert_rule_test": [{"eval_time": "0m", "alertname": reason, "exp_alerts": []} for reason in lines],
+    }
+    (folder / "test.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": [test]}))
+    run = subprocess.run(
+        ["promtool", "test", "rules", str(folder / "test.yaml")], capture_output=True, text=True, check=False
+    )
+    shown = re.findall(r'alertname="(\w+)".*\n\s*Annotations:{line=("(?:[^"\\]|\\.)*")}', run.stdout + run.stderr)
+    return {reason: json.loads(line).rstrip() for reason, line in shown}
 
 
 @pytest.mark.programs

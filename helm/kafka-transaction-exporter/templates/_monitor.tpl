@@ -24,3 +24,13 @@
 {{- mergeOverwrite $ours .endpoint | toYaml }}
 {{- end }}
 {{- end }}
+
+{{/* What an alert says where it is about the cluster of this release: `own`; else `other`. One release has the rules of all, and
+its pod, asked about another cluster, would say what is not true. `include` it with a mapping: root, own, other. */}}
+{{- define "kafka-transaction-exporter.ofItsCluster" -}}
+{{- with .root.Values.clusterLabel }}
+{{- printf "{{ if or (not $labels.cluster) (eq $labels.cluster %q) }}%s{{ else }}%s{{ end }}" . $.own $.other }}
+{{- else }}
+{{- .own }}
+{{- end }}
+{{- end }}
