@@ -461,6 +461,8 @@
             )
             unless on (cluster_id, topic, partition)
               ALERTS{alertstate="firing", component="kafka-transactions", severity!="info"}
+            unless on (cluster_id)
+              ALERTS{alertstate="firing", reason="HangingClusterWide"}
           |||,
         },
       ],

@@ -78,3 +78,16 @@ def test_a_block_is_unalerted_until_an_alert_about_its_partition_fires(tmp_path:
     }
 
     assert values(rows, {"1m": (UNALERTED, []), "3m": (UNALERTED, [80.0]), "5m": (UNALERTED, [])}, tmp_path) == ""
+
+
+@pytest.mark.programs
+def test_the_alert_about_many_hangs_is_about_each_of_their_partitions(tmp_path: Path) -> None:
+    """It has no topic, and mutes those that have one."""
+    rows = {
+        f"kafka_consumer_group_blocked_since_timestamp_seconds{GROUP}": {"2m": 100},
+        f"kafka_consumer_group_blocked_records{GROUP}": {"2m": 7},
+        SUSPECT: {"4m": 100},
+        'kafka_open_transactions{verdict="hanging_no_transactional_id"}': {"0m": 0, "4m": 11},
+    }
+
+    assert values(rows, {"3m": (UNALERTED, [80.0]), "5m": (UNALERTED, []), "9m": (UNALERTED, [])}, tmp_path) == ""
