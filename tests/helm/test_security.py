@@ -167,10 +167,17 @@ def test_the_network_policy_can_be_narrowed() -> None:
 
 @pytest.mark.parametrize(
     ("url", "port"),
-    [("https://login/oauth2/token", 443), ("http://login/token", 80), ("https://login:8443/token", 8443)],
+    [
+        ("https://login/oauth2/token", 443),
+        ("HTTPS://login/token", 443),
+        ("http://login/token", 80),
+        ("https://login:8443/token", 8443),
+        ("${env:TOKEN_URL}", 443),
+        ("https://${env:HOST}/token", 443),
+    ],
 )
 def test_the_network_policy_lets_out_to_the_token_endpoint(url: str, port: int) -> None:
-    """Without its port there is no token and no login."""
+    """Without its port there is no token and no login. Of a reference it is taken to be that of https."""
     policy = only(render("oauthbearer", f"--set=kafka.sasl.oauthbearer.tokenEndpointUrl={url}"), "NetworkPolicy")[
         "spec"
     ]
