@@ -31,6 +31,16 @@ _EPOCHS_USED_UP = (
     "producer id"
 )
 _NEWER_PRODUCER = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+_MAY_BE_FENCED = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS.name,
+        ErrorCode.NOT_COORDINATOR.name,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE.name,
+    }
+)
+"""Names of errors whose effect only a read shows. A coordinator responds with the last two before it writes to its log, and
+also after it, while its record waits for replicas: the next coordinator may find it there.
+"""
 
 
 class Ending(Enum):
@@ -166,13 +176,13 @@ def _not_over(shown: CoordinatorTransaction, last: CoordinatorTransaction | None
 
 
 def _fenced(shown: CoordinatorTransaction, coordinator: Coordinator) -> Termination | None:
-    """Fences the producer once; None if the coordinator is aborting it."""
+    """Fences the producer once; None if the coordinator may be aborting it."""
     name = repr(shown.transactional_id)
     answer = coordinator.fence(shown)
     if isinstance(answer, CoordinatorTransaction):
         changed = what_changed(shown, answer)
         return Termination(Ending.REFUSED, f"nothing was fenced: {name} has changed since it was shown, {changed}")
-    if answer == ErrorCode.CONCURRENT_TRANSACTIONS.name:
+    if answer in _MAY_BE_FENCED:
         return None
     if answer is None:
         return Termination(
@@ -203,6 +213,10 @@ def _how_it_is(
         return None
     name = repr(shown.transactional_id)
     is_own = now.start_ms == shown.start_ms
+    if is_own and now.state is TransactionState.ONGOING:
+        return Termination(
+            Ending.FAILED, f"the transaction of {name} is still open, {what_changed(shown, now)}: run the command again"
+        )
     decided = now if is_own else before or shown
     is_fenced = decided.producer_id != shown.producer_id or decided.producer_epoch > shown.producer_epoch
     newer = (

@@ -23,6 +23,8 @@ NEWER = replace(NEXT, producer_epoch=5)
 COMMITTING = replace(SHOWN, state=TransactionState.PREPARE_COMMIT, producer_epoch=4)
 LATER_COMMITTED = replace(NEWER, state=TransactionState.COMPLETE_COMMIT)
 LATER_ABORTED = replace(NEWER, state=TransactionState.COMPLETE_ABORT)
+MOVED = replace(SHOWN, coordinator=2)
+"""The next coordinator has not got the fence."""
 CONCURRENT = "CONCURRENT_TRANSACTIONS"
 LOST = BrokerFault(FaultReason.CONNECTION_LOST, "broker 1 hung up")
 Listing = CoordinatorTransaction | BaseException
@@ -94,6 +96,9 @@ def run(coordinator: CoordinatorStandIn) -> Termination:
         ([SHOWN, LOST], [LOST], Ending.FAILED, 1),
         ([SHOWN, SHOWN, SHOWN, ABORTED], [LOST, CONCURRENT], Ending.ABORTED, 2),
         ([LOST, SHOWN, SHOWN, ABORTED], [CONCURRENT], Ending.ABORTED, 1),
+        ([SHOWN, replace(ABORTED, coordinator=2)], ["NOT_COORDINATOR"], Ending.ABORTED, 1),
+        ([SHOWN, SHOWN, SHOWN, ABORTED], ["COORDINATOR_NOT_AVAILABLE", CONCURRENT], Ending.ABORTED, 2),
+        ([SHOWN, MOVED], [CONCURRENT], Ending.FAILED, 1),
         ([SHOWN], [None], Ending.OVER, 1),
         ([SHOWN], ["PRODUCER_FENCED"], Ending.REFUSED, 1),
         ([SHOWN], ["INVALID_PRODUCER_EPOCH"], Ending.REFUSED, 1),
@@ -132,6 +137,7 @@ NOBODY_SAW = "has ended, how was not seen; its coordinator has continued with"
         ),
         ([SHOWN, replace(ABORTED, producer_epoch=3)], "has ended: its producer aborted it"),
         ([SHOWN, LOST], "is not known after 30 s (the last request failed: broker 1 hung up): see `describe`"),
+        ([SHOWN, MOVED], "'app-1' is still open, its coordinator was 1 and is 2: run the command again"),
         ([SHOWN, LOST, ABORTING], "was still completing 'app-1' after 30 s: its markers are not written"),
         (
             [SHOWN],
@@ -146,7 +152,7 @@ def test_nothing_is_said_that_was_not_seen(looks: list[Listing], said: str) -> N
 
 def test_nothing_newer_is_ever_fenced() -> None:
     """Every sequence of four states and responses: only what was shown is fenced, and nothing after it was seen changed."""
-    possible: list[Listing] = [SHOWN, ABORTING, ABORTED, COMMITTED, NEXT, NEWER, LOST]
+    possible: list[Listing] = [SHOWN, ABORTING, ABORTED, COMMITTED, NEXT, NEWER, MOVED, LOST]
     ran = 0
     for looks in itertools.product(possible, repeat=4):
         for answer in (CONCURRENT, None, "PRODUCER_FENCED", LOST):
@@ -155,7 +161,7 @@ def test_nothing_newer_is_ever_fenced() -> None:
             assert all(fenced == SHOWN for fenced in coordinator.fenced)
             ran += 1
 
-    assert ran == 4 * 7**4
+    assert ran == 4 * 8**4
 
 
 def test_a_fence_that_was_not_sent_is_no_lost_response() -> None:
