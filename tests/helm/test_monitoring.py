@@ -138,6 +138,17 @@ def test_the_command_in_the_pod_has_a_terminal_where_the_output_is_one(*, is_ter
 
 
 @pytest.mark.programs
+@pytest.mark.parametrize("names", [["kafka-transactions"], ["own", "own"]])
+def test_a_group_of_rules_has_a_name_of_its_own(names: list[str], tmp_path: Path) -> None:
+    """Prometheus refuses a whole file in which a group has the name of another."""
+    own = [{"name": name, "rules": [{"record": "one", "expr": "1"}]} for name in names]
+
+    with pytest.raises(Refused, match=f"the name {names[-1]} is taken"):
+        groups({"extraGroups": own}, tmp_path)
+    assert groups({"extraGroups": [{**own[0], "name": "other"}]}, tmp_path)[-1]["name"] == "other"
+
+
+@pytest.mark.programs
 def test_commands_run_in_the_pod_that_reads_the_alert_s_cluster(tmp_path: Path) -> None:
     """The rules of one release are for all: an alert about the cluster of another one names no pod."""
     rendered = render("multi-cluster", "--set=prometheusRule.enabled=true", '--set-string=clusterLabel=a }}"b')
