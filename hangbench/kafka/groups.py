@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetCommitResponse
 
 from hangbench.kafka.cluster import KafkaCluster
@@ -16,6 +16,9 @@ from hangbench.kafka.wire import open_wire
 from hangbench.waiting import until
 
 END_OF_PARTITION: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - so it is documented
+_NOT_YET: Final = frozenset(
+    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
 
 
 def commit(cluster: KafkaCluster, group: str, topic: str, offset: int) -> None:
@@ -27,8 +30,23 @@ def commit_all(bootstrap: str, group: str, positions: Mapping[tuple[str, int], i
     """Commit an offset on each of these partitions for a group."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
-    consumer.commit(offsets=offsets, asynchronous=False)
+    commit_when_ready(consumer, offsets=offsets)
     consumer.close()
+
+
+def commit_when_ready(consumer: Consumer, **what: Any) -> None:
+    """Commits once the group's coordinator is there and has loaded the group. `what` is as for `Consumer.commit`."""
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(asynchronous=False, **what)
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET:
+                raise
+            return False
+        return True
+
+    until(is_committed)
 
 
 def read_to_the_end(cluster: KafkaCluster, group: str, topic: str, isolation: str) -> None:
@@ -51,7 +69,7 @@ def read_to_the_end(cluster: KafkaCluster, group: str, topic: str, isolation: st
         if error is not None:
             assert error.code() == END_OF_PARTITION
             break
-    consumer.commit(asynchronous=False)
+    commit_when_ready(consumer)
     consumer.close()
 
 
@@ -71,7 +89,7 @@ def joined_with_the_new_protocol(cluster: KafkaCluster, group: str, topic: str) 
     )
     consumer.subscribe([topic])
     until(lambda: consumer.poll(1), lambda message: message and message.error() and message.partition() == 0)
-    consumer.commit(asynchronous=False)
+    commit_when_ready(consumer)
     yield
     consumer.close()
 

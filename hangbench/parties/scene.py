@@ -10,7 +10,7 @@ from typing import Final
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from hangbench.kafka.cluster import KafkaCluster
-from hangbench.kafka.groups import END_OF_PARTITION
+from hangbench.kafka.groups import END_OF_PARTITION, commit_when_ready
 from hangbench.parties.child import OwnerProcess
 from hangbench.parties.words import NOBODY, Cause, Place, Situation, Standstill, Standstills
 from hangbench.situations.ground import until_closed
@@ -142,7 +142,7 @@ class Scene:
         """Commits this offset for a group, as Flink and other clients do that count for themselves."""
         group = self.group(what)
         consumer = self.consumer(group, "read_committed")
-        consumer.commit(offsets=[TopicPartition(*place, offset)], asynchronous=False)
+        commit_when_ready(consumer, offsets=[TopicPartition(*place, offset)])
         consumer.close()
         return group
 
@@ -176,4 +176,4 @@ def _read_to_the_end(consumer: Consumer, partitions: int, *, commits: bool = Tru
 
     until(is_at_the_end, status=lambda: f"at the end of {sorted(ends)}")
     if commits:
-        consumer.commit(asynchronous=False)
+        commit_when_ready(consumer)

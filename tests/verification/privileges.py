@@ -13,16 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from examples.workload.producers import OpenTransaction
 from exporter.evaluation.evaluate import all_rows
 from exporter.evaluation.verdicts import Evaluation
 from hangbench.kafka.acls import allow
+from hangbench.kafka.groups import commit_all
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang, plant_hang_without_id
 from hangbench.kafka.second_door import GuardedCluster
-from hangbench.waiting import until
 from tests.watching import Watch
 
 ACLS: Final = Path(__file__).parents[2] / "docs" / "security.md"
@@ -76,25 +75,9 @@ def guarded(version: str) -> Iterator[GuardedCluster]:
             cluster.topics.create(topic)
         plant_hang(cluster.bootstrap, KNOWN, 0, "known-id")
         plant_hang_without_id(cluster.bootstrap, UNKNOWN_ID, 0)
-        _commit_offset(cluster)
+        commit_all(cluster.bootstrap, GROUP, {(KNOWN, 0): 0})
         with OpenTransaction(cluster.bootstrap, "live-id", [(LIVE, 0)], timeout_ms=LIVE_MS):
             yield cluster
-
-
-def _commit_offset(cluster: GuardedCluster) -> None:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": GROUP, "enable.auto.commit": False})
-
-    def is_committed() -> bool:
-        try:
-            consumer.commit(offsets=[TopicPartition(KNOWN, 0, 0)], asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_COORDINATOR:  # the group's coordinator is still loading
-                raise
-            return False
-        return True
-
-    until(is_committed, patience_s=PATIENCE_S)
-    consumer.close()
 
 
 def seen_by(cluster: GuardedCluster, user: str) -> View:
