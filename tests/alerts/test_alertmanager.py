@@ -164,6 +164,22 @@ def test_a_group_s_owner_is_notified_where_it_is_routed() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.programs
+def test_the_route_for_a_fleet_is_taken_as_it_stands(tmp_path: Path) -> None:
+    """Its lines are a comment: without their marks ExporterDown is one notification for all clusters of a job."""
+    text = CONFIGURATION.read_text()
+    (commented,) = re.findall(r"(?:^ +# (?:routes:| +(?:-|group_by)).*\n)+", text, re.MULTILINE)
+    path = tmp_path / "alertmanager.yaml"
+    path.write_text(
+        text.replace(commented, commented.replace("# ", "")).replace("- templates/", f"- {FOLDER}/templates/")
+    )
+    run = amtool("check-config", str(path))
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    (route,) = yaml.safe_load(path.read_text())["route"]["routes"][1]["routes"]
+    assert route == {"matchers": ["reason = ExporterDown"], "group_by": ["job", "namespace"]}
+
+
 def rendered(template: str, folder: Path, *, kind: str = "text", ended_at: str | None = None, **without: None) -> str:
     """The text of a template for one page with all annotations except those of `without`; resolved if it has ended."""
     status = "firing" if ended_at is None else "resolved"
