@@ -88,16 +88,12 @@ def atomic_write(path: Path, *, beside: str, mode: int = 0o600) -> Iterator[IO[b
     written = path.with_name(beside)
     with suppress(FileNotFoundError):
         written.unlink()  # left by a run that was killed; of a link only the link is removed
-    try:
+    with _removed_on_failure(written):
         with create_file(written, mode=mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         written.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            written.unlink()
-        raise
 
 
 def create_file(path: Path, *, mode: int = 0o600) -> IO[bytes]:
@@ -109,9 +105,15 @@ def create_file(path: Path, *, mode: int = 0o600) -> IO[bytes]:
 def write_new(path: Path, content: bytes) -> None:
     """Writes a file that does not exist yet. If that fails, nothing of it stays. Raises OSError."""
     file = create_file(path)
+    with _removed_on_failure(path), file:
+        file.write(content)
+
+
+@contextmanager
+def _removed_on_failure(path: Path) -> Iterator[None]:
+    """Removes a file that the block could not write whole, and raises what the block raised."""
     try:
-        with file:
-            file.write(content)
+        yield
     except BaseException:
         with suppress(OSError):
             path.unlink()

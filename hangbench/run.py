@@ -68,16 +68,21 @@ def _not_played(version: str, stage: Stage, group: Sequence[Detector], why: str)
     for situation in stage.situations:
         for detector in group:
             if situation.is_for(version):
-                yield Result(
-                    kafka=version,
-                    stage=stage.name,
-                    situation=situation.name,
-                    detector=detector.name,
-                    truth="",
-                    judgement=NOT_JUDGED,
-                    words=why,
-                    seconds=0.0,
-                )
+                yield not_judged(version, stage.name, situation.name, detector.name, why)
+
+
+def not_judged(version: str, stage: str, situation: str, detector: str, why: str) -> Result:
+    """The result where nothing was played."""
+    return Result(
+        kafka=version,
+        stage=stage,
+        situation=situation,
+        detector=detector,
+        truth="",
+        judgement=NOT_JUDGED,
+        words=why,
+        seconds=0.0,
+    )
 
 
 def _judged(version: str, stage: Stage, performance: Performance, group: Sequence[Detector]) -> Iterator[Result]:

@@ -64,9 +64,9 @@ def line_of(scene: Scene) -> str:
 
 def scene_of(line: str) -> Scene:
     """The scene that `line_of` wrote."""
-    told = json.loads(line)
-    records = ((topic, partition, value.encode("latin-1")) for topic, partition, value in told["records"])
-    return Scene(**{**told, "records": tuple(records)})
+    fields = json.loads(line)
+    records = ((topic, partition, value.encode("latin-1")) for topic, partition, value in fields["records"])
+    return Scene(**{**fields, "records": tuple(records)})
 
 
 def main() -> int:

@@ -35,7 +35,7 @@ def run(context: Context, _: Any) -> int:
     differences = [_difference(capsule, place, result) for place, result in enumerate(results)]
     status = ExitStatus.INCOMPLETE if any(differences) else ExitStatus.ANSWERED
     if options.serve is not None:
-        return _serve(shown, options.serve, status)
+        return _serve(shown, options.serve) or status
     if options.diff:
         print("\n".join(printable(line) for lines in differences for line in lines) or "No result differs.")
     else:
@@ -51,15 +51,15 @@ def _chosen(results: Sequence[Replay], number: int | None) -> Replay:
     return (with_suspects or results)[-1]
 
 
-def _serve(result: Replay, listen_address: str, status: ExitStatus) -> int:
-    """Serves the result of a cycle until Ctrl-C; returns `status`, or that of a failure."""
+def _serve(result: Replay, listen_address: str) -> int:
+    """Serves the result of a cycle until Ctrl-C; returns the status of that alone."""
     from exporter.commands.serve_cycle import serve_cycle  # noqa: PLC0415 - otherwise no web server is needed
 
     try:
         serve_cycle(result.evaluation, listen_address, sys.stdout)
     except WebServerError as error:
         return complain(str(error))
-    return status
+    return ExitStatus.ANSWERED
 
 
 def _difference(capsule: Capsule, place: int, result: Replay) -> list[str]:

@@ -8,12 +8,11 @@ from typing import Any, Final, TypeVar
 
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.incidents.incident import EventKind, Incident, IncidentEvent, Incidents, Suspect
-from exporter.snapshot import UNKNOWN_OFFSET, MarkerFinding, TransactionKey
+from exporter.snapshot import LATEST_MS, UNKNOWN_OFFSET, MarkerFinding, TransactionKey
 
 T = TypeVar("T")
 FORMAT: Final = "kafka-transaction-exporter incidents"
 VERSION: Final = 1
-_YEAR_10000_MS: Final = 253_402_300_800_000
 _BY_LABEL: Final = {verdict.label: verdict for verdict in Verdict}
 
 
@@ -89,7 +88,7 @@ def _incident(document: Mapping[str, Any]) -> Incident:
     if not suspects:
         raise ValueError("an incident has no suspect")
     started_ms = _number(document, "started_ms")
-    if not 0 <= started_ms < _YEAR_10000_MS:
+    if not 0 <= started_ms <= LATEST_MS:
         raise ValueError("started_ms is not an instant")  # which the id of the incident shows
     return Incident(
         started_ms=started_ms,

@@ -19,6 +19,7 @@ from exporter.snapshot.completing import (
 )
 from exporter.snapshot.coverage import (
     CLOCKS_AGREE_WITHIN_MS,
+    LATEST_MS,
     NOTHING_HIDDEN,
     BrokerCoverage,
     ClockSource,

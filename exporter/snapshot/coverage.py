@@ -96,6 +96,8 @@ class MaxTimeout:
     """(broker id, reason) of brokers that did not return it."""
 
 
+LATEST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999: no clock shows more."""
 CLOCKS_AGREE_WITHIN_MS: Final = 10_000
 """Differences of the brokers' clocks up to this change no verdict, and accuse nobody (docs/proof.md)."""
 

@@ -20,7 +20,7 @@ from hangbench.parties.judge import Opinion, opinions, worst_of
 from hangbench.parties.scene import Scene
 from hangbench.parties.scenes import SITUATIONS
 from hangbench.parties.words import OF_PARTIES, Cause, Situation
-from hangbench.run import NOT_JUDGED, Result, last_line
+from hangbench.run import NOT_JUDGED, Result, last_line, not_judged
 from hangbench.situations.steps import partition_of
 from hangbench.waiting import until
 
@@ -51,7 +51,7 @@ def results(
         why = last_line(traceback.format_exc())
         report(f"{version}: {len(left)} not played: {why}")
         for situation, detector in itertools.product(left, detectors):
-            yield _result(version, situation, detector, judgement=NOT_JUDGED, words=why)
+            yield not_judged(version, OF_PARTIES, situation.name, detector.name, why)
 
 
 def _played(
@@ -70,28 +70,6 @@ def _played(
             report(f"{version} {situation.name}: {act.failure or 'played'}, {time.monotonic() - began_s:.0f} s")
             left.remove(situation)
             yield from act.results()
-
-
-def _result(
-    version: str,
-    situation: Situation,
-    detector: PartyDetector,
-    *,
-    truth: str = "",
-    judgement: str,
-    words: str,
-    seconds: float = 0.0,
-) -> Result:
-    return Result(
-        kafka=version,
-        stage=OF_PARTIES,
-        situation=situation.name,
-        detector=detector.name,
-        truth=truth,
-        judgement=judgement,
-        words=words,
-        seconds=round(seconds, 3),
-    )
 
 
 class PartyAct:
@@ -140,14 +118,15 @@ class PartyAct:
     def results(self) -> Iterator[Result]:
         for detector in self._detectors:
             found = worst_of(self._opinions[detector.name])
-            yield _result(
-                self._scene.cluster.version,
-                self._scene.situation,
-                detector,
+            yield Result(
+                kafka=self._scene.cluster.version,
+                stage=OF_PARTIES,
+                situation=self._scene.situation.name,
+                detector=detector.name,
                 truth=", then ".join(self._truths),
                 judgement=NOT_JUDGED if self.failure else found.judgement.value,
                 words=self.failure or found.words,
-                seconds=self._seconds[detector.name],
+                seconds=round(self._seconds[detector.name], 3),
             )
 
 

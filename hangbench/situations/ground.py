@@ -34,6 +34,8 @@ from hangbench.situations.words import Expected, Truth
 
 PATIENCE_S = 30.0
 POLL_PAUSE_S = 0.05
+CLOCKS_APART_MS = 10_100
+"""Brokers' clocks may differ by ten seconds."""
 
 Address = tuple[str, int]
 
@@ -91,6 +93,11 @@ def _active_producers(broker: Address, topic: str, partition: int) -> Any:
 def coordinator_address(bootstrap: str, key: str, key_type: int = TRANSACTION) -> Address:
     """Where the coordinator of a transactional id, or of a group, listens."""
     return until_answered(lambda: coordinators.coordinator_address(bootstrap, key, key_type), COORDINATOR_ERRORS)
+
+
+def wait_past_clocks(began: Described) -> None:
+    """Waits until a marker of now is surely not of the transaction before, though brokers' clocks differ."""
+    waiting.until(lambda: now_ms() > began.start_ms + CLOCKS_APART_MS)
 
 
 def described(bootstrap: str, transactional_id: str) -> Described | None:

@@ -58,7 +58,7 @@ CLUSTER: Final = "north"
 UNREACHABLE: Final = "west"
 PATIENCE_S: Final = 300
 SETTINGS: Final = {"scan.interval": "10s", "scan.deadline": "9s", "transaction_log.enabled": True}
-"""Of the commands too, which a busy machine keeps waiting."""
+"""The commands read these too, and a busy machine keeps them waiting."""
 READ: Final = ("kafka_open_transactions", "kafka_transaction_marker_seconds_count", "exporter_history_writing")
 """Metrics that are there when cluster and transaction log were read."""
 VALUES: Final[Mapping[str, dict[str, Any]]] = {

@@ -75,7 +75,7 @@ def test_page_and_metrics_are_those_of_the_instant(capsule: str) -> None:
 
 
 def test_a_page_that_differs_from_the_recorded_result_is_said(tmp_path: Path) -> None:
-    """By a line and by the status, as without `--serve`."""
+    """A line and the status say it, as without `--serve`."""
     path = tmp_path / "capsule.zip"
     other = recorded(scene(), cycles=2)
     path.write_bytes(pack(replace(other, expected=(other.expected[0], b"{}"))))

@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "spark" / "submit.sh"
 def test_a_file_that_is_missing_ends_the_script(
     secret: str | None, properties: str | None, status: int, tmp_path: Path
 ) -> None:
-    """With an empty secret anybody could register as an executor, which gets the passwords."""
+    """Anybody could register as an executor with an empty secret, and would get the passwords."""
     python = tmp_path / "python"
     python.write_text('#!/usr/bin/env bash\ncase "$1" in -m) cat "$SPARK_CONF_DIR/spark-defaults.conf" ;; esac\n')
     python.chmod(0o755)

@@ -358,7 +358,7 @@ def test_commands_to_type_are_commands() -> None:
 
 
 ABOUT_EXPORTERS: Final = "exporter_(cycles|requests|request_failures|history|baseline|transaction_log_reading)"
-"""Of these, each exporter has its own, which add up."""
+"""Each exporter has its own of these, which add up."""
 
 
 @every_target

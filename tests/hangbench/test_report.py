@@ -181,7 +181,7 @@ def test_where_nothing_is_played_no_results_are_announced(
 def test_a_build_that_takes_too_long_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Maven behind a proxy that does not respond."""
+    """Maven does so behind a proxy that does not respond."""
     monkeypatch.setattr(sys, "argv", ["hangbench", "issues"])
     monkeypatch.setattr("hangbench.__main__.kafka_jars", Mock(side_effect=subprocess.TimeoutExpired("mvn", 600)))
 
@@ -224,7 +224,7 @@ def test_a_fault_is_the_status_whatever_cannot_be_judged(
 
 
 def test_results_are_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the situations before stay where the disk is full."""
+    """The results of the situations before stay where the disk is full."""
     output = tmp_path / "results.json"
     arguments = ["run", "--detector", f"mine={sys.executable}", "--output", str(output)]
     monkeypatch.setattr(sys, "argv", ["hangbench", *arguments])

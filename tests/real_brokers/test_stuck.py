@@ -12,10 +12,9 @@ from typing import Any, Final
 import pytest
 
 from examples.workload.producers import OpenTransaction, run_transaction, transactional_producer
-from exporter.snapshot import CLOCKS_AGREE_WITHIN_MS
 from hangbench.kafka.cluster import KafkaCluster, Properties
 from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, write_marker
-from hangbench.situations.ground import described
+from hangbench.situations.ground import described, wait_past_clocks
 from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client
 from hangbench.waiting import until
 from tests.marks import starts
@@ -48,8 +47,7 @@ def commit_past_a_marker(
     with OpenTransaction(cluster.bootstrap, transactional_id, [(topic, partition)]) as transaction:
         found = described(cluster.bootstrap, transactional_id)
         assert found is not None
-        while time.time() * 1000 <= found.start_ms + CLOCKS_AGREE_WITHIN_MS + 100:
-            time.sleep(0.05)
+        wait_past_clocks(found)
         write_marker(cluster.bootstrap, topic, partition, found.producer_id, found.producer_epoch, **marker)
         transaction.close("commit")
     until(lambda: state_of(cluster, transactional_id) == "PrepareCommit")

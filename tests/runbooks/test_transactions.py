@@ -11,11 +11,10 @@ import pytest
 
 from examples.workload.producers import run_transaction
 from exporter.commands.context import CONFIG_FILE
-from exporter.snapshot import CLOCKS_AGREE_WITHIN_MS
 from hangbench.kafka.groups import commit
 from hangbench.kafka.planting import PlantedTransaction, plant_hang, plant_hang_without_id, write_marker
 from hangbench.kafka.second_door import GuardedCluster
-from hangbench.situations.ground import described, open_entries
+from hangbench.situations.ground import described, open_entries, wait_past_clocks
 from hangbench.situations.stages.careless import decide
 from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client
 from tests.brokers.messages import committed_records
@@ -184,10 +183,7 @@ def stuck_at_its_coordinator(
     stuck = client.open(topic, 0)
     began = described(guarded.bootstrap, name)
     assert began is not None
-    while (
-        time.time() * 1000 <= began.start_ms + CLOCKS_AGREE_WITHIN_MS + 100
-    ):  # a marker at once may be of an earlier one
-        time.sleep(0.05)
+    wait_past_clocks(began)  # a marker at once may be of an earlier one
     write_marker(
         guarded.bootstrap,
         topic,

@@ -15,13 +15,12 @@ from exporter.kafka.cluster_client import ClusterClient
 from exporter.kafka.errors import BrokerFault, ErrorCode, FaultReason, error_name
 from exporter.kafka.messages import describe_quorum
 from exporter.kafka.messages.describe_quorum import QuorumResponse
+from exporter.snapshot import LATEST_MS
 
 CAUGHT_UP_WITHIN_MS = 2000
 """Brokers fetch the metadata log every half second when it does not change; controllers append to it as often."""
 PATIENCE_S = 3.0
 """A forwarded request takes milliseconds; a broker that is cut off delays it until it times out."""
-_LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999: no clock shows more."""
 
 
 class ControllerContact(Enum):
@@ -74,7 +73,7 @@ def _view(quorum: QuorumResponse, broker: int) -> QuorumView:
         why = f"the response to DescribeQuorum through broker {broker} is {error_name(quorum.error)}"
         return QuorumView(touch=ControllerContact.OUT_OF_TOUCH, why=why)
     now_ms = quorum.caught_up_ms.get(quorum.leader_id, -1)
-    if not 0 <= now_ms <= _LATEST_MS or not quorum.voters:
+    if not 0 <= now_ms <= LATEST_MS or not quorum.voters:
         return QuorumView(
             touch=ControllerContact.IN_TOUCH, why="the controller does not report how current its brokers are"
         )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any, Final
+from typing import Any
 
 from hangbench.kafka.planting import plant_hang, write_marker
 from hangbench.parties.scene import Scene
 from hangbench.parties.scenes.owners import behind_one
 from hangbench.parties.words import Cause, Collection, Place, Steps
-from hangbench.situations.ground import described
+from hangbench.situations.ground import described, wait_past_clocks
 from hangbench.situations.steps import HIGHER_COORDINATOR_EPOCH, Client, Transactions, prepared_client
 from hangbench.waiting import until
 
 COORDINATORS = Collection()
-CLOCKS_APART_MS: Final = 10_100
-"""A marker that is so much later than the start is not of the transaction before, though clocks differ by ten seconds."""
 
 
 def _state_of(scene: Scene, transactional_id: str) -> str:
@@ -30,7 +27,7 @@ def commit_past_a_marker(scene: Scene, place: Place, **marker: Any) -> str:
     transaction.begin()
     listed = described(scene.bootstrap, owner)
     assert listed is not None
-    until(lambda: time.time() * 1000 > listed.start_ms + CLOCKS_APART_MS)
+    wait_past_clocks(listed)
     write_marker(scene.bootstrap, *place, listed.producer_id, listed.producer_epoch, **marker)
     transaction.end(commit=True)
     until(lambda: _state_of(scene, owner) == "PrepareCommit")
