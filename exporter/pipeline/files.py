@@ -139,8 +139,9 @@ def damage_of(file: HistoryFile, *, to_its_end: bool) -> str | None:
     """
     try:
         parquet = pq.ParquetFile(parquet_source(file.path))
+        fields = tuple(parquet.schema_arrow)
         for column in TABLES[file.table]:
-            why = _unlike(column, [str(field.type) for field in parquet.schema_arrow if field.name == column.name])
+            why = _unlike(column, [str(field.type) for field in fields if field.name == column.name])
             if why is not None:
                 return why
         for first_ms, last_ms in _spans_ms(parquet):

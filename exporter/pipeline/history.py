@@ -35,9 +35,10 @@ def read_history(spark: SparkSession, history: Place, table: str, files: Iterabl
         known = spark.createDataFrame(rows)
     else:
         reader = spark.read.schema(schema).option("basePath", spark_path(history / VERSION / table))
-        # Spark decodes each escape of a folder's name as Latin-1; the bytes are UTF-8.
-        name = f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8")
-        known = reader.parquet(*(spark_path(file.path) for file in files)).withColumn("cluster_id", name)
+        known = reader.parquet(*(spark_path(file.path) for file in files))
+        if not all(file.cluster_id.isascii() for file in files):
+            # Spark decodes each escape of a folder's name as Latin-1; the bytes are UTF-8. That is done for every row.
+            known = known.withColumn("cluster_id", f.decode(f.encode("cluster_id", "ISO-8859-1"), "UTF-8"))
     return with_topic_id(known) if table == OBSERVATIONS else known
 
 

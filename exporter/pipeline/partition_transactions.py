@@ -21,6 +21,7 @@ from exporter.pipeline.suspects import KNOWN
 PARTITION: Final = ("cluster_id", "topic", "topic_id", "partition")
 """A topic that is deleted and created again has another id; the id is empty where the history has none."""
 KEY: Final = (*PARTITION, "producer_id", "start_offset")
+_PRODUCER: Final = ("cluster_id", "producer_id")
 _OWNED: Final = (*KEY, "owner")
 START_SOURCES: Final = (
     StartSource.FIRST_SEEN.label,
@@ -114,7 +115,7 @@ def _seen(observations: DataFrame) -> DataFrame:
         f.col("taken_at").alias("last_seen"),
         exact_start().alias("exact_started_at"),
         _start_rank().alias("start_rank"),
-        f.lit(None).cast("string").alias("transactional_id"),  # of all rows of a producer, below
+        f.lit(None).cast("string").alias("transactional_id"),  # `_ids`
         f.lit(None).cast("timestamp").alias("closed_at"),
         f.lit(None).cast("timestamp").alias("lost_after"),
         # Null for nearly all rows, without a function that Spark interprets.
@@ -145,13 +146,7 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         *(f.expr(f"min({name}) AS {name}") for name in ("first_seen", "started_at", "exact_started_at", "closed_at")),
         *(
             f.expr(f"max({name}) AS {name}")
-            for name in (
-                "last_seen",
-                "producer_epoch",
-                "lost_after",
-                "transactional_id",
-                *schemas.GREATEST_OF_PARTITION,
-            )
+            for name in ("last_seen", "producer_epoch", "lost_after", *schemas.GREATEST_OF_PARTITION)
         ),
         # An exact start is the one that counts, and so is its source.
         f.coalesce(
@@ -169,10 +164,16 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
     )
-    names = producers.select("cluster_id", "producer_id", f.col("transactional_id").alias("name"))
-    named = _with_names(known, rows).join(names, on=["cluster_id", "producer_id"], how="left")
-    # A row that another writer has added may be of a producer that no file has.
-    return named.withColumn("transactional_id", f.coalesce("name", "transactional_id")).drop("name")
+    return _with_names(known, rows).join(_ids(rows, producers), on=list(_PRODUCER), how="left")
+
+
+def _ids(rows: DataFrame, producers: DataFrame) -> DataFrame:
+    """(cluster_id, producer_id, transactional_id): a row that another writer has added may be of a producer of no file."""
+    columns = (*_PRODUCER, "transactional_id")
+    known = producers.select(*columns).where(f.col("transactional_id").isNotNull())
+    others = rows.select(*columns).where(f.col("transactional_id").isNotNull())
+    added = others.join(known, on=list(_PRODUCER), how="left_anti").groupBy(*_PRODUCER)
+    return small(known.unionByName(added.agg(f.max("transactional_id").alias("transactional_id"))))
 
 
 def _verdicts() -> Column:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from exporter.pipeline import ingest
+from exporter.pipeline import ingest, schemas
 from exporter.pipeline.ingest import ingest_batch
+from exporter.pipeline.partition_transactions import updated_partition_transactions
 from exporter.pipeline.tables import Tables
 from tests.pipeline import cases
 from tests.pipeline.days import Rows, rows, taken
@@ -107,3 +108,19 @@ def test_an_increment_reads_what_it_touches_only(spark: SparkSession, tmp_path: 
 def test_a_cluster_id_beyond_ascii_stays_as_it_is(in_steps: Rows) -> None:
     """After two runs its transaction is there once, under its own name."""
     assert [row["closed_at"] for row in in_steps[BEYOND_ASCII]] == [cases.instant(100)]
+
+
+def test_millions_of_observations_are_hashed_and_not_sorted(spark: SparkSession) -> None:
+    """A text in the aggregate of all rows would sort them twice: it took a fifth of a run's processor time."""
+    observations, carried, producers = (
+        spark.createDataFrame([], schema)
+        for schema in (schemas.OBSERVATIONS, schemas.PARTITION_TRANSACTIONS, schemas.PRODUCERS)
+    )
+    # Spark would leave out the aggregate of nothing.
+    observations = observations.repartition(2)
+    frame = updated_partition_transactions(observations, carried, producers=producers, shared=None)
+    plan = frame._jdf.queryExecution().sparkPlan().toString()
+    aggregates = [line for line in plan.splitlines() if "Aggregate(" in line and "min(started_at" in line]
+
+    assert len(aggregates) == 2
+    assert all("HashAggregate(" in line for line in aggregates), aggregates
