@@ -18,6 +18,7 @@ from exporter.pipeline.files import (
     AHEAD_MS,
     BEGINNING_MS,
     HistoryFile,
+    batch_of,
     damage_of,
     damaged_among,
     history_files,
@@ -168,3 +169,18 @@ def test_cycles_that_the_name_does_not_say_are_damage(tmp_path: Path) -> None:
             pq.write_table(pq.read_table(file.path, partitioning=None), file.path, write_statistics=has_statistics)
             why = damage_of(renamed, to_its_end=False)
             assert why == f"has cycles from {found} to {found}, which its name does not say"
+
+
+@pytest.mark.parametrize(("rows_max", "taken"), [(100, 3), (92, 3), (91, 2), (51, 1), (1, 1)])
+def test_a_small_rest_is_taken_with_the_batch_before_it(
+    monkeypatch: pytest.MonkeyPatch, rows_max: int, taken: int
+) -> None:
+    """101 observations: a tenth above the limit is no second batch, which would cost as much as 400,000 rows."""
+    rows = {Path(f"{number}.parquet"): count for number, count in enumerate((50, 41, 10))}
+    files = [HistoryFile(path, OBSERVATIONS, "c", "2026-09-01", number, number) for number, path in enumerate(rows)]
+    monkeypatch.setattr("exporter.pipeline.files.rows_in", rows.__getitem__)
+
+    batch, count = batch_of(files, rows_max)
+
+    assert batch == tuple(files[:taken])
+    assert count == sum(list(rows.values())[:taken])
