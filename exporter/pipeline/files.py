@@ -118,7 +118,7 @@ def waiting(files: Collection[HistoryFile], consumed: Collection[str]) -> tuple[
 def batch_of(files: Iterable[HistoryFile], rows_max: int) -> tuple[tuple[HistoryFile, ...], int]:
     """The oldest of `files` with at most `rows_max` observations, but at least one file, and their cycles; and how many.
 
-    A rest of a tenth is taken too: a batch of its own would cost as much as 400,000 rows.
+    A rest of a tenth is taken too: a batch of its own would cost as much as a million rows.
     """
     in_order = sorted(files, key=lambda file: (file.first_ms, file.observations_key, file.table == CYCLES))
     observations = [file for file in in_order if file.table == OBSERVATIONS]

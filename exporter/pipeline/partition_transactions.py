@@ -169,9 +169,10 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
 
 def _ids(rows: DataFrame, producers: DataFrame) -> DataFrame:
     """(cluster_id, producer_id, transactional_id): a row that another writer has added may be of a producer of no file."""
-    columns = (*_PRODUCER, "transactional_id")
-    known = producers.select(*columns).where(f.col("transactional_id").isNotNull())
-    others = rows.select(*columns).where(f.col("transactional_id").isNotNull())
+    known, others = (
+        each.select(*_PRODUCER, "transactional_id").where(f.col("transactional_id").isNotNull())
+        for each in (producers, rows)
+    )
     added = others.join(known, on=list(_PRODUCER), how="left_anti").groupBy(*_PRODUCER)
     return small(known.unionByName(added.agg(f.max("transactional_id").alias("transactional_id"))))
 

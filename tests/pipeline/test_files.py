@@ -175,7 +175,7 @@ def test_cycles_that_the_name_does_not_say_are_damage(tmp_path: Path) -> None:
 def test_a_small_rest_is_taken_with_the_batch_before_it(
     monkeypatch: pytest.MonkeyPatch, rows_max: int, taken: int
 ) -> None:
-    """101 observations: a tenth above the limit is no second batch, which would cost as much as 400,000 rows."""
+    """101 observations: a tenth above the limit is no second batch, which would cost as much as a million rows."""
     rows = {Path(f"{number}.parquet"): count for number, count in enumerate((50, 41, 10))}
     files = [HistoryFile(path, OBSERVATIONS, "c", "2026-09-01", number, number) for number, path in enumerate(rows)]
     monkeypatch.setattr("exporter.pipeline.files.rows_in", rows.__getitem__)
