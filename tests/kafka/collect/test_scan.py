@@ -155,7 +155,7 @@ def test_the_second_cycle_sizes_its_requests_by_the_first(monkeypatch: pytest.Mo
 
 def test_a_silent_broker_is_waited_for_once_in_a_cycle() -> None:
     """After its first time-out it gets no further request: the others are not delayed."""
-    with FakeCluster(model_of(6), nodes=2) as cluster, collector_of(cluster, request_timeout_s=0.5) as collector:
+    with FakeCluster(model_of(6), nodes=2) as cluster, collector_of(cluster, request_timeout_s=2) as collector:
         collector.collect()
         cluster.restart_numbers()
         cluster.on_request = lambda received: Fault.SILENT if received.node == 2 else None
