@@ -37,16 +37,16 @@ RECORD: Final = os.urandom(1000)
 UNLIMITED: Final = 0.0
 
 
-def fill(bootstrap: str) -> None:
-    """Writes committed transactions of 1 MB each, in batches of 16 kB."""
+def fill(bootstrap: str, topic: str, size_bytes: int, *, partitions: int = 1) -> None:
+    """Writes committed transactions of 1 MB each, in batches of 16 kB, to one partition after the other."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "transactional.id": "filler", "batch.size": 16_384, "linger.ms": 50}
     )
     producer.init_transactions()
-    for _ in range(LOG_BYTES // 1_000_000):
+    for number in range(size_bytes // 1_000_000):
         producer.begin_transaction()
         for _ in range(1000):
-            producer.produce(LOGS, RECORD)
+            producer.produce(topic, RECORD, partition=number % partitions)
         producer.commit_transaction()
 
 
@@ -110,7 +110,7 @@ def main(limits: list[float]) -> None:
     with MeasuredCluster(KAFKA) as cluster:
         for topic in (LOGS, WRITTEN, FAST):
             cluster.topics.create(topic)
-        fill(cluster.bootstrap)
+        fill(cluster.bootstrap, LOGS, LOG_BYTES)
         for number in range(1 + ROUNDS):
             for name, limit in states.items():
                 latencies: list[float] = []

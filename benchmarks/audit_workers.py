@@ -14,10 +14,11 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from benchmarks.audit_load import fill
+from benchmarks.contestants import peak_mb
 from benchmarks.shapes import KAFKA
 from exporter.audit.data_source import NAME, KafkaTransactionMarkers
 from exporter.pipeline.session import open_session
@@ -28,36 +29,17 @@ ROUNDS: Final = 3
 PARTITIONS: Final = 6
 LOGS, FEW = "logs", "few"
 LOG_BYTES: Final = 900_000_000
-RECORD: Final = os.urandom(1000)
 RANGE_BYTES: Final = 32_000_000
 ROOT: Final = Path(__file__).parents[1]
 
 
-def fill(bootstrap: str, topic: str, size_bytes: int) -> None:
-    """Writes committed transactions of 1 MB each, to one partition after the other."""
-    settings = {"bootstrap.servers": bootstrap, "transactional.id": "filler", "batch.size": 16_384, "linger.ms": 50}
-    producer = Producer(settings)
-    producer.init_transactions()
-    for number in range(size_bytes // 1_000_000):
-        producer.begin_transaction()
-        for _ in range(1000):
-            producer.produce(topic, RECORD, partition=number % PARTITIONS)
-        producer.commit_transaction()
-
-
 def read_s(spark: SparkSession, bootstrap: str, topic: str) -> tuple[float, int]:
     """Returns seconds, and bytes that were read."""
-    spark.dataSource.register(KafkaTransactionMarkers)
     source = spark.read.format(NAME).option("kafka.bootstrap.servers", bootstrap)
     rows = source.option("scan.topics.include", topic).option("range.bytes", str(RANGE_BYTES)).load()
     began = time.perf_counter()
     (row,) = rows.agg(f.sum("read_bytes").alias("size")).collect()
     return time.perf_counter() - began, row.size
-
-
-def peak_mb(pid: int) -> float:
-    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
 
 
 def round_of(workers: int, cluster: SparkCluster, bootstrap: str, folder: str) -> float:
@@ -69,6 +51,7 @@ def round_of(workers: int, cluster: SparkCluster, bootstrap: str, folder: str) -
     }
     spark = open_session(cluster.url, folder, memory="512m", more=more)
     try:
+        spark.dataSource.register(KafkaTransactionMarkers)
         for _ in range(3):
             read_s(spark, bootstrap, FEW)
         took_s, size = read_s(spark, bootstrap, LOGS)
@@ -90,7 +73,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, KafkaCluster(KAFKA, nodes=3) as brokers:
         for topic, size in ((LOGS, LOG_BYTES), (FEW, 12_000_000)):
             brokers.topics.create(topic, partitions=PARTITIONS)
-            fill(brokers.bootstrap, topic, size)
+            fill(brokers.bootstrap, topic, size, partitions=PARTITIONS)
         with SparkCluster(Path(folder) / "cluster") as cluster:
             ratios = []
             for _ in range(ROUNDS):

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks import pipeline_duckdb
+from benchmarks.contestants import cpu_ms, peak_mb
 from benchmarks.pipeline_history import CYCLES_A_FILE, FLEET_CLUSTERS, Workload, write, write_fleet
 from exporter.pipeline.connectors import DELTA, DELTA_SETTINGS, jars_of
 from exporter.pipeline.jobs import Jobs
@@ -37,7 +38,7 @@ MEMORY: Final = "2g"
 DUCKDB_MEMORY: Final = "8GB"
 """With Spark's 2 GB it would end for want of memory where there are many rows."""
 MANY_ROWS: Final = 10_000_000
-"""With fewer, Java's compilers take most of Spark's time."""
+"""Java's compilers take most of Spark's time where there are fewer."""
 PROCESSORS_MAX: Final = 3.5
 """Spark's processor time for many rows, as a multiple of DuckDB's."""
 FILES_AN_HOUR: Final = 4
@@ -137,7 +138,7 @@ def _measured(size: int) -> dict[str, Any]:
             hour_rows += write(history, 1, first_cycle=cycle + CYCLES_A_FILE * number, workload=workload)[0]
         hour = cost(jobs.transactions, lambda: _processors_s(spark))
         hour_stalls = cost(jobs.stalls, lambda: _processors_s(spark))
-        most_mb = peak_mb(spark)
+        most_mb = peak_mb(pid_of(spark))
     finally:
         spark.stop()
         shutil.rmtree(FOLDER / "temporary", ignore_errors=True)
@@ -188,18 +189,12 @@ def cost(work: Callable[[], object], processors_s: Callable[[], float]) -> Cost:
 
 def _processors_s(spark: Any) -> float:
     """That Spark's process has had."""
-    fields = _of_process(spark, "stat").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return cpu_ms(pid_of(spark)) / 1000
 
 
-def peak_mb(spark: Any) -> float:
-    """Of Spark's process."""
-    (line,) = (line for line in _of_process(spark, "status").splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
-
-
-def _of_process(spark: Any, what: str) -> str:
-    return Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/{what}").read_text(encoding="ascii")  # noqa: SLF001
+def pid_of(spark: Any) -> int:
+    """Returns the number of Spark's process."""
+    return int(spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - PySpark has no other access to it
 
 
 if __name__ == "__main__":

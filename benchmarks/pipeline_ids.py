@@ -18,7 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.pipeline import FOLDER, both_processors_s, cost, opened, peak_mb
+from benchmarks.contestants import peak_mb
+from benchmarks.pipeline import FOLDER, both_processors_s, cost, opened, pid_of
 from benchmarks.pipeline_history import TOPICS, Numbers, Workload, write
 from exporter.daemon.baseline_file import BaselineFile
 from exporter.pipeline.jobs import Jobs
@@ -70,7 +71,7 @@ def main() -> int:
         transactions, baselines = (
             cost(job, lambda: both_processors_s(spark)) for job in (jobs.transactions, jobs.baselines)
         )
-        peak = peak_mb(spark)
+        peak = peak_mb(pid_of(spark))
     finally:
         spark.stop()
     print(
@@ -90,22 +91,16 @@ def main() -> int:
 
 def read(path: str) -> None:
     """Prints what one exporter for all clusters reads, and what this costs it."""
-    before_mb, begun = most_mb(), time.monotonic()
+    before_mb, begun = peak_mb("self"), time.monotonic()
     file = BaselineFile(Path(path), (), age_ms_max=10**12, wall_clock=time.time)
     found = file.current()
     elapsed_s = time.monotonic() - begun
-    grown_mb = most_mb() - before_mb
+    grown_mb = peak_mb("self") - before_mb
     clusters = {cluster_id for cluster_id, _ in found.transactional_ids}
     thresholds = len(found.transactional_ids)
     print(
         f"{len(clusters)} clusters, {thresholds:,} ids with a threshold, {elapsed_s:.1f} s, {grown_mb:.0f} MB more at most"
     )
-
-
-def most_mb() -> float:
-    """The most memory that this process has had."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
 
 
 if __name__ == "__main__":

@@ -19,12 +19,11 @@ from pyspark.sql import functions as f
 from exporter.pipeline import schemas
 from exporter.pipeline.buckets import BUCKET, Bucket, buckets_of
 from exporter.pipeline.connectors import spark_path
-from exporter.pipeline.partition_transactions import KEY, PARTITION, exact_start
+from exporter.pipeline.partition_transactions import KEY, PARTITION, PRODUCER, exact_start
 from exporter.pipeline.transactions import with_topic_id
 from exporter.storage.places import Place
 
-_PRODUCER = ("cluster_id", "producer_id")
-_TRANSACTION = (*_PRODUCER, "exact_started_at")
+_TRANSACTION = (*PRODUCER, "exact_started_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def identities_of(observations: DataFrame) -> Identities:
 
 def identities_of_table(transactions: DataFrame) -> Identities:
     """Makes them from `TRANSACTIONS_TABLE`: producers and partitions without a row there need not be known."""
-    shared = (*_PRODUCER, "transactional_id")
+    shared = (*PRODUCER, "transactional_id")
     split = with_topic_id(transactions.select(*shared, f.explode("partitions").alias("one")).select(*shared, "one.*"))
     return _greatest(
         split.withColumn("newest_start", f.col("exact_started_at")),
@@ -60,7 +59,7 @@ def merge(one: Identities, other: Identities) -> Identities:
 
 def _greatest(of_producers: DataFrame, of_partitions: DataFrame) -> Identities:
     """Takes the greater one of two names, so that the order does not matter."""
-    named = of_producers.groupBy(*_PRODUCER).agg(
+    named = of_producers.groupBy(*PRODUCER).agg(
         *(f.max(column).alias(column) for column in ("transactional_id", "newest_start"))
     )
     newest = of_partitions.groupBy(*PARTITION).agg(f.max("newest_offset").alias("newest_offset"))
@@ -109,15 +108,15 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, obs
         .distinct()
     )
     transactions = (
-        observations.select(*_PRODUCER, exact_start().alias("exact_started_at"))
-        .join(before.producers, on=list(_PRODUCER))
+        observations.select(*PRODUCER, exact_start().alias("exact_started_at"))
+        .join(before.producers, on=list(PRODUCER))
         .where(f.col("exact_started_at") <= f.col("newest_start"))
         .select(*_TRANSACTION)
         .distinct()
         .join(known, on=list(_TRANSACTION), how="left_anti")
     )
-    names = observed.producers.select(*_PRODUCER, f.col("transactional_id").alias("name")).join(
-        before.producers, on=list(_PRODUCER)
+    names = observed.producers.select(*PRODUCER, f.col("transactional_id").alias("name")).join(
+        before.producers, on=list(PRODUCER)
     )
     is_new = f.col("transactional_id").isNull() | (f.col("transactional_id") < f.col("name"))
     names = names.where(is_new & f.col("name").isNotNull())
@@ -127,14 +126,14 @@ def wanted_of(observations: DataFrame, known: DataFrame, before: Identities, obs
 def buckets_with(transactions: DataFrame, wanted: Wanted) -> frozenset[Bucket]:
     """The buckets of `TRANSACTIONS_TABLE` that hold a wanted transaction."""
     split = with_topic_id(
-        transactions.select(*BUCKET, *_PRODUCER, f.explode("partitions").alias("one")).select(
-            *BUCKET, *_PRODUCER, *(f"one.{name}" for name in (*KEY, "exact_started_at") if name not in _PRODUCER)
+        transactions.select(*BUCKET, *PRODUCER, f.explode("partitions").alias("one")).select(
+            *BUCKET, *PRODUCER, *(f"one.{name}" for name in (*KEY, "exact_started_at") if name not in PRODUCER)
         )
     )
 
     def found(kind: str) -> DataFrame:
         if kind == BY_NAME:
-            renamed = transactions.join(wanted[kind].select(*_PRODUCER, "name"), on=list(_PRODUCER))
+            renamed = transactions.join(wanted[kind].select(*PRODUCER, "name"), on=list(PRODUCER))
             return renamed.where(~f.col("transactional_id").eqNullSafe(f.col("name")))
         return split.join(wanted[kind], on=list(KEY if kind == BY_OFFSET else _TRANSACTION), how="left_semi")
 

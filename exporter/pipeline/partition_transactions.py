@@ -21,7 +21,7 @@ from exporter.pipeline.suspects import KNOWN
 PARTITION: Final = ("cluster_id", "topic", "topic_id", "partition")
 """A topic that is deleted and created again has another id; the id is empty where the history has none."""
 KEY: Final = (*PARTITION, "producer_id", "start_offset")
-_PRODUCER: Final = ("cluster_id", "producer_id")
+PRODUCER: Final = ("cluster_id", "producer_id")
 _OWNED: Final = (*KEY, "owner")
 START_SOURCES: Final = (
     StartSource.FIRST_SEEN.label,
@@ -164,16 +164,16 @@ def _aggregated(rows: DataFrame, producers: DataFrame) -> DataFrame:
         f.when(f.col("closed_at") > f.col("last_seen"), f.col("closed_at")).alias("closed_at"),
         f.coalesce(f.col("lost_after") == f.col("last_seen"), f.lit(False)).alias("is_lost"),
     )
-    return _with_names(known, rows).join(_ids(rows, producers), on=list(_PRODUCER), how="left")
+    return _with_names(known, rows).join(_ids(rows, producers), on=list(PRODUCER), how="left")
 
 
 def _ids(rows: DataFrame, producers: DataFrame) -> DataFrame:
     """(cluster_id, producer_id, transactional_id): a row that another writer has added may be of a producer of no file."""
     known, others = (
-        each.select(*_PRODUCER, "transactional_id").where(f.col("transactional_id").isNotNull())
+        each.select(*PRODUCER, "transactional_id").where(f.col("transactional_id").isNotNull())
         for each in (producers, rows)
     )
-    added = others.join(known, on=list(_PRODUCER), how="left_anti").groupBy(*_PRODUCER)
+    added = others.join(known, on=list(PRODUCER), how="left_anti").groupBy(*PRODUCER)
     return small(known.unionByName(added.agg(f.max("transactional_id").alias("transactional_id"))))
 
 
