@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -51,6 +51,11 @@ class Context:
         """The settings, of a command that has settings."""
         assert self.configured is not None
         return self.configured
+
+    def given(self, flags: Iterable[str]) -> tuple[str, ...]:
+        """Returns those of the flags that the command line has, with a default or another value."""
+        found = {word.partition("=")[0] for word in self.words}
+        return tuple(flag for flag in flags if flag in found)
 
     @property
     def audit_path(self) -> Path | None:

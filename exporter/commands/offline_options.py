@@ -22,6 +22,16 @@ from exporter.primitives import INT32_MAX
 
 JOBS_WITH_BROKERS: Final = ("transaction-log", "audit")
 """Jobs of the pipeline that read from Kafka; the others have a history."""
+JOBS_OF_FLAGS: Final = {
+    "--groups": ("baselines", "run"),
+    "--audit-log": ("operators", "run"),
+    "--retention": ("operators", "compact", "run"),
+    "--objective": ("report", "run"),
+    "--max-rate": ("audit",),
+    "--since": ("audit",),
+    "--replicas": ("audit",),
+}
+"""Flags of the pipeline that other jobs than these would ignore."""
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:

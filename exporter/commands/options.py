@@ -28,6 +28,8 @@ VERDICT: Final = "VERDICT"
 FILE: Final = "FILE"
 DIRECTORY: Final = "DIRECTORY"
 """Placeholders of values in the help; `completion` completes values by them."""
+SPARK_FLAGS: Final = ("--master", "--memory", "--temporary")
+"""Flags of `add_spark`."""
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
 

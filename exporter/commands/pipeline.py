@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from exporter.commands.context import Context
+from exporter.commands.offline_options import JOBS_OF_FLAGS, JOBS_WITH_BROKERS
 from exporter.commands.report import complain, wait
 from exporter.commands.status import ExitStatus
 from exporter.config import values
@@ -33,6 +34,7 @@ def run(context: Context, settings: Settings | None) -> int:
     """
     options = context.options
     try:
+        _require_useful(context)
         groups: GroupRules = () if settings is not None else _checked(options)
         audit_logs = tuple(_place("--audit-log", each) for each in options.audit_log)
         folder = _place("--tables", options.tables)
@@ -80,13 +82,24 @@ class _UsageError(Exception):
     """A problem of the options."""
 
 
+def _require_useful(context: Context) -> None:
+    """Raises _UsageError for an option that the job would ignore."""
+    job, given = context.options.job, vars(context.options)
+    jobs = {flag: jobs for flag, jobs in JOBS_OF_FLAGS.items() if context.given([flag])}
+    if job in JOBS_WITH_BROKERS:
+        if given["history"] is not None:
+            raise _UsageError(f"--history does not apply to `pipeline {job}`, which reads from Kafka")
+    else:
+        settings = [flag_name(name.removeprefix("setting:")) for name in given if name.startswith("setting:")]
+        settings += [flag for name, flag in _SETTINGS_FILES.items() if name in given]
+        jobs |= dict.fromkeys(settings, JOBS_WITH_BROKERS)
+    for flag, useful in jobs.items():
+        if job not in useful:
+            raise _UsageError(f"{flag} applies to {' and '.join(f'`pipeline {each}`' for each in useful)} only")
+
+
 def _checked(options: argparse.Namespace) -> GroupRules:
-    """The rules of `--groups`, unless an option was given that the job would ignore. Raises _UsageError."""
-    given = vars(options)
-    useless = [flag_name(name.removeprefix("setting:")) for name in given if name.startswith("setting:")]
-    useless += [flag for name, flag in _SETTINGS_FILES.items() if name in given]
-    if useless:
-        raise _UsageError(f"{useless[0]} applies to `pipeline transaction-log` and `audit` only")
+    """The rules of `--groups`. Raises _UsageError."""
     if options.history is None:
         raise _UsageError("--history is missing: the directory that the daemon writes (history.directory)")
     try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from exporter.capsules.recording import RecordingReader
 from exporter.commands.cautions import cautions, lacking_descriptors
 from exporter.commands.context import Configuration, Context
+from exporter.commands.options import SPARK_FLAGS
 from exporter.commands.pipeline import NEEDED
 from exporter.commands.report import complain
 from exporter.commands.status import ExitStatus
@@ -54,8 +55,8 @@ ROWS_SECONDS = 5.0
 def run(context: Context, settings: Settings) -> int:
     """Serves until stopped; returns the exit status."""
     limit_arenas()
-    if context.options.engine != "spark" and context.options.master is not None:
-        return complain("--master needs --engine=spark", ExitStatus.WRONG_USAGE)
+    if context.options.engine != "spark" and (ignored := context.given(SPARK_FLAGS)):
+        return complain(f"{ignored[0]} needs --engine=spark", ExitStatus.WRONG_USAGE)
     try:
         require_startable(settings)
         server_of = web_server(settings)

@@ -49,7 +49,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[by
     ]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "exporter", "serve", *words, f"--temporary={folder}", *arguments],
+            [sys.executable, "-m", "exporter", "serve", *words, *arguments],
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "HOME": str(folder)},
@@ -75,6 +75,8 @@ def test_a_fleet_is_served_reloaded_recorded_and_ended(make_cluster: MakeCluster
     clusters, history = fleet_file(tmp_path, one=one.bootstrap), tmp_path / "history"
     hanging = 'kafka_open_transactions{cluster="one",verdict="hanging_not_in_transaction"} 1'
     words = [f"--engine={engine}", f"--clusters={clusters}", f"--history.directory={history}"]
+    if engine == "spark":
+        words.append(f"--temporary={tmp_path}")
     with serving(tmp_path, *words, "--transaction-log.enabled=true") as (process, url, log):
         until(lambda: hanging in metrics(url), patience_s=PATIENCE_S, status=log.read_text)
         assert 'cluster="other"' not in metrics(url)
@@ -125,6 +127,8 @@ def test_a_scan_is_submitted_to_spark(kafka_4_3_1: KafkaCluster, make_topic: Mak
     ("arguments", "sentence", "status"),
     [
         (["serve", "--master=local[2]"], "--master needs --engine=spark", 2),
+        (["serve", "--memory=1g"], "--memory needs --engine=spark", 2),
+        (["serve", "--temporary", "/tmp"], "--temporary needs --engine=spark", 2),
         (["serve", "--clusters=clusters.yaml", "--state.file=s.json"], "state.file must be `auto` or `none`", 1),
         (["serve", "--clusters=nowhere.yaml"], "nowhere.yaml: cannot be read", 1),
         (["serve", "--cluster=one"], "--cluster one: it needs --clusters, the file that has this name", 2),

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from exporter.cli import main
-from exporter.commands.offline_options import add_pipeline
+from exporter.commands.offline_options import JOBS_OF_FLAGS, JOBS_WITH_BROKERS, add_pipeline
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import column_comments
@@ -615,6 +615,41 @@ def test_wrong_arguments_are_a_sentence(
 
     assert main(given) == status
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("job", "flag", "sentence"),
+    [
+        ("run", "--since=7d", "--since applies to `pipeline audit` only"),
+        ("run", "--max-rate=20MB", "--max-rate applies to `pipeline audit` only"),
+        ("compact", "--replicas", "--replicas applies to `pipeline audit` only"),
+        ("report", "--audit-log=x", "--audit-log applies to `pipeline operators` and `pipeline run` only"),
+        ("audit", "--retention=90d", "--retention applies to `pipeline operators` and `pipeline compact` and "),
+        ("run", "--bootstrap-server=h:1", "--kafka.bootstrap.servers applies to `pipeline transaction-log` and `pipe"),
+        ("run", "--config.file=x", "--config.file applies to `pipeline transaction-log` and `pipeline audit` only"),
+        ("transaction-log", "--history=x", "--history does not apply to `pipeline transaction-log`, which reads from"),
+    ],
+)
+def test_an_option_that_the_job_would_ignore_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], job: str, flag: str, sentence: str
+) -> None:
+    """Also with the value of its default: whoever gives it believes that it does something."""
+    source = [] if flag.startswith("--history") else ["--history", str(tmp_path)]
+    if job in JOBS_WITH_BROKERS:
+        source = ["--bootstrap-server", "localhost:1"]
+
+    assert main(["pipeline", job, *source, "--tables", str(tmp_path / "tables"), flag]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_flags_of_some_jobs_are_options_of_the_pipeline() -> None:
+    parser = argparse.ArgumentParser()
+    add_pipeline(parser)
+    known = {flag: action for action in parser._actions for flag in action.option_strings}
+    (jobs,) = (action.choices for action in parser._actions if action.dest == "job")
+
+    assert JOBS_OF_FLAGS.keys() <= known.keys()
+    assert {job for useful in JOBS_OF_FLAGS.values() for job in useful} <= set(jobs or ())
 
 
 def test_the_document_names_every_job() -> None:
