@@ -47,12 +47,16 @@ def add_capsule(parser: argparse.ArgumentParser) -> None:
 def add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar=FILE, help="a capsule")
     parser.add_argument(
-        "--cycle", type=number(1, INT32_MAX), metavar="NUMBER", help="print this one. Default: the last with a suspect"
+        "--cycle",
+        type=number(1, INT32_MAX),
+        metavar="NUMBER",
+        help="this one. Default: the last with a suspect; with --diff all",
     )
-    parser.add_argument(
+    result = parser.add_mutually_exclusive_group()
+    result.add_argument(
         "--diff", action="store_true", help="print the lines that differ from the recorded result instead"
     )
-    parser.add_argument(
+    result.add_argument(
         "--serve",
         nargs="?",
         const="127.0.0.1:9814",

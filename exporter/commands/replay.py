@@ -37,7 +37,11 @@ def run(context: Context, _: Any) -> int:
     if options.serve is not None:
         return _serve(shown, options.serve) or status
     if options.diff:
-        print("\n".join(printable(line) for lines in differences for line in lines) or "No result differs.")
+        wanted = differences if options.cycle is None else [differences[options.cycle - 1]]
+        nothing = (
+            "No result differs." if options.cycle is None else f"The result of cycle {options.cycle} does not differ."
+        )
+        print("\n".join(printable(line) for lines in wanted for line in lines) or nothing)
     else:
         print(expected_of(shown.evaluation).decode())
     return status
@@ -63,14 +67,15 @@ def _serve(result: Replay, listen_address: str) -> int:
 
 
 def _difference(capsule: Capsule, place: int, result: Replay) -> list[str]:
-    """Says in which lines the result of a cycle differs from the recorded one."""
+    """Says in which lines the result of a cycle differs from the recorded one: in none if every byte is the same."""
     expected, made = (
-        text.decode(errors="replace").splitlines() for text in (capsule.expected[place], expected_of(result.evaluation))
+        text.decode(errors="surrogateescape").split("\n")
+        for text in (capsule.expected[place], expected_of(result.evaluation))
     )
     lines = list(difflib.unified_diff(expected, made, "recorded", "replayed", n=2, lineterm=""))
     if lines:
         count = sum(line[0] in "+-" for line in lines[2:])
         missing = f"; the capsule has no response to {', '.join(result.unmatched[:5])}" if result.unmatched else ""
         of = f"recorded by {capsule.exporter}, run by {__version__}"
-        complain(f"cycle {place + 1}: {count} lines of the result differ ({of}){missing}")
+        complain(f"cycle {place + 1}: the result differs in {humanize_count(count, 'line')} ({of}){missing}")
     return lines

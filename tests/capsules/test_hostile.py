@@ -219,6 +219,16 @@ def test_replay_prints_the_result_and_what_differs(
     assert main(["replay", str(other), "--diff"]) == 4
     printed = capsys.readouterr()
     assert "-!" in printed.out
-    assert "cycle 2: 1 lines of the result differ" in printed.err
+    assert "cycle 2: the result differs in 1 line (" in printed.err
+    assert main(["replay", str(other), "--diff", "--cycle", "2"]) == 4
+    assert capsys.readouterr().out == printed.out
+    assert main(["replay", str(other), "--diff", "--cycle", "1"]) == 4
+    assert capsys.readouterr().out == "The result of cycle 1 does not differ.\n"
+    with pytest.raises(SystemExit, match="2"):
+        main(["replay", str(other), "--diff", "--serve"])
+    other.write_bytes(
+        rewritten(content, lambda members: members.update({"expected-2.json": capsule.expected[1] + b"\n"}))
+    )
+    assert main(["replay", str(other)]) == 4, "every byte counts"
     other.write_bytes(rewritten(content, lambda members: members.update({"expected-2.json": b"\xff"})))
     assert main(["replay", str(other)]) == 4, "bytes that are no text are another result"
