@@ -11,7 +11,7 @@ from typing import Final
 from grafana.fields import Shade, drawn, fixed
 from grafana.page import Json, Line
 from grafana.panels import graph
-from grafana.queries import EXPORTER, NONE_READ, none_of, once, series
+from grafana.queries import EXPORTER, NONE_READ, none_of, once, series, with_cluster_id
 
 NO_LOG: Final = "The transaction log is not read"
 NOT_READ: Final = "not read"
@@ -37,7 +37,7 @@ def how_the_log_is_read() -> Iterator[Line]:
 
 def outcomes() -> Json:
     completed = series("kafka_transactions_completed_total")
-    by_outcome = f"60 * sum by (outcome) (rate({completed}[$__rate_interval]))"
+    by_outcome = f"60 * sum by (outcome) ({once(with_cluster_id(f'rate({completed}[$__rate_interval])'))})"
     return graph(
         "Transactions per minute, by outcome",
         "Committed, aborted, timed out (aborted by their coordinator), fenced (aborted for a newer producer of the "
