@@ -20,6 +20,8 @@ from exporter.pipeline.schemas import GREATEST_OF_PARTITION, GREATEST_OF_TRANSAC
 
 ROWS_OF_A_PASS: Final = 20_000_000
 """DuckDB keeps lists in memory while it groups: with 100 million rows at once it did not end within 15 minutes."""
+SPILLED: Final = Path("build/benchmarks/duckdb")
+"""Where DuckDB keeps what does not fit into memory; its default is a folder in the tree."""
 _KEY: Final = "cluster_id, topic, partition, producer_id, start_offset"
 _GREATEST_OF_PARTITION, _GREATEST_OF_TRANSACTION = (
     ", ".join(f"max({name}) as {name}" for name in names) for names in (GREATEST_OF_PARTITION, GREATEST_OF_TRANSACTION)
@@ -144,6 +146,7 @@ def _connected(cores: int | None, memory: str | None) -> duckdb.DuckDBPyConnecti
     connection = duckdb.connect()
     connection.execute("set timezone = 'UTC'")
     connection.execute("set enable_progress_bar = false")
+    connection.execute(f"set temp_directory = '{SPILLED}'")
     if cores is not None:
         connection.execute(f"set threads = {cores}")
     if memory is not None:
