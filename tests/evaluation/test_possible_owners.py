@@ -95,6 +95,14 @@ def test_what_is_described_after_the_last_read_is_compared_by_the_next_proof() -
     assert once.excluded == set()
     assert [(owner.producer_id, owner.start_ms) for owner in possible_owners(first, once)] == [(A, 20), (B, 20)]
     assert twice.excluded == {A}
+    assert after(first, held(began(B, 30))).excluded == {A, B}
+
+
+def test_a_start_that_the_last_description_does_not_know_excludes_nobody() -> None:
+    """The same transaction has a start in the next description."""
+    first = HeldOffset(leader_epoch=EPOCH, described=((),), later=(began(A, None),))
+
+    assert after(first, held(began(A, 10))).excluded == set()
 
 
 def test_who_was_active_at_the_last_read_may_have_ended_it_since() -> None:

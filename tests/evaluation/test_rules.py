@@ -273,6 +273,13 @@ HANGING = [
         Verdict.HANGING_STALE_EPOCH,
     ),
     Row(
+        "the exporter's own clock is known to be behind, and this proof needs no clock",
+        evidence(None, is_clock_sure=False, is_clock_behind=True),
+        {"no_id"},
+        None,
+        Verdict.HANGING_NO_TRANSACTIONAL_ID,
+    ),
+    Row(
         "an ACL may hide other ids, but this one is listed",
         evidence(transaction("Empty", partitions=frozenset()), id_visibility=IdVisibility.ACLS_UNREAD),
         {"not_in_transaction"},
@@ -548,6 +555,33 @@ BY_OFFSETS = [
         {"no_id"},
         InconclusiveReason.OWNER_UNKNOWN,
         Verdict.INCONCLUSIVE,
+    ),
+    Row(
+        "the only one that may own it is prepared for two-phase commit: its time-out is no time-out",
+        by_offsets(
+            transaction(timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT, start_ms=began(TIMEOUT_MS_TWO_PHASE_COMMIT * 9)),
+        ),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "it was watched for longer than the time-out of one whose start is not known, which may have begun just now",
+        by_offsets(transaction(start_ms=None), is_clock_sure=False, watched_ms=MINUTE_MS + 30_001),
+        {"no_id"},
+        InconclusiveReason.OWNER_UNKNOWN,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "its producer was excluded in another leader epoch, and the coordinators of this cycle are not proved",
+        by_offsets(
+            transaction(),
+            before=RememberedOffset(leader_epoch=3, excluded=frozenset({7}), was_proved=True),
+            proof_failure="coordinator_moved",
+        ),
+        {"no_id"},
+        InconclusiveReason.COORDINATOR_MOVED,
+        Verdict.OPEN_WITHIN_TIMEOUT,
     ),
     Row(
         "a coordinator may leave this topic out of its descriptions",

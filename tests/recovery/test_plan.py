@@ -9,8 +9,18 @@ import pytest
 from exporter.evaluation.verdicts import OutcomeEvidence, Verdict
 from exporter.kafka.collect.held_back import HeldBack
 from exporter.recovery.partition import PartitionState
-from exporter.recovery.plan import Action, document, in_words, is_open, is_unchanged, plan_for, refusal, what_changed
-from exporter.snapshot import OneEntry
+from exporter.recovery.plan import (
+    Action,
+    document,
+    in_words,
+    is_open,
+    is_unchanged,
+    is_unreplicated,
+    plan_for,
+    refusal,
+    what_changed,
+)
+from exporter.snapshot import NO_PRODUCER_ID, UNKNOWN_OFFSET, OneEntry
 from tests.each import each
 from tests.recovery.stand_in import OPEN, row
 
@@ -102,6 +112,17 @@ def test_an_abort_is_refused_while_its_commit_may_be_unread() -> None:
     )
 
 
+@pytest.mark.parametrize("forced", [None, Verdict.HANGING_BY_OFFSETS])
+@pytest.mark.parametrize("action", Action)
+def test_no_marker_is_written_for_a_producer_that_is_unknown(action: Action, forced: Verdict | None) -> None:
+    """The proof by offsets does not name a producer, and no force replaces the name."""
+    by_offsets = row(Verdict.HANGING_BY_OFFSETS, producer_id=NO_PRODUCER_ID, producer_epoch=-1)
+
+    assert refusal(plan_for(action, by_offsets), forced) == (
+        "its producer is unknown to this login: a marker needs READ on the topic orders first"
+    )
+
+
 @pytest.mark.parametrize(
     ("entries", "unchanged", "still_open"),
     [
@@ -128,6 +149,31 @@ def test_what_counts_as_changed_and_as_open(
 
     assert (is_unchanged(plan, look), is_open(plan, entries)) == (unchanged, still_open)
     assert not is_unchanged(plan, replace(look, topic_id="another"))
+
+
+@pytest.mark.parametrize(
+    ("start", "others_start", "stable", "unreplicated"),
+    [
+        (100, -1, 100, True),
+        (100, -1, 99, True),
+        (100, -1, 101, False),
+        (100, 90, 90, False),
+        (100, 0, 0, False),
+        (100, 101, 100, True),
+        (0, -1, 0, True),
+        (100, -1, UNKNOWN_OFFSET, False),
+    ],
+)
+def test_a_closed_transaction_that_holds_the_offset_is_not_on_all_replicas(
+    start: int,
+    others_start: int,
+    stable: int,
+    unreplicated: bool,  # noqa: FBT001 - a column of a table
+) -> None:
+    """After its marker a producer is still listed, without a transaction; one that began earlier may hold the offset."""
+    entries = (replace(OPEN, current_txn_start_offset=-1), replace(OPEN, current_txn_start_offset=others_start))
+
+    assert is_unreplicated(plan_for(Action.ABORT, row(start_offset=start)), entries, stable) is unreplicated
 
 
 def test_what_changed_is_named() -> None:
