@@ -199,7 +199,7 @@ def _earliest_start(before: RememberedTransaction | None, start_ms: int, source:
 
 def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earliest: _Start) -> RememberedTransaction:
     before, transaction = evidence.remembered, evidence.transaction
-    now_ms, took_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.took_ms, snapshot.monotonic_ms
+    now_ms, monotonic_ms = snapshot.cluster_time_ms, snapshot.monotonic_ms
     coordinator_start_ms, (start_ms, start_source) = None, earliest
     if evidence.held_offset is not None:
         start_ms = start_source = None  # that of the transaction that may own it now
@@ -207,13 +207,7 @@ def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earlie
         coordinator_start_ms = transaction.start_ms
     elif before is not None and before.producer_epoch == evidence.producer_epoch:
         coordinator_start_ms = before.coordinator_start_ms
-    completing_since_ms, completing_from_ms = None, None
-    if before is not None and not verdict.is_hanging and was_completing(before, evidence.ownership, transaction):
-        completing_since_ms, completing_from_ms = before.completing_since_ms, before.completing_from_ms
-    elif evidence.ownership is Ownership.COMPLETING:
-        # It may have been decided during this cycle: it was completing at the cycle's end, not necessarily at its start.
-        completing_since_ms = now_ms + took_ms
-        completing_from_ms = None if monotonic_ms is None else monotonic_ms + took_ms
+    completing_since_ms, completing_from_ms = _completing_times(evidence, verdict, snapshot)
     return RememberedTransaction(
         first_seen_ms=now_ms if before is None else before.first_seen_ms,
         last_seen_ms=now_ms,
@@ -232,6 +226,26 @@ def _remembered(evidence: Evidence, verdict: Verdict, snapshot: Snapshot, earlie
         last_timestamp_ms=evidence.last_timestamp_ms,
         unchanged_from_ms=None if monotonic_ms is None else monotonic_ms - (evidence.silent_ms or 0),
     )
+
+
+def _completing_times(evidence: Evidence, verdict: Verdict, snapshot: Snapshot) -> tuple[int | None, int | None]:
+    """Returns since when it is completing, by the cluster's clock and by the monotonic one.
+
+    It may have been decided during this cycle: it was completing at the cycle's end, not necessarily at its start.
+    """
+    before = evidence.remembered
+    from_ms = None if snapshot.monotonic_ms is None else snapshot.monotonic_ms + snapshot.took_ms
+    if (
+        before is not None
+        and not verdict.is_hanging
+        and was_completing(before, evidence.ownership, evidence.transaction)
+    ):
+        # After a restart without the cluster's clock, no other clock would ever count.
+        is_uncounted = before.completing_from_ms is None and not evidence.is_clock_sure
+        return before.completing_since_ms, from_ms if is_uncounted else before.completing_from_ms
+    if evidence.ownership is Ownership.COMPLETING:
+        return snapshot.cluster_time_ms + snapshot.took_ms, from_ms
+    return None, None
 
 
 def _superseded_epoch(evidence: Evidence, verdict: Verdict) -> int | None:

@@ -15,12 +15,15 @@ from exporter.evaluation.table import column
 from exporter.evaluation.verdicts import Evaluation, InconclusiveReason, Policy, StartSource, Verdict
 from exporter.snapshot import (
     NO_PRODUCER_ID,
+    STATE_TOPIC,
     TIMEOUT_MS_TWO_PHASE_COMMIT,
     ClockSource,
+    HeldOffset,
     IdVisibility,
     SecondRead,
     Snapshot,
     TransactionKey,
+    Unconfirmed,
     Visibility,
 )
 from tests.evaluation.builders import (
@@ -219,6 +222,51 @@ def test_answers_within_the_proof_count_over_earlier_ones() -> None:
     assert suspect.coordinator_state == "Empty"
 
 
+@pytest.mark.parametrize("why", [None, "broker 1 is cut off"])
+def test_an_owner_whose_coordinator_is_not_confirmed_is_not_overdue(why: str | None) -> None:
+    """The proof has found an owner that is past its time-out, at a broker that may not be its coordinator any more."""
+    overdue = transaction(start_ms=NOW_MS - 10 * MINUTE_MS, state_partition=0)
+    against = () if why is None else (Unconfirmed(topic=STATE_TOPIC, partition=0, why=why),)
+
+    (suspect,) = run(
+        snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(transactions=(overdue,), unconfirmed=against))
+    ).suspects
+
+    assert suspect.verdict is (Verdict.OVERDUE_AT_COORDINATOR if why is None else Verdict.INCONCLUSIVE)
+    assert suspect.inconclusive_reason is (None if why is None else InconclusiveReason.LEADERSHIP_UNCONFIRMED)
+
+
+@pytest.mark.parametrize("changed", [frozenset(), frozenset({8})], ids=["nothing changed", "an id changed"])
+def test_each_transaction_has_the_proof_that_is_about_it(changed: frozenset[int]) -> None:
+    """One of which only the offset is known may be any producer's: an id that changed meanwhile may be its owner's."""
+    known = Entry(second_read=SecondRead.UNCHANGED)
+    taken = snapshot(
+        [replace(known, partition=1, producer_id=NO_PRODUCER_ID, producer_epoch=-1), known],
+        proof=proof(listing_failures=((1, "timed out"),)),
+        offset_proof=proof(unclear_producer_ids=changed),
+    )
+    held = (HeldOffset(leader_epoch=5, described=((),)), None)
+    taken = replace(taken, open_transactions=replace(taken.open_transactions, held_offsets=held))
+
+    by_offset, by_producer = sorted(run(taken).suspects, key=lambda row: row.producer_id)
+
+    assert by_producer.inconclusive_reason is InconclusiveReason.COORDINATOR_UNANSWERED
+    assert by_offset.verdict is (Verdict.INCONCLUSIVE if changed else Verdict.HANGING_BY_OFFSETS)
+    assert by_offset.inconclusive_reason is (InconclusiveReason.CHANGED_WHILE_ASKED if changed else None)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "verdict"), [("payments", Verdict.HANGING_NOT_IN_TRANSACTION), ("orders", Verdict.INCONCLUSIVE)]
+)
+def test_only_a_topic_that_is_hidden_may_be_missing_in_a_description(hidden: str, verdict: Verdict) -> None:
+    elsewhere = transaction(partitions=frozenset({("orders", 1)}))
+    proved = proof(transactions=(elsewhere,), hidden_topics=frozenset({hidden}))
+
+    (suspect,) = run(snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proved)).suspects
+
+    assert suspect.verdict is verdict
+
+
 def test_a_hidden_id_is_not_ruled_out_by_watching() -> None:
     """No time-out ends what is being completed: a hidden id may own the transaction for as long as its markers wait."""
     taken = snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(id_visibility=IdVisibility.ACLS_UNREAD))
@@ -375,12 +423,36 @@ def test_on_another_machine_the_cluster_s_clock_counts() -> None:
     """Its monotonic clock has another beginning, here 80 days earlier."""
     first = run(completing()).memory.without_monotonic()
     here_ms = MONOTONIC_MS + 80 * 24 * 60 * MINUTE_MS
-    verdicts = [
-        run(completing(later_ms, monotonic_ms=here_ms), first).transactions.verdict.tolist()
-        for later_ms in (1_000, 61_000)
-    ]
+    soon, later = (run(completing(later_ms, monotonic_ms=here_ms), first) for later_ms in (1_000, 61_000))
+    next_one = run(completing(62_000, monotonic_ms=here_ms + 1_000), later.memory)
 
-    assert verdicts == [[Verdict.COMPLETING], [Verdict.STUCK_COMPLETING]]
+    assert soon.transactions.verdict.tolist() == [Verdict.COMPLETING]
+    assert later.transactions.verdict.tolist() == next_one.transactions.verdict.tolist() == [Verdict.STUCK_COMPLETING]
+
+
+def test_the_exporter_s_own_clock_does_not_count_over_a_restart() -> None:
+    """It may have been set meanwhile; the monotonic clock counts from the restart on."""
+    own: dict[str, Any] = {"clock_source": ClockSource.EXPORTER}
+    known, verdicts = run(completing(**own)).memory.without_monotonic(), []
+    for later_ms in (3_600_000, 3_630_000, 3_661_000):
+        result = run(completing(later_ms, **own), known)
+        known = result.memory
+        verdicts += result.transactions.verdict.tolist()
+
+    assert verdicts == [Verdict.COMPLETING, Verdict.COMPLETING, Verdict.STUCK_COMPLETING]
+
+
+def test_a_transaction_that_is_only_listed_says_nothing_about_the_clock() -> None:
+    """Its start is not known; the other one begins in the future of the exporter's own clock, which is behind."""
+    taken = snapshot(
+        [Entry()],
+        transactions=(listed(producer_id=8), transaction(start_ms=NOW_MS + 10 * MINUTE_MS)),
+        clock_source=ClockSource.EXPORTER,
+    )
+
+    (suspect,) = run(taken).suspects
+
+    assert suspect.inconclusive_reason is InconclusiveReason.CLOCK_UNVERIFIED
 
 
 def test_what_was_decided_during_a_cycle_is_completing_from_its_end_on() -> None:

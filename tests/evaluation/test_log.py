@@ -97,6 +97,7 @@ def test_a_hang_is_not_as_old_as_what_the_log_has_open() -> None:
             journal(latest=latest(State.PREPARE_COMMIT, start_ms=1), prepared_ms=STARTED_MS),
             "completing",
         ),
+        ("the log is behind, and has no decision yet", journal(prepared_ms=-1), "completing"),
     ],
 )
 def test_since_when_it_completes(sentence: str, log: Journal, verdict: str) -> None:
@@ -108,6 +109,17 @@ def test_since_when_it_completes(sentence: str, log: Journal, verdict: str) -> N
 
     assert Verdict.ranked(int(first.transactions.verdict[0])) is Verdict.COMPLETING, "once is not enough: clocks differ"
     assert row_of(now, log, first.memory).verdict.label == verdict, sentence
+
+
+def test_one_cycle_that_sees_it_decided_is_not_enough() -> None:
+    """It was seen open before, and decided long ago by the log: the coordinator's clock may be behind."""
+    log = journal(latest=latest(State.PREPARE_COMMIT), prepared_ms=STARTED_MS)
+    earlier = snapshot([Entry()], transactions=(transaction(start_ms=STARTED_MS),), taken_at_ms=NOW_MS - 10_000)
+    now = snapshot([Entry()], transactions=(transaction("PrepareCommit", start_ms=STARTED_MS),))
+
+    first = evaluate(earlier, Memory(), Policy(), log)
+
+    assert row_of(now, log, first.memory).verdict is Verdict.COMPLETING
 
 
 def nobody_lists_it() -> Snapshot:
