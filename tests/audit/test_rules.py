@@ -17,7 +17,7 @@ from exporter.audit.log_transactions import LogTransaction
 from exporter.audit.positions import partition_reads, state_after, unknown_partitions, why_another_log
 from exporter.audit.reading import LogExtent, LogListing
 from exporter.audit.tables import AuditState, PartitionPosition
-from exporter.audit.verdicts import AuditVerdict, Horizon, Judgement, PartitionRead, Reason
+from exporter.audit.verdicts import AuditVerdict, Horizon, Judgement, NotRead, PartitionRead, Reason
 from exporter.snapshot import TransactionState as State
 from exporter.transaction_log.records import StateLogRecord, Tombstone, TransactionRecord
 from tests.transaction_log import builders
@@ -132,6 +132,42 @@ def test_a_marker_by_hand_waits_for_the_decision_about_its_records() -> None:
     result = judged([open_one], [by_hand])
 
     assert (said(result), result.pending) == ([], (by_hand,))
+
+
+def test_a_marker_by_hand_just_after_the_begin_is_about_its_records() -> None:
+    """Its leader's clock and the coordinator's may differ by a second. The coordinator's own marker found nothing."""
+    own = decision(1, at_ms=BEGIN_MS, marker_epoch=4, has_own_epoch=True)
+    own_marker = in_log(8, at_ms=BEGIN_MS + 15, marker_epoch=4, **WITHOUT_RECORDS)
+    for at_ms, verdict in (
+        (BEGIN_MS + 5, AuditVerdict.CONTRADICTED),
+        (BEGIN_MS - 1_000, AuditVerdict.CONTRADICTED),
+        (BEGIN_MS - 1_001, AuditVerdict.MARKER_WITHOUT_DECISION),
+    ):
+        by_hand = in_log(4, at_ms=at_ms, marker="abort")
+
+        assert said(judged([own], [by_hand, own_marker])) == [
+            (verdict, None, 5),
+            (AuditVerdict.AS_DECIDED, None, 9),
+        ]
+
+
+def test_a_partition_that_is_not_read_is_not_as_decided() -> None:
+    """A hidden one has a finding, as no later run can read it; a later run judges one that failed now."""
+    committed, rows = decision(1, at_ms=BEGIN_MS), [in_log(4, at_ms=BEGIN_MS + 15)]
+
+    hidden = judge([committed], rows, {}, HORIZON)
+    failed = judge([committed], rows, {ORDERS: NotRead.FAILED}, HORIZON)
+    left_out = judge([committed], rows, {ORDERS: NotRead.LEFT_OUT}, HORIZON)
+
+    assert said(hidden) == [(AuditVerdict.UNKNOWN, Reason.HIDDEN, None)]
+    assert hidden.pending == ()
+    assert said(failed) == said(left_out) == []
+    assert failed.pending == left_out.pending == tuple(rows)
+    assert [each.transactions for each in (hidden, failed, left_out)] == [
+        Counter({AuditVerdict.UNKNOWN: 1}),
+        Counter({AuditVerdict.UNKNOWN: 1}),
+        Counter({AuditVerdict.AS_DECIDED: 1}),
+    ]
 
 
 def test_a_marker_that_is_newer_than_the_transaction_log_waits() -> None:

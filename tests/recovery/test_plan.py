@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -181,6 +182,12 @@ def test_what_changed_is_named() -> None:
     assert what_changed(row(), row()) is None
     assert what_changed(row(), row(last_sequence=9, last_timestamp_ms=9)) == "its last sequence was 0 and is 9"
     assert what_changed(row(), row(topic_id="x")) == "its topic id was '' and is 'x'"
+    changes: list[dict[str, Any]] = [
+        {name: 9}
+        for name in ("producer_id", "producer_epoch", "start_offset", "coordinator_epoch", "last_timestamp_ms")
+    ]
+    for change in changes:
+        assert what_changed(row(), row(**change)) is not None, change
 
 
 def test_an_operator_reads_what_will_be_written() -> None:

@@ -9,8 +9,16 @@ from dataclasses import replace
 import pytest
 
 from exporter.kafka.errors import BrokerFault, FaultReason
-from exporter.recovery.termination import LAST_EPOCH, WAIT_SECONDS, Ending, Termination, terminate, what_changed
-from exporter.snapshot import CoordinatorTransaction, TransactionState
+from exporter.recovery.termination import (
+    LAST_EPOCH,
+    WAIT_SECONDS,
+    Ending,
+    Termination,
+    refusal_to_terminate,
+    terminate,
+    what_changed,
+)
+from exporter.snapshot import TIMEOUT_MS_TWO_PHASE_COMMIT, CoordinatorTransaction, TransactionState
 from tests.evaluation.builders import NOW_MS, transaction
 
 SHOWN = transaction()
@@ -82,6 +90,8 @@ def run(coordinator: CoordinatorStandIn) -> Termination:
         ([SHOWN, SHOWN, SHOWN, ABORTED], [CONCURRENT], Ending.ABORTED, 2),
         ([SHOWN, COMMITTED], [CONCURRENT], Ending.OVER, 1),
         ([SHOWN, replace(ABORTED, producer_epoch=3)], [CONCURRENT], Ending.OVER, 1),
+        ([SHOWN, replace(ABORTED, producer_id=8, producer_epoch=0)], [CONCURRENT], Ending.ABORTED, 1),
+        ([SHOWN, replace(ABORTING, start_ms=NOW_MS)], [CONCURRENT], Ending.OVER, 1),
         ([SHOWN, ABORTING, NEWER], [CONCURRENT], Ending.ABORTED, 1),
         ([SHOWN, ABORTING, LATER_COMMITTED], [CONCURRENT], Ending.ABORTED, 1),
         ([SHOWN, COMMITTING, LATER_ABORTED], [CONCURRENT], Ending.OVER, 1),
@@ -108,6 +118,8 @@ def run(coordinator: CoordinatorStandIn) -> Termination:
         ([COMMITTED], [CONCURRENT], Ending.REFUSED, 0),
         ([replace(SHOWN, coordinator=2)], [CONCURRENT], Ending.REFUSED, 0),
         ([replace(SHOWN, producer_id=8)], [CONCURRENT], Ending.REFUSED, 0),
+        ([replace(SHOWN, producer_epoch=4)], [CONCURRENT], Ending.REFUSED, 0),
+        ([replace(SHOWN, timeout_ms=1)], [CONCURRENT], Ending.REFUSED, 0),
     ],
 )
 def test_how_a_termination_ends(looks: list[Listing], answers: list[Answer], ending: Ending, fences: int) -> None:
@@ -116,6 +128,17 @@ def test_how_a_termination_ends(looks: list[Listing], answers: list[Answer], end
 
     assert run(coordinator).ending is ending
     assert len(coordinator.fenced) == fences
+
+
+def test_only_an_ongoing_transaction_without_two_phase_commit_may_be_fenced() -> None:
+    """What is decided stays so, and a prepared transaction is decided by its transaction manager alone."""
+    prepared = replace(SHOWN, timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT)
+
+    assert refusal_to_terminate(SHOWN) is None
+    assert "'app-1' is prepared for two-phase commit" in (refusal_to_terminate(prepared) or "")
+    for state in set(TransactionState) - {TransactionState.ONGOING}:
+        why = f"only an Ongoing transaction can be terminated, and 'app-1' is {state.value}"
+        assert refusal_to_terminate(replace(SHOWN, state=state)) == why
 
 
 NOBODY_SAW = "has ended, how was not seen; its coordinator has continued with"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from exporter.snapshot import TransactionState as State
 from exporter.transaction_log.events import Event, Happening, Outcome, StateMachine, outcome_of
 from exporter.transaction_log.records import Decoded, Tombstone, TransactionRecord, UnknownVersion
-from tests.transaction_log.builders import EMPTY, ONGOING, START_MS, TIMEOUT_MS, record
+from tests.transaction_log.builders import ABORTED, ABORTING, EMPTY, ONGOING, START_MS, TIMEOUT_MS, record
 
 
 def played(*records: Decoded, machine: StateMachine | None = None) -> list[Event]:
@@ -98,6 +98,7 @@ def test_what_was_not_seen_is_not_made_up() -> None:
 
     assert (prepared.outcome, prepared.duration_ms) == (Outcome.ABORTED, TIMEOUT_MS)
     assert (completed.outcome, completed.duration_ms, completed.start_ms) == (Outcome.COMMITTED, -1, START_MS)
+    assert played(ONGOING, replace(COMMITTED, producer_epoch=4))[-1].producer_epoch == 4
 
 
 def test_what_comes_twice_happens_once() -> None:
@@ -108,6 +109,26 @@ def test_what_comes_twice_happens_once() -> None:
     doubled = played(EMPTY, EMPTY, ONGOING, ONGOING, MORE, MORE, COMMITTING, again, COMMITTING, COMMITTED, COMMITTED)
 
     assert doubled == once
+    added_again, over_again = (
+        replace(MORE, last_update_ms=START_MS + 9),
+        replace(COMMITTED, last_update_ms=START_MS + 50),
+    )
+    assert played(EMPTY, ONGOING, MORE, added_again, COMMITTING, COMMITTED, over_again) == once
+
+
+def test_of_decisions_that_contradict_each_other_the_last_one_counts() -> None:
+    """Nothing was sent of the first one; the open epoch and the outcome are not taken from its record."""
+    committing = replace(COMMITTING, producer_epoch=4)
+    aborting = replace(ABORTING, producer_epoch=5)
+
+    *_, prepared, completed = played(ONGOING, committing, aborting, replace(ABORTED, producer_epoch=5))
+    *_, without_it = played(ONGOING, committing, replace(ABORTED, producer_epoch=5))
+
+    assert [(each.happening, each.outcome, each.producer_epoch) for each in (prepared, completed, without_it)] == [
+        (Happening.PREPARED, Outcome.ABORTED, 3),
+        (Happening.COMPLETED, Outcome.ABORTED, 3),
+        (Happening.COMPLETED, Outcome.ABORTED, 3),
+    ]
 
 
 def test_the_next_transaction_is_another_one() -> None:
