@@ -36,6 +36,7 @@ from tests.evaluation.builders import (
     remembered,
     snapshot,
     transaction,
+    without_examination,
 )
 
 KEY = TransactionKey("orders", 0, 7, 100)
@@ -374,6 +375,43 @@ def test_another_cluster_s_memory_is_ignored() -> None:
 
     assert result.transactions.duration_ms.tolist() == [0]
     assert result.memory.cluster_id == "cluster-1"
+
+
+def test_another_cluster_s_unread_transactions_are_forgotten() -> None:
+    result = run(snapshot(unread=(0,)), memory(remembered(), cluster_id="cluster-2"))
+
+    assert len(result.memory.transactions) == 0
+
+
+def test_a_transaction_beyond_the_last_partition_is_forgotten() -> None:
+    """The topic was made again, with fewer partitions."""
+    beyond = RememberedTransactions.of({TransactionKey("orders", 9, 7, 100): remembered()})
+
+    assert len(run(snapshot(), replace(memory(), transactions=beyond)).memory.transactions) == 0
+
+
+def test_what_is_not_examined_keeps_its_first_time() -> None:
+    known = remembered(first_seen_ms=NOW_MS - 9 * MINUTE_MS)
+
+    result = run(without_examination(snapshot([Entry()])), memory(known))
+
+    assert result.memory.transactions[KEY].first_seen_ms == known.first_seen_ms
+
+
+def test_a_superseded_epoch_stays_superseded() -> None:
+    """Its id was found without a transaction at the next epoch, so that what is open there since is not a fence."""
+    ended = transaction("Empty", producer_epoch=4, start_ms=None, partitions=frozenset())
+    known, verdicts = memory(), []
+    for proved in (ended, transaction(producer_epoch=4), transaction(producer_epoch=4)):
+        result = run(snapshot([Entry(second_read=SecondRead.UNCHANGED)], proof=proof(transactions=(proved,))), known)
+        known = result.memory
+        verdicts += [suspect.verdict for suspect in result.suspects]
+
+    assert verdicts == [
+        Verdict.HANGING_NOT_IN_TRANSACTION,
+        Verdict.HANGING_STALE_EPOCH,
+        Verdict.HANGING_STALE_EPOCH,
+    ]
 
 
 def completing(later_ms: int = 0, **fields: Any) -> Snapshot:

@@ -62,6 +62,16 @@ def test_a_clock_that_is_set_makes_nothing_stuck() -> None:
     assert jumped.stuck == ()
 
 
+def test_the_time_before_a_restart_counts() -> None:
+    """The monotonic clock of the next process has another beginning; otherwise the alert would page twice."""
+    memory = look(waiting()).memory.without_monotonic()
+    for later_ms in (60 * MINUTE_MS, 61 * MINUTE_MS):
+        result = look(waiting(), memory, later_ms=later_ms, monotonic_ms=later_ms - 60 * MINUTE_MS)
+        memory = result.memory
+
+        assert [each.stuck_ms for each in result.stuck] == [later_ms]
+
+
 def test_a_coordinator_that_is_not_confirmed_says_nothing() -> None:
     first = look(waiting())
     moved = replace(waiting(), unconfirmed="the metadata name broker 2")
