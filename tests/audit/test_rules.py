@@ -200,6 +200,16 @@ def test_of_two_transactions_the_one_with_open_records_lacks_its_marker() -> Non
     assert [each.decision for each in missing] == [decisions[1]]
 
 
+def test_open_records_wait_also_where_an_earlier_decision_has_no_marker() -> None:
+    """The next run needs their beginning."""
+    still_open = in_log(8, at_ms=None, first_epoch=4, last_epoch=4)
+
+    result = judged([decision(1, at_ms=BEGIN_MS)], [still_open])
+
+    assert said(result) == [(AuditVerdict.UNKNOWN, Reason.NOT_READ_THEN, None)]
+    assert result.pending == (still_open,)
+
+
 def test_records_that_are_younger_than_the_decision_are_not_its_own() -> None:
     """A cluster that was made again gives the same producer ids and epochs to other transactions."""
     young = in_log(4, at_ms=None, first_timestamp_ms=BEGIN_MS + 200_000)

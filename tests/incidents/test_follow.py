@@ -13,6 +13,8 @@ from exporter.incidents.incident import JOINED_SECONDS, EventKind, Incident, Inc
 from exporter.snapshot import (
     NO_PRODUCER_ID,
     CoordinatorCoverage,
+    EndMarker,
+    EndMarkers,
     HeldOffset,
     PartitionResult,
     Snapshot,
@@ -73,6 +75,47 @@ def test_a_group_that_only_passes_by_has_not_waited() -> None:
 
     assert incident.groups == ("readers",)
     assert [event.at_ms - NOW_MS for event in incident.events if event.kind is EventKind.GROUP_BLOCKED] == [10_000]
+
+
+def test_all_instants_are_of_the_clock_of_this_machine() -> None:
+    """The cluster's clock is an hour ahead of it."""
+    cycles, ahead_ms = Cycles(), 3_600 * SECOND_MS
+    written = hang(last_timestamp_ms=NOW_MS + ahead_ms - SECOND_MS)
+    for at_s in (0, 30, 60):
+        impact = None if at_s == 0 else blocked("readers")
+        cycles.cycle(at_s, [written], impact=impact, clock_offset_ms=ahead_ms)
+    (incident,) = cycles.incidents.all
+
+    assert incident.started_ms == NOW_MS
+    assert kinds(incident) == [
+        (-1, EventKind.FIRST_RECORD),
+        (0, EventKind.FIRST_SEEN),
+        (0, EventKind.VERDICT),
+        (30, EventKind.GROUP_BLOCKED),
+    ]
+
+
+def test_what_has_ended_stays_in_an_incident_that_goes_on() -> None:
+    cycles = Cycles()
+    cycles.cycle(0, [hang(), hang(1)])
+    for at_s in (30, 60):
+        cycles.cycle(at_s, [hang(1)])
+    (incident,) = cycles.incidents.all
+
+    assert (incident.is_over, incident.partitions) == (False, ("orders-0", "orders-1"))
+    assert [suspect.ended_at_ms is None for suspect in incident.suspects] == [False, True]
+
+
+def test_the_outcome_elsewhere_is_reported() -> None:
+    """A COMMIT marker on another partition, after the last write."""
+    marker = EndMarker(
+        producer_id=7, producer_epoch=3, topic="orders", partition=1, offset=40, timestamp_ms=NOW_MS, commit=True
+    )
+
+    (incident,) = Cycles().cycle(0, [hang()], end_markers=EndMarkers(markers=(marker,))).all
+
+    (outcome,) = (event.sentence for event in incident.events if event.kind is EventKind.OUTCOME)
+    assert outcome.startswith("by the evidence the transaction on orders-0 may have been committed (")
 
 
 def test_a_verdict_that_changes_is_reported_once() -> None:
