@@ -125,6 +125,8 @@ class _OnePartition:
         self._ongoing = [each for each in self._included if each.commit is None]
         self._unsure = set(decisions.of_unknown_partitions)
         """Marker epochs whose decisions and markers may belong together in another way."""
+        self._by_hand: set[Decision] = set()
+        """Decisions that a marker which is not the coordinator's own has carried out."""
         self._opener: Decision | None = None
         """The last decision that the records without a marker may be of."""
 
@@ -196,7 +198,8 @@ class _OnePartition:
         elif not is_as_decided(decision, each):
             self._add_contradiction(decision, each)
         elif decision.has_own_epoch or misfit_ms(decision, each) <= CLOCKS_APART_MS:
-            self._add(AuditVerdict.AS_DECIDED, decision, each)
+            if decision not in self._by_hand:  # otherwise the marker that has ended the records counts
+                self._add(AuditVerdict.AS_DECIDED, decision, each)
         else:
             self._unknown(Reason.TWO_FIT, decision, each)
 
@@ -216,8 +219,9 @@ class _OnePartition:
         unmatched.pop(decision, None)
         if not is_as_decided(decision, each):
             self._add_contradiction(decision, each)
-        elif decision not in self._matched.values():
+        else:
             self._add(AuditVerdict.AS_DECIDED, decision, each)
+            self._by_hand.add(decision)
 
     def _judge_surplus(self, each: LogTransaction) -> None:
         """Judges a marker that no decision is about."""

@@ -151,6 +151,28 @@ def test_a_marker_by_hand_just_after_the_begin_is_about_its_records() -> None:
         ]
 
 
+def test_records_that_two_hands_have_ended_differently_are_torn() -> None:
+    """One `complete`, one `abort`; the coordinator's own markers come later, and find nothing on either partition."""
+    other = ("orders", 1)
+    own = decision(1, at_ms=BEGIN_MS, marker_epoch=4, has_own_epoch=True, partitions=frozenset({ORDERS, other}))
+    rows = [
+        row
+        for partition, marker in ((0, "commit"), (1, "abort"))
+        for row in (
+            in_log(4, at_ms=BEGIN_MS + 12, marker=marker, partition=partition),
+            in_log(8, at_ms=BEGIN_MS + 15, marker_epoch=4, partition=partition, **WITHOUT_RECORDS),
+        )
+    ]
+
+    result = judge([own], rows, {ORDERS: READ, other: READ}, HORIZON)
+
+    assert [(each.partition, each.verdict, each.in_log) for each in result.findings] == [
+        (0, AuditVerdict.AS_DECIDED, rows[0]),
+        (1, AuditVerdict.TORN, rows[2]),
+        (1, AuditVerdict.AS_DECIDED, rows[3]),
+    ]
+
+
 def test_a_partition_that_is_not_read_is_not_as_decided() -> None:
     """A hidden one has a finding, as no later run can read it; a later run judges one that failed now."""
     committed, rows = decision(1, at_ms=BEGIN_MS), [in_log(4, at_ms=BEGIN_MS + 15)]
@@ -405,6 +427,16 @@ def test_a_marker_that_its_coordinator_has_sent_again_is_repeated() -> None:
     for rows in ([first, again], [first, again, replace(again, marker_offset=12)]):
         assert said(judged([own], rows)) == [(AuditVerdict.AS_DECIDED, None, 5)]
     assert said(judged([own], [again, replace(again, marker_offset=12)])) == [(AuditVerdict.AS_DECIDED, None, 9)]
+
+
+def test_another_marker_of_the_same_epoch_is_not_taken_for_a_repeated_one() -> None:
+    """The opposite, written before by somebody else, is not the decision's own marker."""
+    own = decision(1, at_ms=BEGIN_MS, marker_epoch=4, has_own_epoch=True)
+    opposite = in_log(4, at_ms=BEGIN_MS + 15, marker="abort", marker_epoch=4, **WITHOUT_RECORDS)
+    its_own = in_log(8, at_ms=BEGIN_MS + 18, marker_epoch=4, **WITHOUT_RECORDS)
+
+    assert (AuditVerdict.AS_DECIDED, None, 9) in said(judged([own], [opposite, its_own]))
+    assert AuditVerdict.CONTRADICTED not in [verdict for verdict, *_ in said(judged([own], [opposite, its_own]))]
 
 
 def test_a_repeated_marker_whose_decision_is_not_recorded_accuses_nobody() -> None:
