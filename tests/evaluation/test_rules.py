@@ -96,6 +96,20 @@ OWNED = [
         Verdict.PREPARED_TWO_PHASE_COMMIT,
     ),
     Row(
+        "its coordinator describes it without a start, so that no time-out can have passed",
+        evidence(transaction(start_ms=None)),
+        {"within_timeout"},
+        NOT_A_CONTRADICTION,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
+        "its coordinator describes it without a time-out",
+        evidence(transaction(timeout_ms=-1, start_ms=began(10 * MINUTE_MS))),
+        {"within_timeout"},
+        NOT_A_CONTRADICTION,
+        Verdict.OPEN_WITHIN_TIMEOUT,
+    ),
+    Row(
         "listed as Ongoing and first seen in this cycle: it was not described, and nothing is amiss",
         evidence(listed()),
         {"within_timeout"},
