@@ -26,13 +26,23 @@ def test_the_forge_s_files_are_valid() -> None:
 
 
 def test_the_workflow_calls_make_test_on_the_oldest_python_and_a_new_one() -> None:
-    """A forge runs the same command as every developer."""
+    """A forge runs the same command as every developer; its user is not root, who alone may install Debian's packages."""
     (job,) = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yaml").read_text())["jobs"].values()
     oldest = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
 
-    assert [step["run"] for step in job["steps"] if "run" in step] == ["make test"]
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["sudo make packages", "make test"]
     assert oldest is not None
     assert job["strategy"]["matrix"]["python"][0] == oldest[1]
+
+
+def test_the_workflow_keeps_its_programs_until_a_pin_of_them_changes() -> None:
+    """The key is of files that exist, and among them are those that name versions of jars and programs."""
+    text = (ROOT / ".github" / "workflows" / "test.yaml").read_text()
+    patterns = re.findall(r"'([^']+)'", text.partition("hashFiles(")[2].partition(")")[0])
+    hashed = {path.relative_to(ROOT).as_posix(): pattern for pattern in patterns for path in ROOT.glob(pattern)}
+
+    assert set(hashed.values()) == set(patterns)
+    assert {"tests/tools.py", "tests/brokers/jars.py", "hangbench/kafka/maven.py"} <= set(hashed)
 
 
 def test_hooks_and_documents_call_targets_that_exist() -> None:

@@ -115,7 +115,8 @@ def test_the_workflow_makes_the_release_by_the_same_commands() -> None:
     assert workflow["on"] == {"push": {"tags": ["v*"]}}
     assert any(step.startswith("make release VERSION=") for step in steps)
     assert any("make images" in step and "$REGISTRY/" in step for step in steps)
-    assert workflow["jobs"]["images-and-chart"]["env"] == {"REGISTRY": "${{ vars.REGISTRY }}"}
+    for job in ("images", "images-and-chart"):
+        assert workflow["jobs"][job]["env"] == {"REGISTRY": "${{ vars.REGISTRY }}"}
     assert not re.search(r"[a-z]+\.(io|com|org)\b", text)
 
 
