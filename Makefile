@@ -151,8 +151,8 @@ dashboard-pictures: tools  ## every dashboard drawn with Grafana's own component
 ##@ Releases
 
 release: release-tools  ## packages, chart, SBOMs, sums and notes of VERSION=1.2.3 (build/release/): the same bytes each time
-	@[ -n "$(VERSION)" ] || { echo "VERSION is missing: make release VERSION=1.2.3" >&2; exit 1; }
-	@$(BIN)/python -m tests.release $(VERSION)
+	@[ -n "$${VERSION:-}" ] || { echo "VERSION is missing: make release VERSION=1.2.3" >&2; exit 1; }
+	@$(BIN)/python -m tests.release "$$VERSION"
 
 images: install  ## both images, by docker, podman or buildah (DEBIAN_IMAGE, IMAGE_PREFIX, ENGINE)
 	@$(BIN)/python -m tests.release.images

@@ -22,6 +22,7 @@ def release(root: Path, version: str, folder: Path) -> None:
         tree, made = Path(temporary, "tree"), Path(temporary, "made")
         made.mkdir()
         source.export(root, tree)
+        source.link_readme(tree, version)
         (made / "NOTES.md").write_text(source.notes((tree / "CHANGELOG.md").read_text(encoding="utf-8"), version))
         wheel = artifacts.make_packages(tree, made, time_s=time_s)
         artifacts.require_runs(wheel, tree, Path(temporary, "empty"), version)

@@ -15,7 +15,10 @@ from tests.release.images import version as project_version
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = Path("helm", "kafka-transaction-exporter")
-_VERSION: Final = re.compile(r"\d+\.\d+\.\d+(rc\d+)?")
+_VERSION: Final = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
+"""No release candidate: what Python calls 1.2.3rc1 is not a version to Helm, and the other way round."""
+_RELATIVE: Final = re.compile(r"(!?)\[([^]]*)\]\((?![a-z]+:|#)([^)]+)\)")
+"""A link or a picture of Markdown that is within the project."""
 _HEADING: Final = re.compile(r"(?m)^## (\S+)(?: - (\d{4}-\d{2}-\d{2}))?$")
 
 
@@ -45,10 +48,25 @@ def notes(changelog: str, version: str) -> str:
 
 
 def export(root: Path, folder: Path) -> None:
-    """The committed files of HEAD and no others, as a clean clone has them."""
-    archive = _git(root, "archive", "--format=tar", "HEAD")
+    """The committed files of HEAD and no others, with their committed bytes: `git archive` obeys settings of its user."""
+    settings = ("core.autocrlf=false", "core.attributesFile=/dev/null", "tar.umask=0022")
+    archive = _git(root, *(word for each in settings for word in ("-c", each)), "archive", "--format=tar", "HEAD")
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
+
+
+def link_readme(tree: Path, version: str) -> None:
+    """Has the README of an exported tree name whole addresses: a package index shows it without the files beside it."""
+    address = re.search(r'(?m)^Source = "(.+)"$', (tree / "pyproject.toml").read_text(encoding="utf-8"))
+    if address is None:
+        raise ReleaseError("pyproject.toml has no address of the source")
+
+    def whole(link: re.Match[str]) -> str:
+        kind = "raw" if link[1] else "blob"
+        return f"{link[1]}[{link[2]}]({address[1]}/{kind}/v{version}/{link[3]})"
+
+    readme = tree / "README.md"
+    readme.write_text(_RELATIVE.sub(whole, readme.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def committed_at(root: Path) -> int:
@@ -58,7 +76,7 @@ def committed_at(root: Path) -> int:
 
 def _disagreements(root: Path, version: str) -> list[str]:
     if not _VERSION.fullmatch(version):
-        return [f"{version!r} is not a version such as 1.2.3 or 1.2.3rc1: make release VERSION=1.2.3"]
+        return [f"{version!r} is not a version such as 1.2.3: make release VERSION=1.2.3"]
     chart = yaml.safe_load((root / CHART / "Chart.yaml").read_text(encoding="utf-8"))
     named = {
         "pyproject.toml: version": project_version(root),
@@ -81,7 +99,7 @@ def _uncommitted(root: Path) -> list[str]:
 def _git(root: Path, *words: str) -> bytes:
     run = subprocess.run(["git", *words], cwd=root, capture_output=True, check=False)
     if run.returncode != 0:
-        raise ReleaseError(f"git {words[0]}: {run.stderr.decode().strip()}")
+        raise ReleaseError(f"git {' '.join(words)}: {run.stderr.decode().strip()}")
     return run.stdout
 
 

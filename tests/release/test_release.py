@@ -20,7 +20,7 @@ from tests.release.__main__ import release
 from tests.release.artifacts import install
 from tests.release.images import ROOT, NoEngine, find_engine, version
 from tests.release.licences import LICENCES
-from tests.release.source import CHART, ReleaseError, notes, pinned, require_releasable
+from tests.release.source import CHART, ReleaseError, export, link_readme, notes, pinned, require_releasable
 
 CHANGELOG: Final = """\
 # Changelog
@@ -93,11 +93,51 @@ def test_what_does_not_fit_together_is_refused_with_every_reason(tmp_path: Path)
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("wanted", ["v0.1.0", "0.1", "latest", "../0.1.0"])
+@pytest.mark.parametrize("wanted", ["v0.1.0", "0.1", "latest", "../0.1.0", "0.01.0", "0.2.0rc1"])
 def test_what_is_not_a_version_is_refused(wanted: str, tmp_path: Path) -> None:
-    """It would be a folder's name, and a heading."""
+    """It would be a folder's name, and a heading; or Helm would refuse it for the chart."""
     with pytest.raises(ReleaseError, match="is not a version"):
         require_releasable(clone(tmp_path / "clone"), wanted)
+
+
+@pytest.mark.programs
+def test_what_is_released_does_not_depend_on_the_settings_of_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Line ends, modes and files are those of the commit, whatever its user has in ~/.gitconfig."""
+    root = clone(tmp_path / "clone")
+    (tmp_path / "attributes").write_text("*.md export-ignore\n")
+    settings = f"[core]\nautocrlf = true\nattributesFile = {tmp_path / 'attributes'}\n[tar]\numask = 0077\n"
+    (tmp_path / "settings").write_text(settings)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "settings"))
+
+    export(root, tmp_path / "tree")
+
+    assert (tmp_path / "tree" / "README.md").read_bytes() == (root / "README.md").read_bytes()
+    assert (tmp_path / "tree" / "README.md").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.programs
+def test_a_version_is_never_a_command() -> None:
+    """A workflow takes it from the name of a tag, which may have any of a shell's own letters."""
+    words = ["make", "--dry-run", "--assume-old=release-tools", "release", "VERSION=1.2.3;touch planted"]
+    run = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert "tests.release" in run.stdout
+    assert "planted" not in run.stdout
+
+
+def test_the_readme_of_a_package_has_no_link_to_a_file_beside_it(tmp_path: Path) -> None:
+    """An index of packages shows it alone: links lead to the version's files, and pictures are loaded from there."""
+    for name in ("README.md", "pyproject.toml"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    link_readme(tmp_path, "1.2.3")
+
+    text = (tmp_path / "README.md").read_text()
+    address = "https://github.com/kafka-transaction-exporter/kafka-transaction-exporter"
+    assert [to for to in re.findall(r"\]\(([^)]+)\)", text) if not to.startswith(("https://", "#"))] == []
+    assert f"]({address}/blob/v1.2.3/docs/install.md)" in text
+    assert re.search(rf"!\[[^]]+\]\({address}/raw/v1\.2\.3/docs/pictures/[a-z-]+\.png\)", text)
 
 
 def test_an_unknown_engine_is_refused() -> None:
@@ -164,6 +204,18 @@ def test_a_release_has_packages_chart_lists_notes_and_sums(released: Path) -> No
         names = chart.getnames()
     assert "kafka-transaction-exporter/Chart.yaml" in names
     assert not [name for name in names if "/ci/" in name or "__pycache__" in name]
+
+
+@pytest.mark.slow
+def test_the_source_package_has_the_program_and_what_installs_it(released: Path) -> None:
+    """And nothing of the tests, a part of which setuptools would add."""
+    with tarfile.open(released / f"kafka_transaction_exporter-{version()}.tar.gz") as package:
+        names = {name.partition("/")[2] for name in package.getnames()}
+
+    assert {name for name in names if not re.match(r"exporter/|\w+\.egg-info", name)} == {
+        *("", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "constraints", "constraints/runtime.txt", "exporter"),
+        *("pyproject.toml", "setup.cfg"),
+    }
 
 
 @pytest.mark.slow
