@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,6 +105,14 @@ def verdict(text: str) -> Verdict:
         if known.label == text:
             return known
     raise argparse.ArgumentTypeError("must be a verdict: " + ", ".join(known.label for known in Verdict))
+
+
+def temporary_directory(place: Path | str) -> tempfile.TemporaryDirectory[str]:
+    """Returns a directory for Spark that ends with its block. Raises OSError where none can be made."""
+    try:
+        return tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=writable_directory(str(place)))
+    except argparse.ArgumentTypeError as error:
+        raise OSError(f"--temporary: {error}") from None
 
 
 def writable_directory(text: str) -> str:

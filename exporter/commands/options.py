@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, Final
 
 from exporter.commands.option_types import (
@@ -79,7 +80,7 @@ def add_spark(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--temporary",
         type=writable_directory,
-        default="/tmp",  # noqa: S108
+        default=Path("/tmp"),  # noqa: S108 - a text would be checked by each `serve`, also where nothing may write
         metavar=DIRECTORY,
         help="directory for Spark's temporary files. Default: /tmp",
     )

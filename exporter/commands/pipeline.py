@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 
 from exporter.commands.context import Context
 from exporter.commands.offline_options import JOBS_OF_FLAGS, JOBS_WITH_BROKERS
+from exporter.commands.option_types import temporary_directory
 from exporter.commands.report import complain, wait
 from exporter.commands.status import ExitStatus
 from exporter.config import values
@@ -140,8 +140,7 @@ def _spark(
     jars = jars_of(folder, (*connectors, *connectors_of(places)))
     more = {**jars, **spark_settings(places), **DELTA_SETTINGS, **LOG_STORE_SETTINGS}
     master = options.master or (None if context.is_submitted else "local[*]")
-    directory = tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary)
-    with directory as temporary, ExitStack() as stack:
+    with temporary_directory(options.temporary) as temporary, ExitStack() as stack:
 
         @cache
         def open_spark() -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 from exporter.capsules.recording import RecordingReader
 from exporter.commands.cautions import cautions, lacking_descriptors
 from exporter.commands.context import Configuration, Context
+from exporter.commands.option_types import temporary_directory
 from exporter.commands.options import SPARK_FLAGS
 from exporter.commands.pipeline import NEEDED
 from exporter.commands.report import complain
@@ -84,7 +84,11 @@ def _serve_by_spark(context: Context, settings: Settings, server_of: Callable[[R
     except ModuleNotFoundError as error:
         return complain(f"{NEEDED} ({error})")
     master = options.master or (None if context.is_submitted else MASTER)
-    with tempfile.TemporaryDirectory(prefix="kafka-transaction-exporter-", dir=options.temporary) as temporary:
+    try:
+        directory = temporary_directory(options.temporary)
+    except OSError as error:
+        return complain(str(error))
+    with directory as temporary:
         engine = SparkEngine(partial(open_session, master, temporary, memory=options.memory))
         try:
             engine.check()

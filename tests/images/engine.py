@@ -188,9 +188,11 @@ def run_once(tag: str, *words: str, options: Sequence[str] = ()) -> subprocess.C
 
 
 @contextmanager
-def running(tag: str, *words: str, name: str, options: Sequence[str] = ()) -> Iterator[Container]:
+def running(
+    tag: str, *words: str, name: str, options: Sequence[str] = (), hardened: Sequence[str] = HARDENED
+) -> Iterator[Container]:
     """A container on the host's network, removed at the end."""
-    podman("run", "--detach", f"--name={name}", "--network=host", *HARDENED, *options, tag, *words)
+    podman("run", "--detach", f"--name={name}", "--network=host", *hardened, *options, tag, *words)
     try:
         yield Container(name)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import itertools
 import json
 import os
 import re
@@ -68,11 +67,13 @@ def megabytes(tag: str) -> float:
 
 
 def test_the_exporter_s_image_is_small(exporter_image: str) -> None:
-    """Unpacked, with its base."""
+    """Unpacked, with its base; docs/install.md says how large both are."""
     size = megabytes(exporter_image)
     print(f"{exporter_image}: {size:.0f} MB")
 
     assert size <= LIMIT_MB
+    (documented,) = re.findall(r"The exporter's image is about (\d+) MB", (ROOT / "docs" / "install.md").read_text())
+    assert size == pytest.approx(float(documented), rel=0.02)
 
 
 def test_the_image_has_no_shell_and_no_installer(exporter_image: str) -> None:
@@ -159,16 +160,24 @@ def test_the_exporter_serves_without_any_right(exporter_image: str, hanging: Kaf
 
 
 def test_commands_in_the_container_of_the_document_find_its_brokers(exporter_image: str, hanging: KafkaCluster) -> None:
-    """`docker exec` has the variables of the container, and not the flags that an operator gave `serve`."""
+    """`docker exec` has the variables of the container, and not the flags that an operator gave `serve`.
+
+    The container has the document's rights and no more: Docker's read-only root has no place for files, podman's has.
+    """
     text = (ROOT / "docs" / "install.md").read_text()
-    (fence,) = re.findall(r"^```sh\n(docker run .*?)\n```$", text, re.DOTALL | re.MULTILINE)
+    (fence,) = re.findall(r"^```sh\ndocker run (.*?)\n```$", text, re.DOTALL | re.MULTILINE)
     (command,) = re.findall(r"`docker exec ktx kafka-transaction-exporter (.+?)`", text)
-    _, _, *words = shlex.split(fence.replace("kafka:9092", hanging.bootstrap))
-    assert words[-1].startswith("kafka-transaction-exporter:")
-    options = [f"{name}={value}" for name, value in itertools.pairwise(words) if name == "--env"]
+    *words, tag = shlex.split(fence.replace("kafka:9092", hanging.bootstrap))
+    assert tag.startswith("kafka-transaction-exporter:")
+    words.remove("--read-only")
+    options = [f"{name}={value}" for name, value in zip(words[::2], words[1::2], strict=True)]
     (port,) = free_ports(1)
-    options.append(f"--env=KAFKA_TRANSACTION_EXPORTER__PUBLISH__LISTEN_ADDRESS=127.0.0.1:{port}")
-    with running(exporter_image, name=f"documented-{os.getpid()}", options=options) as container:
+    given = [
+        *(option for option in options if not option.startswith(("--name=", "--publish="))),
+        f"--env=KAFKA_TRANSACTION_EXPORTER__PUBLISH__LISTEN_ADDRESS=127.0.0.1:{port}",
+    ]
+    read_only = ["--read-only", "--read-only-tmpfs=false"]
+    with running(exporter_image, name=f"documented-{os.getpid()}", options=given, hardened=read_only) as container:
         fetched(f"http://127.0.0.1:{port}/-/ready")
         assert "hanging_not_in_transaction" in container.execute("kafka-transaction-exporter", command)
         assert " open " in container.execute("kafka-transaction-exporter", "incident")
@@ -180,6 +189,8 @@ def test_the_pipeline_s_image_makes_tables_and_reads_the_log(
 ) -> None:
     """From a history that the exporter's image has written; Spark's Kafka source is in the image, without `--jars`."""
     print(f"{pipeline_image}: {megabytes(pipeline_image):.0f} MB")
+    (documented,) = re.findall(r"pipeline's image, (\S+) GB", (ROOT / "docs" / "install.md").read_text())
+    assert megabytes(pipeline_image) / 1000 == pytest.approx(float(documented), rel=0.05)
     data = tmp_path / "data"
     data.mkdir()
     data.chmod(0o777)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import sys
@@ -19,6 +20,7 @@ from pyspark.sql import functions as f
 
 from exporter.cli import main
 from exporter.commands.offline_options import JOBS_OF_FLAGS, JOBS_WITH_BROKERS, add_pipeline
+from exporter.commands.options import add_spark
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import column_comments
@@ -681,6 +683,20 @@ def test_a_missing_directory_for_temporary_files_is_refused_by_name(
         main(["pipeline", "report", "--tables", str(tmp_path), f"--temporary={missing}"])
 
     assert f"--temporary: {missing} is not a directory: make it first, or name another one" in capsys.readouterr().err
+
+
+def test_a_place_for_temporary_files_is_asked_for_by_what_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a read-only root nothing may write to /tmp: `serve` starts there, and a job of Spark says what it lacks."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    (tmp_path / VERSION).mkdir()
+    parser = argparse.ArgumentParser()
+    add_spark(parser)
+
+    assert str(parser.parse_args([]).temporary) == "/tmp"
+    assert main(["pipeline", "report", "--tables", str(tmp_path / "tables"), "--history", str(tmp_path)]) == 1
+    assert "--temporary: /tmp cannot be written to: name another directory" in capsys.readouterr().err
 
 
 def test_the_objective_of_the_command_line_is_that_of_the_report(
