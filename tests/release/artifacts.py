@@ -7,19 +7,34 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tempfile
 import venv
 from pathlib import Path
 from typing import Final
+
+from packaging.markers import Marker
 
 from tests.release.licences import add_licences
 from tests.release.source import CHART, ReleaseError
 from tests.tools import ToolUnavailable, helm
 
-SBOMS: Final = {"exporter": "runtime", "pipeline": "spark"}
-"""The list of packages of each image -> its file of constraints."""
+SBOMS: Final = {"exporter": ("runtime",), "pipeline": ("runtime", "spark")}
+"""The list of packages of each image -> the files of constraints that the Dockerfile installs."""
+OF_IMAGES: Final = {
+    "python_version": "3.13",
+    "python_full_version": "3.13.0",
+    "implementation_name": "cpython",
+    "platform_python_implementation": "CPython",
+    "platform_machine": "x86_64",
+    "os_name": "posix",
+    "platform_system": "Linux",
+    "sys_platform": "linux",
+}
+"""What a marker of a requirement may ask for, in the images."""
 
 
 def make_packages(source: Path, folder: Path, *, time_s: int) -> Path:
@@ -62,19 +77,33 @@ def make_chart(source: Path, folder: Path, *, time_s: int) -> Path:
     return chart
 
 
+def requirements_of(image: str, source: Path) -> dict[str, str]:
+    """Returns the packages of an image, as `name==version`, with their lines in the constraints."""
+    found = {}
+    for constraints in SBOMS[image]:
+        text = (source / "constraints" / f"{constraints}.txt").read_text(encoding="utf-8")
+        for entry in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)[1:]:
+            package, _, marker = entry.partition("\\\n")[0].partition(";")
+            if not marker or Marker(marker).evaluate(OF_IMAGES):
+                found[package.strip()] = entry
+    return dict(sorted(found.items()))
+
+
 def make_sboms(source: Path, folder: Path) -> None:
     """A list of packages with their licences for each image, as CycloneDX."""
     program = Path(sys.executable).with_name("cyclonedx-py")
-    for image, constraints in SBOMS.items():
+    for image in SBOMS:
         path = folder / f"{image}.cdx.json"
-        _run(
-            [
-                *(str(program), "requirements", f"--pyproject={source / 'pyproject.toml'}"),
-                *("--output-reproducible", "--sv=1.6", f"--output-file={path}"),
-                f"{source / 'constraints' / constraints}.txt",
-            ],
-            source,
-        )
+        with tempfile.TemporaryDirectory(prefix="requirements-") as temporary:
+            requirements = Path(temporary, "requirements.txt")
+            requirements.write_text("".join(requirements_of(image, source).values()), encoding="utf-8")
+            _run(
+                [
+                    *(str(program), "requirements", f"--pyproject={source / 'pyproject.toml'}"),
+                    *("--output-reproducible", "--sv=1.6", f"--output-file={path}", str(requirements)),
+                ],
+                source,
+            )
         sbom = json.loads(path.read_text(encoding="utf-8"))
         add_licences(sbom, source)
         path.write_text(json.dumps(sbom, indent=2) + "\n", encoding="utf-8")
