@@ -84,13 +84,15 @@ USER 65532:65532
 WORKDIR /tmp
 ENTRYPOINT ["entrypoint.sh"]
 
-# Without what the exporter never loads: Arrow's Flight and HDFS, headers, tests, AWS' other services, symbols.
+# Without what the exporter never loads: Arrow's Flight and HDFS, headers, tests, stubs of types, AWS' other services, symbols.
 # A path that is gone in a newer version ends the build.
 FROM build AS exporter-build
 WORKDIR /opt/kafka-transaction-exporter/lib/python3.13/site-packages
-RUN rm -r pyarrow/include pyarrow/includes pyarrow/src pyarrow/tests pyarrow/*.pxi pyarrow/*.pyx pyarrow/*.pxd \
-      pyarrow/libarrow_flight.so.* pyarrow/_flight.*.so pyarrow/_hdfs.*.so pyarrow/libarrow_python.so pyarrow/libarrow_python.so.*.*.* \
-      numpy/f2py numpy/_core/include numpy/_core/tests numpy/lib/tests numpy/ma/tests numpy/typing/tests && \
+RUN rm -r pyarrow/include pyarrow/includes pyarrow/src pyarrow/libarrow_flight.so.* pyarrow/libarrow_python_flight.so* \
+      pyarrow/_flight.*.so pyarrow/_hdfs.*.so pyarrow/_pyarrow_cpp_tests.*.so pyarrow/libarrow_python.so \
+      pyarrow/libarrow_python.so.*.*.* numpy/f2py numpy/_core/include && \
+    find . -type d -name tests -prune -exec rm -r {} + && \
+    find . -name '*.py[ix]' -delete -o -name '*.px[di]' -delete && \
     find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -r {} + && \
     find . -name '*.so*' -exec strip --strip-unneeded {} + && \
     python3 -m compileall -q --invalidation-mode unchecked-hash /opt/kafka-transaction-exporter/lib

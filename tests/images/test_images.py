@@ -19,7 +19,9 @@ import pytest
 from hangbench.kafka.cluster import KafkaCluster
 from hangbench.kafka.ports import free_ports
 from helm.made import ROOT
-from tests.images.engine import fetched, podman, run_once, running
+from tests.images.engine import HARDENED, fetched, podman, run_once, running
+from tests.release.artifacts import requirements_of
+from tests.release.images import version
 
 pytestmark = pytest.mark.slow
 
@@ -98,6 +100,20 @@ def test_everything_but_spark_is_in_the_image(exporter_image: str) -> None:
         assert python(exporter_image, USES, user) == ["['deltalake', 'py4j', 'pyspark']", "2", "True"]
 
 
+@pytest.mark.parametrize("image", ["exporter", "pipeline"])
+def test_the_packages_of_an_image_are_those_of_its_list(image: str, request: pytest.FixtureRequest) -> None:
+    """The release's list of packages, with their versions; and the program itself."""
+    program = (
+        "from importlib.metadata import distributions as d; print(*(f'{x.name}=={x.version}' for x in d()), sep='\\n')"
+    )
+    found = {
+        re.sub(r"[_.]", "-", each.partition("==")[0]).lower() + "==" + each.partition("==")[2]
+        for each in python(request.getfixturevalue(f"{image}_image"), program)
+    }
+
+    assert found == {*requirements_of(image, ROOT), f"kafka-transaction-exporter=={version()}"}
+
+
 @contextmanager
 def aws() -> Iterator[tuple[str, list[dict[str, list[str]]]]]:
     """An endpoint of AWS' STS on the loopback, and what it was asked."""
@@ -143,10 +159,14 @@ def test_msk_s_login_is_signed_with_the_role_of_the_service_account(exporter_ima
 
 
 def test_the_exporter_serves_without_any_right(exporter_image: str, hanging: KafkaCluster) -> None:
-    """A read-only root, no capability, no new privilege, a numeric user; the hang of a real broker is in /metrics."""
+    """A read-only root, no capability, no new privilege, a numeric user; the hang of a real broker is in /metrics.
+
+    Nor is there any place to write to: Docker has none below a read-only root, where podman has /tmp.
+    """
     (port,) = free_ports(1)
     words = [f"--kafka.bootstrap.servers={hanging.bootstrap}", f"--publish.listen-address=127.0.0.1:{port}"]
-    with running(exporter_image, "serve", *words, name=f"exporter-{os.getpid()}") as container:
+    rights = [option for option in HARDENED if option != "--tmpfs=/tmp"] + ["--read-only-tmpfs=false"]
+    with running(exporter_image, "serve", *words, name=f"exporter-{os.getpid()}", hardened=rights) as container:
         fetched(f"http://127.0.0.1:{port}/-/ready")
         metrics = fetched(f"http://127.0.0.1:{port}/metrics")
         status = container.execute("python", "-c", "print(open('/proc/1/status').read())")
@@ -162,12 +182,12 @@ def test_the_exporter_serves_without_any_right(exporter_image: str, hanging: Kaf
 def test_commands_in_the_container_of_the_document_find_its_brokers(exporter_image: str, hanging: KafkaCluster) -> None:
     """`docker exec` has the variables of the container, and not the flags that an operator gave `serve`.
 
-    The container has the document's rights and no more: Docker's read-only root has no place for files, podman's has.
+    The container has the document's rights and no more.
     """
     text = (ROOT / "docs" / "install.md").read_text()
     (fence,) = re.findall(r"^```sh\ndocker run (.*?)\n```$", text, re.DOTALL | re.MULTILINE)
     (command,) = re.findall(r"`docker exec ktx kafka-transaction-exporter (.+?)`", text)
-    *words, tag = shlex.split(fence.replace("kafka:9092", hanging.bootstrap))
+    *words, tag = shlex.split(fence.replace("\\\n", "").replace("kafka:9092", hanging.bootstrap))
     assert tag.startswith("kafka-transaction-exporter:")
     words.remove("--read-only")
     options = [f"{name}={value}" for name, value in zip(words[::2], words[1::2], strict=True)]
