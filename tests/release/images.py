@@ -41,10 +41,18 @@ def version(root: Path = ROOT) -> str:
     return found[1] if found else "missing"
 
 
+def revision(root: Path = ROOT) -> str:
+    """The commit, with "-dirty" where files differ from it; "" outside of a clone."""
+    commit, changed = (
+        subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False).stdout.strip()
+        for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+    )
+    return f"{commit}-dirty" if changed else commit
+
+
 def build(engine: str, target: str, tag: str, *, base: str = "", options: Sequence[str] = ()) -> None:
     """One image. Raises CalledProcessError."""
-    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    labels = {"version": version(), "revision": revision.stdout.strip()}
+    labels = {"version": version(), "revision": revision()}
     words = [
         *(*ENGINES[engine], *options, "--target", target, "--tag", tag),
         *(word for name, value in labels.items() for word in ("--label", f"org.opencontainers.image.{name}={value}")),

@@ -18,7 +18,7 @@ from hangbench.kafka.planting import HANGS_CAN_BE_PLANTED, plant_hang
 from tests.conftest import MakeCluster
 from tests.release.__main__ import release
 from tests.release.artifacts import OF_IMAGES, SBOMS, install, requirements_of
-from tests.release.images import ROOT, NoEngine, find_engine, version
+from tests.release.images import ROOT, NoEngine, find_engine, revision, version
 from tests.release.licences import LICENCES
 from tests.release.source import CHART, ReleaseError, export, link_readme, notes, require_releasable
 
@@ -115,6 +115,18 @@ def test_what_is_released_does_not_depend_on_the_settings_of_git(
 
     assert (tmp_path / "tree" / "README.md").read_bytes() == (root / "README.md").read_bytes()
     assert (tmp_path / "tree" / "README.md").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.programs
+def test_an_image_of_changed_files_does_not_name_a_commit_alone(tmp_path: Path) -> None:
+    """`make images` builds what is there: its label would lead to other source."""
+    root = clone(tmp_path / "clone")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
+
+    assert revision(root) == commit.stdout.strip()
+    (root / "exporter" / "new.py").write_text("")
+    assert revision(root) == f"{commit.stdout.strip()}-dirty"
+    assert revision(tmp_path) == ""
 
 
 @pytest.mark.programs
