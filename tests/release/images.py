@@ -21,6 +21,10 @@ ENGINES: Final = {"docker": ("docker", "build"), "podman": ("podman", "build"), 
 _READY: Final = {"docker": ("docker", "info"), "podman": ("podman", "info"), "buildah": ("buildah", "version")}
 
 
+WHOLE: Final = ("--no-cache",)
+"""Otherwise layers of an earlier build are used again: with the packages of its day, and in podman also with its labels."""
+
+
 class NoEngine(Exception):
     """No image can be built here; the message says what is missing."""
 
@@ -68,7 +72,7 @@ def main() -> int:
         engine = find_engine(given.get("ENGINE", ""))
         for target, name in IMAGES.items():
             tag = f"{given.get('IMAGE_PREFIX', '')}{name}:{version()}"
-            build(engine, target, tag, base=given.get("DEBIAN_IMAGE", ""))
+            build(engine, target, tag, base=given.get("DEBIAN_IMAGE", ""), options=WHOLE)
             sys.stdout.write(f"{tag}\n")
     except NoEngine as error:
         sys.stderr.write(f"{error}\n")

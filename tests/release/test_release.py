@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Final
@@ -127,6 +128,20 @@ def test_an_image_of_changed_files_does_not_name_a_commit_alone(tmp_path: Path) 
     (root / "exporter" / "new.py").write_text("")
     assert revision(root) == f"{commit.stdout.strip()}-dirty"
     assert revision(tmp_path) == ""
+
+
+@pytest.mark.programs
+def test_images_are_built_without_layers_of_earlier_builds(tmp_path: Path) -> None:
+    """docs/release.md says that packages are the newest of the day, and the label that the commit is this one."""
+    engine = tmp_path / "buildah"
+    engine.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path / "calls"}\n')
+    engine.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "ENGINE": "buildah"}
+    subprocess.run([sys.executable, "-m", "tests.release.images"], cwd=ROOT, env=environment, check=True)
+
+    builds = [line.split() for line in (tmp_path / "calls").read_text().splitlines() if line.startswith("build ")]
+    assert [words[words.index("--target") + 1] for words in builds] == ["exporter", "pipeline"]
+    assert all("--no-cache" in words for words in builds)
 
 
 @pytest.mark.programs
