@@ -142,7 +142,7 @@ def play(exporter_image: str, tmp_path: Path) -> Iterator[Any]:
             for_podman(only(objects, "Pod")["spec"], exporter_image)
             file = tmp_path / f"{name}.yaml"
             file.write_text(yaml.safe_dump_all(objects))
-            stack.callback(podman, "volume", "rm", "--force", unique, check=False)
+            stack.callback(podman, "volume", "rm", "--force", unique, "tmp", check=False)
             stack.enter_context(played(file, unique))
             return unique
 
@@ -175,10 +175,12 @@ def test_next_to_a_connect_worker(play: Any, hanging: KafkaCluster) -> None:
 
 
 def test_next_to_prometheus(play: Any, hanging: KafkaCluster) -> None:
-    """Prometheus scrapes it on localhost, and has its series."""
+    """Prometheus scrapes it on localhost, and has its series. What it knows outlives its container: `incident` finds it."""
     web, metrics = free_ports(2)
     port = {"--storage.tsdb.path": f"--web.listen-address=127.0.0.1:{web}, --storage.tsdb.path"}
-    play("prometheus", {"kafka:9092": hanging.bootstrap, "9814": str(metrics), **port})
+    pod = play("prometheus", {"kafka:9092": hanging.bootstrap, "9814": str(metrics), **port})
 
     query = f"http://127.0.0.1:{web}/api/v1/query?query=kafka_transaction_exporter_coverage_complete"
     fetched(query, shows=r'"result":\[{[^]]*"value":\[[^]]*,"1"\]}\]')
+    program = ("kafka-transaction-exporter", "incident", "--config.file=/etc/kafka-transaction-exporter/config.yaml")
+    assert " open " in podman("exec", f"{pod}-exporter", *program).stdout
