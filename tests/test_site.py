@@ -141,6 +141,7 @@ def test_a_dead_link_fails_the_build(pages: list[str], tmp_path: Path) -> None:
         *(ROOT / "docs").glob("*/*.*"),
         *(ROOT / "examples").rglob("*.yaml"),
         *(ROOT / "examples").rglob("*.service"),
+        *(path for folder in ("exporter", "hangbench", "tests") for path in (ROOT / folder).rglob("*.py")),
     ]
     for page in [*pages, *(str(path.relative_to(ROOT)) for path in others)]:
         (source / page).parent.mkdir(parents=True, exist_ok=True)
