@@ -69,11 +69,9 @@ class TopicWatch:
         self.hidden = self._not_too_old(refused, client.clock())
         gaps = [_about_hidden(self.hidden)] if self.hidden else []
         if late:
-            gaps.append(f"topics became visible while this cycle was running: {some_names(late)}")
-        shows_nothing = all(topic == STATE_TOPIC for topic in topology.topics)
-        if shows_nothing and await what_hides_topics(client, sorted(topology.brokers)):
-            # A grant on the coordinators' topic alone shows one topic, and no hanging transaction.
-            gaps.append("no topic is visible: not authorized, needs DESCRIBE on the topics to be watched")
+            gaps.append(_about_late(late))
+        if not _shown(topology) and (why := await _why_nothing_is_shown(client, topology)) is not None:
+            gaps.append(why)
         if self.state_topic_gap is not None:
             gaps.append(self.state_topic_gap)
         if topology.left_out:
@@ -88,6 +86,27 @@ def _about_left_out(topology: Topology) -> str:
         "partitions are not read, because too many before them are missing from the metadata: "
         f"{sum(topology.left_out.values())}, of the topics {some_names(tuple(topology.left_out))}"
     )
+
+
+def _shown(topology: Topology) -> tuple[str, ...]:
+    """A grant on the coordinators' topic alone shows one topic, and no hanging transaction."""
+    return tuple(topic for topic in topology.topics if topic != STATE_TOPIC)
+
+
+async def _why_nothing_is_shown(client: ClusterClient, topology: Topology) -> str | None:
+    """Returns None where there is no topic, as in a new cluster."""
+    if await what_hides_topics(client, sorted(topology.brokers)):
+        return "no topic is visible: not authorized, needs DESCRIBE on the topics to be watched"
+    # The right may have been granted after the metadata were read.
+    try:
+        late = _shown(await client.topology())
+    except ClusterUnavailableError:
+        return "whether topics are visible is unknown: no broker responded"
+    return _about_late(late) if late else None
+
+
+def _about_late(topics: tuple[str, ...]) -> str:
+    return f"topics became visible while this cycle was running: {some_names(topics)}"
 
 
 def _about_hidden(topics: tuple[str, ...]) -> str:

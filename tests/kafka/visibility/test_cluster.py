@@ -53,6 +53,32 @@ def test_a_cluster_that_shows_no_topic_is_complete_where_no_acl_hides_one(
     assert (snapshot.is_complete, said) == (complete, not complete)
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_topics_that_a_grant_shows_within_a_cycle_are_missed_in_it(*, is_answered: bool) -> None:
+    """The metadata came before the grant, and the ACLs after it; the next cycle reads the topics."""
+    model = Model(acls=[], topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)]}, hidden_topics={(1, "t")})
+
+    after = list[str]()
+
+    def granted(received: Received) -> Fault | None:
+        """The first request after the ACLs is for made-up names."""
+        if received.api == "DescribeAcls":
+            model.hidden_topics = set()
+        if not model.hidden_topics:
+            after.append(received.api)
+        return Fault.CLOSED if after[-2:] == ["Metadata", "Metadata"] and not is_answered else None
+
+    with FakeCluster(model) as cluster, collector_of(cluster) as collector:
+        cluster.on_request = granted
+        (gap,) = collector.collect().visibility.gaps
+        cluster.on_request = lambda _: None
+        following = collector.collect()
+
+    late = "topics became visible while this cycle was running: t"
+    assert gap == (late if is_answered else "whether topics are visible is unknown: no broker responded")
+    assert following.is_complete
+
+
 def test_a_topic_that_was_visible_and_is_hidden_is_missed() -> None:
     """Until it is seen again, or a broker says that it does not exist."""
     model = Model(topics={STATE_TOPIC: [Partition(1)], "t": [Partition(1)], "u": [Partition(1)]})
