@@ -84,18 +84,18 @@ class _UsageError(Exception):
 
 def _require_useful(context: Context) -> None:
     """Raises _UsageError for an option that the job would ignore."""
-    job, given = context.options.job, vars(context.options)
-    jobs = {flag: jobs for flag, jobs in JOBS_OF_FLAGS.items() if context.given([flag])}
+    job, options = context.options.job, vars(context.options)
+    jobs_of = {flag: JOBS_OF_FLAGS[flag] for flag in context.given(JOBS_OF_FLAGS)}
     if job in JOBS_WITH_BROKERS:
-        if given["history"] is not None:
+        if options["history"] is not None:
             raise _UsageError(f"--history does not apply to `pipeline {job}`, which reads from Kafka")
     else:
-        settings = [flag_name(name.removeprefix("setting:")) for name in given if name.startswith("setting:")]
-        settings += [flag for name, flag in _SETTINGS_FILES.items() if name in given]
-        jobs |= dict.fromkeys(settings, JOBS_WITH_BROKERS)
-    for flag, useful in jobs.items():
-        if job not in useful:
-            raise _UsageError(f"{flag} applies to {' and '.join(f'`pipeline {each}`' for each in useful)} only")
+        settings = [flag_name(name.removeprefix("setting:")) for name in options if name.startswith("setting:")]
+        settings += [flag for name, flag in _SETTINGS_FILES.items() if name in options]
+        jobs_of |= dict.fromkeys(settings, JOBS_WITH_BROKERS)
+    for flag, jobs in jobs_of.items():
+        if job not in jobs:
+            raise _UsageError(f"{flag} applies to {' and '.join(f'`pipeline {each}`' for each in jobs)} only")
 
 
 def _checked(options: argparse.Namespace) -> GroupRules:

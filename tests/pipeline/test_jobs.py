@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 
 from exporter.cli import main
 from exporter.commands.offline_options import JOBS_OF_FLAGS, JOBS_WITH_BROKERS, add_pipeline
-from exporter.commands.options import add_spark
+from exporter.commands.options import SPARK_FLAGS, add_spark
 from exporter.commands.pipeline import repeat
 from exporter.history.schema import VERSION
 from exporter.pipeline import column_comments
@@ -688,12 +688,13 @@ def test_a_missing_directory_for_temporary_files_is_refused_by_name(
 def test_a_place_for_temporary_files_is_asked_for_by_what_needs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a read-only root nothing may write to /tmp: `serve` starts there, and a job of Spark says what it lacks."""
+    """Nothing may write to /tmp below a read-only root: `serve` starts there, and a job of Spark says what it lacks."""
     monkeypatch.setattr(os, "access", lambda *_: False)
     (tmp_path / VERSION).mkdir()
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(add_help=False)
     add_spark(parser)
 
+    assert [action.option_strings for action in parser._actions] == [[flag] for flag in SPARK_FLAGS]
     assert str(parser.parse_args([]).temporary) == "/tmp"
     assert main(["pipeline", "report", "--tables", str(tmp_path / "tables"), "--history", str(tmp_path)]) == 1
     assert "--temporary: /tmp cannot be written to: name another directory" in capsys.readouterr().err

@@ -131,7 +131,7 @@ def test_how_a_termination_ends(looks: list[Listing], answers: list[Answer], end
 
 
 def test_only_an_ongoing_transaction_without_two_phase_commit_may_be_fenced() -> None:
-    """What is decided stays so, and a prepared transaction is decided by its transaction manager alone."""
+    """A decision stays, and a prepared transaction is decided by its transaction manager alone."""
     prepared = replace(SHOWN, timeout_ms=TIMEOUT_MS_TWO_PHASE_COMMIT)
 
     assert refusal_to_terminate(SHOWN) is None

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
@@ -19,7 +18,7 @@ from typing import Final
 from packaging.markers import Marker
 
 from tests.release.licences import add_licences
-from tests.release.source import CHART, ReleaseError
+from tests.release.source import CHART, ReleaseError, entries_of
 from tests.tools import ToolUnavailable, helm
 
 SBOMS: Final = {"exporter": ("runtime",), "pipeline": ("runtime", "spark")}
@@ -34,7 +33,7 @@ OF_IMAGES: Final = {
     "platform_system": "Linux",
     "sys_platform": "linux",
 }
-"""What a marker of a requirement may ask for, in the images."""
+"""Markers of requirements ask for these values; they are those of the images."""
 
 
 def make_packages(source: Path, folder: Path, *, time_s: int) -> Path:
@@ -81,8 +80,7 @@ def requirements_of(image: str, source: Path) -> dict[str, str]:
     """Returns the packages of an image, as `name==version`, with their lines in the constraints."""
     found = {}
     for constraints in SBOMS[image]:
-        text = (source / "constraints" / f"{constraints}.txt").read_text(encoding="utf-8")
-        for entry in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)[1:]:
+        for entry in entries_of(source / "constraints" / f"{constraints}.txt"):
             package, _, marker = entry.partition("\\\n")[0].partition(";")
             if not marker or Marker(marker).evaluate(OF_IMAGES):
                 found[package.strip()] = entry

@@ -104,7 +104,6 @@ def _git(root: Path, *words: str) -> bytes:
     return run.stdout
 
 
-def pinned(constraints: str) -> dict[str, str]:
-    """Package -> version, of the lines that are for this Python."""
-    text = (ROOT / "constraints" / f"{constraints}.txt").read_text()
-    return dict(re.findall(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", text, re.MULTILINE))
+def entries_of(constraints: Path) -> list[str]:
+    """Returns the lines of each package: `name==version`, the Pythons that it is for, its hashes."""
+    return re.split(r"^(?=[A-Za-z0-9])", constraints.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]

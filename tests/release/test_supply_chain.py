@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from tests.release.licences import LICENCES, licences_of
-from tests.release.source import ROOT, pinned
+from tests.release.source import ROOT, entries_of
 
 WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 
@@ -23,7 +23,8 @@ def jobs(workflow: Path) -> list[dict[str, Any]]:
 def test_all_that_is_installed_may_be_used() -> None:
     """Every package of the exporter and of the pipeline has a licence that is known to suit, and no other one is listed."""
     listed = json.loads((ROOT / "constraints" / "licences.json").read_text())
-    assert set(listed) == {*pinned("runtime"), *pinned("spark")}
+    entries = [each for name in ("runtime", "spark") for each in entries_of(ROOT / "constraints" / f"{name}.txt")]
+    assert set(listed) == {entry.partition("==")[0] for entry in entries}
     assert {package: licences for package, licences in listed.items() if not set(licences) & LICENCES} == {}
 
 
@@ -43,7 +44,7 @@ def test_the_listed_licences_are_those_that_the_packages_name() -> None:
 def test_every_package_is_pinned_by_hashes() -> None:
     """In every file of constraints, none without: pip refuses then what was changed since."""
     for path in sorted((ROOT / "constraints").glob("*.txt")):
-        entries = re.split(r"^(?=[A-Za-z0-9])", path.read_text(), flags=re.MULTILINE)[1:]
+        entries = entries_of(path)
         assert entries
         assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == [], path
         assert not re.search(r"https?://", path.read_text()), f"{path} names a host"

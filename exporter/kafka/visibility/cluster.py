@@ -70,7 +70,7 @@ class TopicWatch:
         gaps = [_about_hidden(self.hidden)] if self.hidden else []
         if late:
             gaps.append(_about_late(late))
-        if not _shown(topology) and (why := await _why_nothing_is_shown(client, topology)) is not None:
+        if _shows_nothing(topology) and (why := await _why_nothing_is_shown(client, topology)) is not None:
             gaps.append(why)
         if self.state_topic_gap is not None:
             gaps.append(self.state_topic_gap)
@@ -88,9 +88,9 @@ def _about_left_out(topology: Topology) -> str:
     )
 
 
-def _shown(topology: Topology) -> tuple[str, ...]:
-    """A grant on the coordinators' topic alone shows one topic, and no hanging transaction."""
-    return tuple(topic for topic in topology.topics if topic != STATE_TOPIC)
+def _shows_nothing(topology: Topology) -> bool:
+    """True also with a grant on the coordinators' topic alone: it shows one topic, and no hanging transaction."""
+    return all(topic == STATE_TOPIC for topic in topology.topics)
 
 
 async def _why_nothing_is_shown(client: ClusterClient, topology: Topology) -> str | None:
@@ -99,10 +99,10 @@ async def _why_nothing_is_shown(client: ClusterClient, topology: Topology) -> st
         return "no topic is visible: not authorized, needs DESCRIBE on the topics to be watched"
     # The right may have been granted after the metadata were read.
     try:
-        late = _shown(await client.topology())
+        now = await client.topology()
     except ClusterUnavailableError:
         return "whether topics are visible is unknown: no broker responded"
-    return _about_late(late) if late else None
+    return None if _shows_nothing(now) else _about_late(tuple(topic for topic in now.topics if topic != STATE_TOPIC))
 
 
 def _about_late(topics: tuple[str, ...]) -> str:
